@@ -1,0 +1,309 @@
+//! A set of embeddings that knows its space, and its form on disk.
+//!
+//! # Format (version 1)
+//! A folder with three files, readable without us (Python: `safetensors.numpy.load_file`, `json.loads` per line):
+//!
+//! | file | content |
+//! |---|---|
+//! | `points.safetensors` | one tensor `points`, F32, `[N, dim]`: the space components of row i |
+//! | `rows.jsonl` | N lines; line i is an object with `id`, `modality` (`image`, `text`, `box_image`, `box_text`) and one string per column |
+//! | `manifest.json` | `format`, `version`, `rows`, `columns`, `spec`, `root`, `source`, and per file its length and sha256 |
+//!
+//! `root` is `"origin"` or `{"point": [dim numbers]}`; `spec` is a [`ManifoldSpec`]. `files` may be left out by another
+//! writer; everything else is required and checked. A folder is written under a temporary name, flushed to the disk
+//! and renamed, so that a reader sees a whole set or none, see [`EmbeddingSet::save`].
+
+mod folder;
+mod load;
+mod save;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+use crate::root::Root;
+use crate::safe;
+use crate::space::space;
+use crate::spec::ManifoldSpec;
+
+/// Points of one space, in order, each with an id, a modality and free columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EmbeddingSet {
+    /// The space the points belong to.
+    pub spec: ManifoldSpec,
+    /// The apex of its cones.
+    pub root: Root,
+    /// One name per row; need not be unique (a photo and its caption may share one).
+    pub ids: Vec<String>,
+    /// What each row embeds.
+    pub modality: Vec<Modality>,
+    /// Row major `[N, dim]`: space components.
+    pub points: Vec<f32>,
+    /// Free metadata, one list of N strings per name: caption, path, label, parent_id, level, ... The names `id` and
+    /// `modality` are taken.
+    pub columns: BTreeMap<String, Vec<String>>,
+    /// Where the points come from.
+    pub source: Source,
+}
+
+/// What a row embeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Modality {
+    /// A whole image.
+    Image,
+    /// A whole text.
+    Text,
+    /// A box of an image.
+    BoxImage,
+    /// The phrase that belongs to a box.
+    BoxText,
+}
+
+impl Modality {
+    /// The word in files and tables: `image`, `text`, `box_image`, `box_text`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Modality::Image => "image",
+            Modality::Text => "text",
+            Modality::BoxImage => "box_image",
+            Modality::BoxText => "box_text",
+        }
+    }
+}
+
+/// Where a set comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The model, by name or path.
+    pub model: String,
+    /// The data, by name or path.
+    pub data: String,
+    /// sha256 of whatever made the points ([`sha256_hex`]); empty if unknown.
+    pub hash: String,
+    /// Version of conifer that wrote the set.
+    pub conifer: String,
+}
+
+impl EmbeddingSet {
+    /// A checked set without columns.
+    ///
+    /// # Errors
+    /// Those of [`EmbeddingSet::check`].
+    pub fn new(
+        spec: ManifoldSpec,
+        root: Root,
+        ids: Vec<String>,
+        modality: Vec<Modality>,
+        points: Vec<f32>,
+        source: Source,
+    ) -> Result<Self> {
+        let columns = BTreeMap::new();
+        let set = EmbeddingSet { spec, root, ids, modality, points, columns, source };
+        set.check()?;
+        Ok(set)
+    }
+
+    /// Number of rows N.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The `dim` space components of row `i`, which must be below [`EmbeddingSet::len`].
+    pub fn row(&self, i: usize) -> &[f32] {
+        &self.points[i * self.spec.dim..(i + 1) * self.spec.dim]
+    }
+
+    /// All rows in order.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f32]> {
+        self.points.chunks_exact(self.spec.dim)
+    }
+
+    /// Checks that the fields belong together.
+    ///
+    /// # Errors
+    /// A spec or root that is not valid; a list of another length than `ids`; a reserved column name; a component
+    /// that is not finite, or a row that is not on the space; a source hash that is not sha256.
+    pub fn check(&self) -> Result<()> {
+        self.spec.check()?;
+        self.root.check(&self.spec)?;
+        let rows = self.len();
+        check_count("`modality`", self.modality.len(), rows)?;
+        for (name, column) in &self.columns {
+            if RESERVED.contains(&name.as_str()) {
+                let expected = "a name other than `id` and `modality`, which every row has";
+                return Err(Error::invalid("embedding set: a column", format!("`{name}`"), expected));
+            }
+            check_count(&format!("column `{name}`"), column.len(), rows)?;
+        }
+        let hash = &self.source.hash;
+        if !(hash.is_empty() || hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit())) {
+            let what = "embedding set: `source.hash`";
+            return Err(Error::invalid(what, format!("`{hash}`"), "64 hex digits, or nothing"));
+        }
+        if self.points.len() != rows * self.spec.dim {
+            let found = format!("a list of {} numbers", self.points.len());
+            let expected = format!("{rows} rows of {} = {}", self.spec.dim, rows * self.spec.dim);
+            return Err(Error::invalid("embedding set: `points`", found, expected));
+        }
+        self.check_points()
+    }
+
+    /// The rows at `indices`, in that order; an index may repeat.
+    ///
+    /// # Errors
+    /// An index past the end.
+    pub fn select(&self, indices: &[usize]) -> Result<Self> {
+        if let Some(i) = indices.iter().find(|i| **i >= self.len()) {
+            let expected = format!("a row below {}", self.len());
+            return Err(Error::invalid("embedding set: a selected row", i, expected));
+        }
+        let pick = |list: &Vec<String>| indices.iter().map(|i| list[*i].clone()).collect();
+        Ok(EmbeddingSet {
+            spec: self.spec.clone(),
+            root: self.root.clone(),
+            ids: pick(&self.ids),
+            modality: indices.iter().map(|i| self.modality[*i]).collect(),
+            points: indices.iter().flat_map(|i| self.row(*i)).copied().collect(),
+            columns: self.columns.iter().map(|(name, c)| (name.clone(), pick(c))).collect(),
+            source: self.source.clone(),
+        })
+    }
+
+    /// The rows of all `sets`, one set after the other, with the union of their columns: empty text where a set lacks
+    /// one. The sources are joined; two different hashes become the hash of both.
+    ///
+    /// # Errors
+    /// No set at all; sets of different spaces or roots.
+    pub fn concat(sets: &[&EmbeddingSet]) -> Result<Self> {
+        let Some((first, rest)) = sets.split_first() else {
+            return Err(Error::invalid("embedding sets to join", "an empty list", "at least one"));
+        };
+        let mut joined = (*first).clone();
+        for set in rest {
+            if set.spec != joined.spec {
+                let expected = format!("{}, the space of the first", joined.spec);
+                return Err(Error::invalid("space of a set to join", &set.spec, expected));
+            }
+            if set.root != joined.root {
+                let what = "root of a set to join";
+                return Err(Error::invalid(what, "another one", "the root of the first set"));
+            }
+            let names: BTreeSet<_> = joined.columns.keys().chain(set.columns.keys()).cloned().collect();
+            for name in names {
+                let column = joined.columns.entry(name.clone()).or_default();
+                column.resize(joined.ids.len(), String::new());
+                match set.columns.get(&name) {
+                    Some(more) => column.extend_from_slice(more),
+                    None => column.resize(joined.ids.len() + set.len(), String::new()),
+                }
+            }
+            joined.ids.extend_from_slice(&set.ids);
+            joined.modality.extend_from_slice(&set.modality);
+            joined.points.extend_from_slice(&set.points);
+            joined.source = joined.source.joined(&set.source);
+        }
+        Ok(joined)
+    }
+
+    fn check_points(&self) -> Result<()> {
+        let space = space::<f32>(&self.spec)?;
+        for (i, row) in self.rows().enumerate() {
+            let place = || format!("embedding set: row {i} (`{}`)", self.ids[i]);
+            if let Some(at) = row.iter().position(|v| !v.is_finite()) {
+                let what = format!("{}, component {at},", place());
+                return Err(Error::invalid(what, row[at], "a finite number"));
+            }
+            let off = space.off_manifold(row);
+            if f64::from(off) > safe::UNIT_TOLERANCE {
+                let found = format!("{off} off the {}", self.spec);
+                let expected = format!("at most {}: was it lifted?", safe::UNIT_TOLERANCE);
+                return Err(Error::invalid(place(), found, expected));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// sha256 of `bytes` as 64 hex digits.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Names of the fields that every line of `rows.jsonl` has besides the columns.
+const RESERVED: [&str; 2] = ["id", "modality"];
+
+/// `manifest.json`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Manifest {
+    format: String,
+    version: u32,
+    rows: usize,
+    columns: Vec<String>,
+    spec: ManifoldSpec,
+    root: Root,
+    source: Source,
+    #[serde(default)]
+    files: BTreeMap<String, Seal>,
+}
+
+/// What a finished file looks like, to tell a damaged one.
+#[derive(Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct Seal {
+    bytes: u64,
+    sha256: String,
+}
+
+impl Manifest {
+    const FORMAT: &str = "conifer embedding set";
+    const VERSION: u32 = 1;
+    const FILE: &str = "manifest.json";
+    const POINTS: &str = "points.safetensors";
+    const ROWS: &str = "rows.jsonl";
+    /// Name of the tensor in [`Manifest::POINTS`].
+    const TENSOR: &str = "points";
+}
+
+impl Seal {
+    fn of(bytes: &[u8]) -> Self {
+        Seal { bytes: bytes.len() as u64, sha256: sha256_hex(bytes) }
+    }
+}
+
+impl Source {
+    fn joined(&self, other: &Source) -> Source {
+        let both = |a: &str, b: &str| match a == b {
+            true => a.to_owned(),
+            false => format!("{a} + {b}"),
+        };
+        Source {
+            model: both(&self.model, &other.model),
+            data: both(&self.data, &other.data),
+            hash: match self.hash == other.hash {
+                true => self.hash.clone(),
+                false => sha256_hex(format!("{}{}", self.hash, other.hash).as_bytes()),
+            },
+            conifer: both(&self.conifer, &other.conifer),
+        }
+    }
+}
+
+fn check_count(what: &str, found: usize, rows: usize) -> Result<()> {
+    if found == rows {
+        return Ok(());
+    }
+    let expected = format!("{rows}, one per id");
+    Err(Error::invalid(format!("embedding set: {what}"), format!("a list of {found}"), expected))
+}

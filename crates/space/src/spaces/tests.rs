@@ -1,0 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
+mod accuracy;
+mod formulas;
+mod oracle;

@@ -1,0 +1,149 @@
+//! Values known in closed form, and the `f64` geometry against the oracle.
+
+use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
+
+use super::oracle;
+use crate::{ManifoldSpec, Root, Space, safe, space};
+
+fn build(spec: ManifoldSpec) -> Box<dyn Space<f64>> {
+    space(&spec).unwrap()
+}
+
+#[track_caller]
+fn near(found: f64, expected: f64) {
+    assert!((found - expected).abs() <= 1e-14 * expected.abs().max(1.0), "{found} is not {expected}");
+}
+
+/// cosh(ln 2) = 5/4 and sinh(ln 2) = 3/4: the tangent of length ln 2 lifts to norm 3/4 at c = 1.
+#[test]
+fn lorentz_at_known_points() {
+    let h = build(ManifoldSpec::lorentz(2, 1.0));
+    let mut x = [0.0; 2];
+    h.lift(&[2.0_f64.ln(), 0.0], &mut x);
+    near(x[0], 0.75);
+    // x = (3/4, 0) and y = (0, 3/4), both with t = 5/4: <x, y>_L = -25/16.
+    let y = [0.0, 0.75];
+    near(h.inner(&x, &y), -25.0 / 16.0);
+    near(h.dist(&x, &y), (25.0_f64 / 16.0).acosh());
+    near(h.depth(&x, &Root::Origin), 2.0_f64.ln());
+    // asin(2 * 0.1 / 0.75), MERU.
+    near(h.half_aperture(&x, 0.1, &Root::Origin), (0.2_f64 / 0.75).asin());
+    near(h.half_aperture(&[0.2, 0.0], 0.1, &Root::Origin), FRAC_PI_2);
+    // MERU: acos((t_y + <x, y> t_x) / (|x| sqrt(<x, y>^2 - 1))) with the numbers above.
+    let (w, t) = (-25.0 / 16.0, 1.25);
+    let expected = f64::acos((t + w * t) / (0.75 * (w * w - 1.0_f64).sqrt()));
+    near(h.exterior_angle(&x, &y, &Root::Origin), expected);
+    near(h.cone_excess(&x, &y, 0.1, 0.7, &Root::Origin), expected - 0.7 * (0.2_f64 / 0.75).asin());
+    // The middle of x and y lies on the diagonal, at (x + y) / (2 cosh(d / 2)).
+    let mut middle = [0.0; 2];
+    h.geodesic(&x, &y, 0.5, &mut middle);
+    near(middle[0], 0.75 / (2.0 * (h.dist(&x, &y) / 2.0).cosh()));
+    near(middle[0], middle[1]);
+    // Longer tangents than 2^15 allows are shortened.
+    h.lift(&[0.0, 1e4], &mut x);
+    assert_eq!(x, [0.0, safe::MAX_SINH]);
+}
+
+/// Means over factors: factor 0 as above (c = 1), factor 1 the same picture at c = 4, where coordinates halve.
+#[test]
+fn products_are_means_of_their_factors() {
+    let (x, y) = ([0.75, 0.0, 0.375, 0.0], [0.0, 0.75, 0.0, 0.375]);
+    let l1 = build(ManifoldSpec::product_l1(2, 2, vec![1.0, 4.0]));
+    let l2 = build(ManifoldSpec::product_l2(2, 2, vec![1.0, 4.0]));
+    let d = (25.0_f64 / 16.0).acosh();
+    near(l1.dist(&x, &y), (d + d / 2.0) / 2.0);
+    near(l2.dist(&x, &y), ((d * d + d * d / 4.0) / 2.0).sqrt());
+    near(l1.inner(&x, &y), -25.0 / 16.0 - 25.0 / 64.0);
+    near(l1.similarity(&x, &y), -l1.dist(&x, &y));
+    near(l2.depth(&x, &Root::Origin), 2.0_f64.ln() * (1.25_f64 / 2.0).sqrt());
+    // Both factors show the same angle and the same aperture.
+    let single = build(ManifoldSpec::lorentz(2, 1.0));
+    for root in [Root::Origin, Root::Point(vec![0.0, 0.1, 0.0, 0.05])] {
+        let (a, b) = (l1.exterior_angle(&x, &y, &root), l1.half_aperture(&x, 0.1, &root));
+        let part = match &root {
+            Root::Origin => Root::Origin,
+            Root::Point(p) => Root::Point(p[..2].to_vec()),
+        };
+        near(a, single.exterior_angle(&x[..2], &y[..2], &part));
+        near(b, single.half_aperture(&x[..2], 0.1, &part));
+    }
+    // Excess: factor 0 straight ahead (inside by one half aperture), factor 1 straight back (outside by pi - aperture).
+    let ahead_and_back = [1.5, 0.0, 0.1, 0.0];
+    let half = (0.2_f64 / 0.75).asin();
+    near(l1.cone_excess(&x, &ahead_and_back, 0.1, 1.0, &Root::Origin), (PI - half) / 2.0);
+    let ahead = [1.5, 0.0, 0.375, 0.0];
+    near(l1.cone_excess(&x, &ahead, 0.1, 1.0, &Root::Origin), -half);
+}
+
+/// A right triangle on the plane; Wang et al. Eq. 10 gives the same number.
+#[test]
+fn euclidean_at_known_points() {
+    let e = build(ManifoldSpec::euclidean(2));
+    let (x, y) = ([1.0, 0.0], [2.0, 1.0]);
+    near(e.exterior_angle(&x, &y, &Root::Origin), FRAC_PI_4);
+    let (xx, yy, gap) = (1.0_f64, 5.0_f64, 2.0_f64);
+    near(((yy - xx - gap) / (2.0 * xx.sqrt() * gap.sqrt())).acos(), FRAC_PI_4);
+    near(e.exterior_angle(&x, &y, &Root::Point(vec![1.0, -1.0])), FRAC_PI_4);
+    near(e.exterior_angle(&y, &x, &Root::Point(vec![1.0, 1.0])), 3.0 * FRAC_PI_4);
+    near(e.half_aperture(&y, 0.1, &Root::Origin), (0.1 / 5.0_f64.sqrt()).asin());
+    near(e.depth(&y, &Root::Point(vec![2.0, 0.0])), 1.0);
+    near(e.similarity(&x, &y), -(2.0_f64.sqrt()));
+}
+
+/// HierarCaps Eq. 1 as printed, `acos(<a, b - a> / (|a| |b - a|))` with `a = parent - root`, `b = child - root`.
+#[test]
+fn sphere_at_known_points() {
+    let s = build(ManifoldSpec::sphere(3));
+    let (root, parent, child) = ([1.0, 0.0, 0.0], [0.8, 0.6, 0.0], [0.0, 0.6, 0.8]);
+    let at = Root::Point(root.to_vec());
+    let (a, b) = ([-0.2, 0.6, 0.0], [-1.0, 0.6, 0.8]);
+    let step = [b[0] - a[0], b[1] - a[1], b[2] - a[2]];
+    let dot = |u: &[f64; 3], v: &[f64; 3]| u.iter().zip(v).map(|(p, q)| p * q).sum::<f64>();
+    let expected = (dot(&a, &step) / (dot(&a, &a).sqrt() * dot(&step, &step).sqrt())).acos();
+    near(s.exterior_angle(&parent, &child, &at), expected);
+    near(s.depth(&parent, &at), 0.4_f64.sqrt());
+    near(s.depth(&parent, &Root::Origin), 1.0);
+    near(s.half_aperture(&parent, 0.05, &at), (0.05 / 0.4_f64.sqrt()).asin());
+    near(s.dist(&root, &child), FRAC_PI_2);
+    near(s.similarity(&parent, &child), 0.36);
+    let mut out = [0.0; 3];
+    s.geodesic(&root, &[0.0, 1.0, 0.0], 1.0 / 3.0, &mut out);
+    near(out[0], (PI / 6.0).cos());
+    near(out[1], 0.5);
+    s.lift(&[0.0, 3.0, 4.0], &mut out);
+    assert_eq!(out, [0.0, 0.6, 0.8]);
+    s.lift(&[0.0; 3], &mut out);
+    assert_eq!(out, [0.0; 3], "the zero vector has no direction");
+    // Opposite points: half way is a quarter turn from both.
+    s.geodesic(&parent, &[-0.8, -0.6, 0.0], 0.5, &mut out);
+    near(s.dist(&parent, &out), FRAC_PI_2);
+}
+
+/// Distances, inner products and angles at three roots against the oracle in `f64`, norms 0.01 to 100.
+#[test]
+fn lorentz_follows_the_oracle() {
+    let mut worst = [0.0_f64; 3];
+    for c in [0.1, 1.0, 10.0] {
+        let h = build(ManifoldSpec::lorentz(3, c));
+        let cloud = super::accuracy::cloud(7, 3, &[0.01, 0.3, 1.0, 5.0, 100.0], 5);
+        for x in &cloud {
+            let px = oracle::point(x, c);
+            for y in cloud.iter().filter(|y| *y != x) {
+                let py = oracle::point(y, c);
+                let dist = oracle::dist(&px, &py, c);
+                worst[0] = worst[0].max((h.dist(x, y) - dist).abs() / dist);
+                let inner = oracle::inner(&px, &py).to_f64();
+                worst[1] = worst[1].max((h.inner(x, y) / inner - 1.0).abs() * 1e-4);
+                for root in [vec![0.0; 3], vec![0.1, -0.7, 0.2], vec![-20.0, 3.0, 9.0]] {
+                    let pr = oracle::point(&root, c);
+                    let expected = oracle::exterior_angle(&pr, &px, &py, c);
+                    let root = if root == [0.0; 3] { Root::Origin } else { Root::Point(root) };
+                    let found = h.exterior_angle(x, y, &root);
+                    worst[2] = worst[2].max((found - expected).abs());
+                }
+            }
+        }
+    }
+    eprintln!("worst: dist {:e}, inner {:e}, angle {:e}", worst[0], worst[1], worst[2]);
+    assert!(worst.iter().all(|w| *w < 1e-12), "{worst:?}");
+}

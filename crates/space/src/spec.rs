@@ -1,0 +1,171 @@
+//! The description of a space, as stored beside every set of embeddings.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::space::entry;
+
+/// Which space a set of points belongs to. Plain data; [`crate::space()`] turns it into geometry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManifoldSpec {
+    /// Name of the space in [`crate::SPACES`]: `sphere`, `euclidean`, `lorentz`, `product_l1`, `product_l2`.
+    pub kind: String,
+    /// Numbers stored per point, over all factors.
+    pub dim: usize,
+    /// Number of factors K; each has `dim / factors` components, stored one factor after the other.
+    #[serde(default = "one")]
+    pub factors: usize,
+    /// Curvature parameters c > 0 (sectional curvature is -c), one per Lorentz factor; empty for flat spaces and the
+    /// sphere.
+    #[serde(default)]
+    pub curv: Vec<f64>,
+}
+
+impl ManifoldSpec {
+    /// The unit sphere in `dim` coordinates.
+    pub fn sphere(dim: usize) -> Self {
+        Self::flat("sphere", dim)
+    }
+
+    /// Flat space of `dim` coordinates.
+    pub fn euclidean(dim: usize) -> Self {
+        Self::flat("euclidean", dim)
+    }
+
+    /// The hyperboloid of curvature `-curv` with `dim` space components.
+    pub fn lorentz(dim: usize, curv: f64) -> Self {
+        ManifoldSpec { curv: vec![curv], ..Self::flat("lorentz", dim) }
+    }
+
+    /// `factors` hyperboloids of `factor_dim` space components each; the distance is the mean of the factor distances.
+    pub fn product_l1(factors: usize, factor_dim: usize, curv: Vec<f64>) -> Self {
+        Self::product("product_l1", factors, factor_dim, curv)
+    }
+
+    /// `factors` hyperboloids of `factor_dim` space components each; the distance is the root mean square of the
+    /// factor distances.
+    pub fn product_l2(factors: usize, factor_dim: usize, curv: Vec<f64>) -> Self {
+        Self::product("product_l2", factors, factor_dim, curv)
+    }
+
+    /// Components per factor, `dim / factors`.
+    pub fn factor_dim(&self) -> usize {
+        self.dim / self.factors.max(1)
+    }
+
+    /// Checks every field against the registry line of `kind`.
+    ///
+    /// # Errors
+    /// Unknown kind; `dim` of zero; a number of factors that the kind does not take or that does not divide `dim`; a
+    /// number of curvatures other than the kind needs; a curvature that is not a finite positive number.
+    pub fn check(&self) -> Result<()> {
+        let entry = entry(&self.kind)?;
+        let field = |name: &str| format!("manifold `{}`: `{name}`", self.kind);
+        if self.dim == 0 {
+            return Err(Error::invalid(field("dim"), 0, "at least 1"));
+        }
+        if !entry.factored && self.factors != 1 {
+            return Err(Error::invalid(field("factors"), self.factors, "1"));
+        }
+        if self.factors == 0 || !self.dim.is_multiple_of(self.factors) {
+            let expected = format!("a divisor of `dim` = {}", self.dim);
+            return Err(Error::invalid(field("factors"), self.factors, expected));
+        }
+        let wanted = if entry.curved { self.factors } else { 0 };
+        if self.curv.len() != wanted {
+            let found = format!("a list of {}", self.curv.len());
+            let expected = format!("a list of {wanted}, one per curved factor");
+            return Err(Error::invalid(field("curv"), found, expected));
+        }
+        match self.curv.iter().position(|c| !(c.is_finite() && *c > 0.0)) {
+            Some(i) => {
+                let what = format!("manifold `{}`: `curv[{i}]`", self.kind);
+                Err(Error::invalid(what, self.curv[i], "a finite number above 0"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn flat(kind: &str, dim: usize) -> Self {
+        ManifoldSpec { kind: kind.to_owned(), dim, factors: 1, curv: Vec::new() }
+    }
+
+    fn product(kind: &str, factors: usize, factor_dim: usize, curv: Vec<f64>) -> Self {
+        ManifoldSpec { factors, curv, ..Self::flat(kind, factors * factor_dim) }
+    }
+}
+
+/// `lorentz(dim 64, c 1)`, `product_l1(dim 512 = 64 x 8, c 0.1..1.3)`: for messages and reports.
+impl std::fmt::Display for ManifoldSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}(dim {}", self.kind, self.dim)?;
+        if self.factors > 1 {
+            write!(f, " = {} x {}", self.factors, self.factor_dim())?;
+        }
+        let lowest = self.curv.iter().copied().reduce(f64::min);
+        let highest = self.curv.iter().copied().reduce(f64::max);
+        match (lowest, highest) {
+            (Some(low), Some(high)) if low == high => write!(f, ", c {low})"),
+            (Some(low), Some(high)) => write!(f, ", c {low}..{high})"),
+            _ => write!(f, ")"),
+        }
+    }
+}
+
+fn one() -> usize {
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn every_bad_field_has_its_message() {
+        let message = |spec: ManifoldSpec| spec.check().unwrap_err().to_string();
+        let product = |curv| ManifoldSpec::product_l1(2, 3, curv);
+        assert_eq!(
+            message(ManifoldSpec::flat("poincare", 4)),
+            "manifold: `kind` is `poincare`; expected one of sphere, euclidean, lorentz, product_l1, product_l2"
+        );
+        assert_eq!(message(ManifoldSpec::sphere(0)), "manifold `sphere`: `dim` is 0; expected at least 1");
+        assert_eq!(
+            message(ManifoldSpec { factors: 2, ..ManifoldSpec::lorentz(4, 1.0) }),
+            "manifold `lorentz`: `factors` is 2; expected 1"
+        );
+        assert_eq!(
+            message(ManifoldSpec { dim: 7, ..product(vec![1.0, 1.0]) }),
+            "manifold `product_l1`: `factors` is 2; expected a divisor of `dim` = 7"
+        );
+        assert_eq!(
+            message(product(vec![1.0])),
+            "manifold `product_l1`: `curv` is a list of 1; expected a list of 2, one per curved factor"
+        );
+        assert_eq!(
+            message(product(vec![1.0, -0.5])),
+            "manifold `product_l1`: `curv[1]` is -0.5; expected a finite number above 0"
+        );
+        assert!(product(vec![1.0, f64::NAN]).check().is_err());
+    }
+
+    #[test]
+    fn json_round_trip_defaults_and_unknown_fields() {
+        let spec = ManifoldSpec::product_l2(2, 4, vec![0.5, 1.5]);
+        let text = serde_json::to_string(&spec).unwrap();
+        assert_eq!(text, r#"{"kind":"product_l2","dim":8,"factors":2,"curv":[0.5,1.5]}"#);
+        assert_eq!(serde_json::from_str::<ManifoldSpec>(&text).unwrap(), spec);
+        let short: ManifoldSpec = serde_json::from_str(r#"{"kind":"sphere","dim":3}"#).unwrap();
+        assert_eq!(short, ManifoldSpec::sphere(3));
+        let unknown = serde_json::from_str::<ManifoldSpec>(r#"{"kind":"sphere","dim":3,"k":1}"#);
+        assert!(unknown.unwrap_err().to_string().contains("unknown field `k`"));
+    }
+
+    #[test]
+    fn display_is_short() {
+        assert_eq!(ManifoldSpec::sphere(3).to_string(), "sphere(dim 3)");
+        assert_eq!(ManifoldSpec::lorentz(64, 1.0).to_string(), "lorentz(dim 64, c 1)");
+        assert_eq!(ManifoldSpec::product_l1(2, 3, vec![0.1, 2.0]).to_string(), "product_l1(dim 6 = 2 x 3, c 0.1..2)");
+    }
+}
