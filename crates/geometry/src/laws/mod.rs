@@ -1,0 +1,299 @@
+//! What every manifold must obey: one conformance suite over [`MANIFOLDS`].
+//!
+//! The mathematics is proven in `conifer_space` (metric axioms, geodesics, cones, each formula against an oracle of
+//! higher precision). Here every function over tensors is held to the `f64` function of the same name there, its
+//! gradient to central differences, and both to be finite on the adversarial list. A new manifold is proven by being
+//! listed.
+
+#![allow(clippy::unwrap_used)]
+
+mod edges;
+mod gradients;
+mod pairs;
+mod values;
+
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use conifer_space::{ManifoldSpec, Root, SPACES, Space, space};
+
+use crate::{MANIFOLDS, Manifold, RootT, manifold};
+
+/// `K` of every half aperture here (MERU, HyCoCLIP: 0.1).
+const MIN_RADIUS: f64 = 0.1;
+/// `eta` of every hinge here (HyCoCLIP between modalities: 0.7).
+const APERTURE_SCALE: f64 = 0.7;
+
+/// A function that works row by row, over tensors and over slices.
+struct Op {
+    name: &'static str,
+    /// What a row of the arguments is: one tangent vector, one point, or two points.
+    takes: Takes,
+    tensors: OnTensors,
+    slices: OnSlices,
+    /// Whether the root matters.
+    rooted: bool,
+}
+
+type OnTensors = fn(&dyn Manifold, Vec<Tensor<2>>, &RootT) -> Tensor<2>;
+type OnSlices = fn(&dyn Space<f64>, &[&[f64]], &Root) -> Vec<f64>;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Takes {
+    Tangent,
+    Point,
+    Pair,
+}
+
+const OPS: &[Op] = &[
+    Op {
+        name: "lift",
+        takes: Takes::Tangent,
+        tensors: |m, mut x, _| m.lift(x.remove(0)),
+        slices: |s, x, _| filled(x[0], |out| s.lift(x[0], out)),
+        rooted: false,
+    },
+    Op {
+        name: "unlift",
+        takes: Takes::Point,
+        tensors: |m, mut x, _| m.unlift(x.remove(0)),
+        slices: |s, x, _| filled(x[0], |out| s.unlift(x[0], out)),
+        rooted: false,
+    },
+    Op {
+        name: "dist",
+        takes: Takes::Pair,
+        tensors: |m, x, _| column(m.dist(x[0].clone(), x[1].clone())),
+        slices: |s, x, _| vec![s.dist(x[0], x[1])],
+        rooted: false,
+    },
+    Op {
+        name: "inner",
+        takes: Takes::Pair,
+        tensors: |m, x, _| column(m.inner(x[0].clone(), x[1].clone())),
+        slices: |s, x, _| vec![s.inner(x[0], x[1])],
+        rooted: false,
+    },
+    Op {
+        name: "similarity",
+        takes: Takes::Pair,
+        tensors: |m, x, _| column(m.similarity(x[0].clone(), x[1].clone())),
+        slices: |s, x, _| vec![s.similarity(x[0], x[1])],
+        rooted: false,
+    },
+    Op {
+        name: "exterior_angle",
+        takes: Takes::Pair,
+        tensors: |m, x, root| column(m.exterior_angle(x[0].clone(), x[1].clone(), root)),
+        slices: |s, x, root| vec![s.exterior_angle(x[0], x[1], root)],
+        rooted: true,
+    },
+    Op {
+        name: "half_aperture",
+        takes: Takes::Point,
+        tensors: |m, x, root| column(m.half_aperture(x[0].clone(), MIN_RADIUS, root)),
+        slices: |s, x, root| vec![s.half_aperture(x[0], MIN_RADIUS, root)],
+        rooted: true,
+    },
+    Op {
+        name: "cone_hinge",
+        takes: Takes::Pair,
+        tensors: |m, x, root| column(m.cone_hinge(x[0].clone(), x[1].clone(), MIN_RADIUS, APERTURE_SCALE, root)),
+        slices: |s, x, root| vec![s.cone_excess(x[0], x[1], MIN_RADIUS, APERTURE_SCALE, root).max(0.0)],
+        rooted: true,
+    },
+    Op {
+        name: "geodesic",
+        takes: Takes::Pair,
+        tensors: |m, x, _| m.geodesic(x[0].clone(), x[1].clone(), 0.3),
+        slices: |s, x, _| filled(x[0], |out| s.geodesic(x[0], x[1], 0.3, out)),
+        rooted: false,
+    },
+    Op {
+        name: "depth",
+        takes: Takes::Point,
+        tensors: |m, x, root| column(m.depth(x[0].clone(), root)),
+        slices: |s, x, root| vec![s.depth(x[0], root)],
+        rooted: true,
+    },
+];
+
+/// A function of all pairs, with the function that says the same row by row.
+struct PairOp {
+    name: &'static str,
+    pairwise: fn(&dyn Manifold, Tensor<2>, Tensor<2>, &RootT) -> Tensor<2>,
+    by_row: fn(&dyn Manifold, Tensor<2>, Tensor<2>, &RootT) -> Tensor<1>,
+    rooted: bool,
+}
+
+const PAIR_OPS: &[PairOp] = &[
+    PairOp {
+        name: "pairwise_dist",
+        pairwise: |m, x, y, _| m.pairwise_dist(x, y),
+        by_row: |m, x, y, _| m.dist(x, y),
+        rooted: false,
+    },
+    PairOp {
+        name: "pairwise_inner",
+        pairwise: |m, x, y, _| m.pairwise_inner(x, y),
+        by_row: |m, x, y, _| m.inner(x, y),
+        rooted: false,
+    },
+    PairOp {
+        name: "pairwise_similarity",
+        pairwise: |m, x, y, _| m.pairwise_similarity(x, y),
+        by_row: |m, x, y, _| m.similarity(x, y),
+        rooted: false,
+    },
+    PairOp {
+        name: "pairwise_exterior_angle",
+        pairwise: |m, x, y, root| m.pairwise_exterior_angle(x, y, root),
+        by_row: |m, x, y, root| m.exterior_angle(x, y, root),
+        rooted: true,
+    },
+];
+
+#[test]
+fn the_kinds_are_those_of_the_engine_free_spaces() {
+    let ours: Vec<_> = MANIFOLDS.iter().map(|e| e.kind).collect();
+    let theirs: Vec<_> = SPACES.iter().map(|e| e.kind).collect();
+    assert_eq!(ours, theirs);
+}
+
+#[test]
+fn a_manifold_describes_itself() {
+    for case in cases() {
+        assert_eq!(case.manifold(None).spec(), case.spec);
+        let doubled: Vec<f64> = case.spec.curv.iter().map(|c| 2.0 * c).collect();
+        let learnt = (!doubled.is_empty()).then(|| vector(&doubled, &Device::flex(), DType::F64));
+        assert_eq!(case.manifold(learnt).spec(), ManifoldSpec { curv: doubled, ..case.spec.clone() });
+    }
+}
+
+#[test]
+fn a_wrong_description_has_its_message() {
+    let message = |spec: &ManifoldSpec, curv| manifold(spec, curv).err().unwrap().to_string();
+    let curv = vector(&[1.0, 1.0], &Device::flex(), DType::F32);
+    assert_eq!(
+        message(&ManifoldSpec::lorentz(4, 1.0), Some(curv)),
+        "geometry: curvature of `lorentz` has 2 value(s); expected 1"
+    );
+    let unknown = ManifoldSpec { kind: "torus".into(), ..ManifoldSpec::sphere(2) };
+    assert_eq!(message(&unknown, None), unknown.check().unwrap_err().to_string());
+}
+
+/// One sample space with points in it.
+struct Case {
+    spec: ManifoldSpec,
+    exact: Box<dyn Space<f64>>,
+    /// Tangent vectors of lengths 0.1 to 3 in units of the curvature radius, per factor.
+    tangents: Vec<Vec<f64>>,
+    /// Their lifts.
+    points: Vec<Vec<f64>>,
+    /// One more point.
+    root: Vec<f64>,
+}
+
+/// The sample specs of every space in the registry, each with seven points.
+fn cases() -> Vec<Case> {
+    let seed = 7;
+    SPACES.iter().flat_map(|entry| (entry.sample)(seed)).map(|spec| Case::new(spec, seed)).collect()
+}
+
+impl Case {
+    fn new(spec: ManifoldSpec, seed: u64) -> Self {
+        let exact = space::<f64>(&spec).unwrap();
+        let mut random = Random(seed);
+        let tangents: Vec<_> = (0..7).map(|_| random_tangent(&spec, &mut random)).collect();
+        let lift = |v: &Vec<f64>| filled(v, |out| exact.lift(v, out));
+        let points = tangents.iter().map(lift).collect();
+        let root = lift(&random_tangent(&spec, &mut random));
+        Case { spec, exact, tangents, points, root }
+    }
+
+    fn manifold(&self, curv: Option<Tensor<1>>) -> Box<dyn Manifold> {
+        manifold(&self.spec, curv).unwrap()
+    }
+
+    /// The arguments of `op`, as columns of rows: all points, or each point with the `others` that follow it in a
+    /// circle (all ordered pairs of different points for 6).
+    fn arguments(&self, op: &Op, others: usize) -> Vec<Vec<Vec<f64>>> {
+        match op.takes {
+            Takes::Tangent => vec![self.tangents.clone()],
+            Takes::Point => vec![self.points.clone()],
+            Takes::Pair => {
+                let n = self.points.len();
+                let pairs = (0..n).flat_map(|i| (1..=others).map(move |k| (i, (i + k) % n)));
+                let (x, y) = pairs.map(|(i, j)| (self.points[i].clone(), self.points[j].clone())).unzip();
+                vec![x, y]
+            }
+        }
+    }
+
+    /// The roots to try.
+    fn roots(&self, rooted: bool) -> Vec<Root> {
+        if rooted { vec![Root::Origin, Root::Point(self.root.clone())] } else { vec![Root::Origin] }
+    }
+}
+
+fn random_tangent(spec: &ManifoldSpec, random: &mut Random) -> Vec<f64> {
+    let mut tangent = Vec::new();
+    for factor in 0..spec.factors {
+        let unit = 1.0 / spec.curv.get(factor).map_or(1.0, |c| c.sqrt());
+        let length = unit * (0.1 + 2.9 * random.next());
+        let direction: Vec<f64> = (0..spec.factor_dim()).map(|_| 2.0 * random.next() - 1.0).collect();
+        let norm = direction.iter().map(|v| v * v).sum::<f64>().sqrt();
+        tangent.extend(direction.iter().map(|v| length * v / norm));
+    }
+    tangent
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+struct Random(u64);
+
+impl Random {
+    /// Uniform in [0, 1).
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+fn filled(like: &[f64], write: impl FnOnce(&mut [f64])) -> Vec<f64> {
+    let mut out = vec![f64::NAN; like.len()];
+    write(&mut out);
+    out
+}
+
+fn column(values: Tensor<1>) -> Tensor<2> {
+    values.unsqueeze_dim(1)
+}
+
+fn data(rows: &[Vec<f64>]) -> TensorData {
+    TensorData::new(rows.concat(), [rows.len(), rows[0].len()])
+}
+
+fn tensor(rows: &[Vec<f64>], device: &Device, dtype: DType) -> Tensor<2> {
+    Tensor::from_data(data(rows), (device, dtype))
+}
+
+fn vector(values: &[f64], device: &Device, dtype: DType) -> Tensor<1> {
+    Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), (device, dtype))
+}
+
+fn root_tensor(root: &Root, device: &Device, dtype: DType) -> RootT {
+    match root {
+        Root::Origin => RootT::Origin,
+        Root::Point(point) => RootT::Point(vector(point, device, dtype)),
+    }
+}
+
+fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+    tensor.into_data().iter::<f64>().collect()
+}
+
+/// The same points after rounding their coordinates to `f32`.
+fn rounded(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    rows.iter().map(|row| row.iter().map(|v| f64::from(*v as f32)).collect()).collect()
+}

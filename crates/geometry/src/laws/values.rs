@@ -1,0 +1,90 @@
+//! Laws of values: every function equals the `f64` function on slices of the same name.
+
+use super::*;
+
+/// In `f64` the tensors and the slices do the same arithmetic in another order: a few thousand units in the last place
+/// cover the points of rapidity 3 that cancel most.
+const F64_TOLERANCE: f64 = 1e-11;
+/// In `f32`, on ordinary points (rapidity 0.1 to 3): what `conifer_space` grants its own `f32` functions there, 2e-5
+/// radians for angles and less for all else.
+const F32_TOLERANCE: f64 = 2e-5;
+
+#[test]
+fn every_function_equals_its_oracle_in_f64() {
+    for case in cases() {
+        for op in OPS {
+            // One of the points as the root makes it an argument at the root, too.
+            let at_root = op.rooted.then(|| Root::Point(case.points[2].clone()));
+            for root in case.roots(op.rooted).into_iter().chain(at_root) {
+                holds(&case, op, &root, DType::F64, F64_TOLERANCE);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_function_equals_its_oracle_in_f32() {
+    for mut case in cases() {
+        case.tangents = rounded(&case.tangents);
+        case.points = rounded(&case.points);
+        for op in OPS {
+            for root in case.roots(op.rooted) {
+                holds(&case, op, &root, DType::F32, F32_TOLERANCE);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_mean_equals_its_oracle() {
+    for case in cases() {
+        let rows: Vec<&[f64]> = case.points.iter().map(Vec::as_slice).collect();
+        let expected = filled(rows[0], |out| case.exact.mean(&rows, out));
+        let mean = case.manifold(None).mean(tensor(&case.points, &Device::flex(), DType::F64));
+        assert_eq!(mean.dims(), [1, case.spec.dim]);
+        let found = numbers(mean);
+        assert!(worst(&found, &expected) <= F64_TOLERANCE, "{}: {found:?}; expected {expected:?}", case.spec);
+    }
+}
+
+/// A learnable curvature of the same value changes nothing.
+#[test]
+fn a_curvature_tensor_equals_the_constant() {
+    let device = Device::flex();
+    for case in cases().into_iter().filter(|c| !c.spec.curv.is_empty()) {
+        let learnt = case.manifold(Some(vector(&case.spec.curv, &device, DType::F64)));
+        let constant = case.manifold(None);
+        let points = tensor(&case.points, &device, DType::F64);
+        let dist = |m: &dyn Manifold| numbers(m.pairwise_dist(points.clone(), points.clone()));
+        assert_eq!(dist(learnt.as_ref()), dist(constant.as_ref()), "{}", case.spec);
+    }
+}
+
+/// Panics when `op` is off by more than `tolerance`, relative to the largest number of the row and to one.
+fn holds(case: &Case, op: &Op, root: &Root, dtype: DType, tolerance: f64) {
+    let device = Device::flex();
+    let arguments = case.arguments(op, 6);
+    let tensors = arguments.iter().map(|rows| tensor(rows, &device, dtype)).collect();
+    let found = (op.tensors)(case.manifold(None).as_ref(), tensors, &root_tensor(root, &device, dtype));
+    assert_eq!(found.dtype(), dtype, "{} keeps the dtype", op.name);
+    let [rows, width] = found.dims();
+    assert_eq!(rows, arguments[0].len());
+    let found = numbers(found);
+    for row in 0..rows {
+        let points: Vec<&[f64]> = arguments.iter().map(|column| column[row].as_slice()).collect();
+        let expected = (op.slices)(case.exact.as_ref(), &points, root);
+        let found = &found[row * width..(row + 1) * width];
+        assert!(
+            worst(found, &expected) <= tolerance,
+            "{} of {} at {points:?}, root {root:?}: {found:?}; expected {expected:?}",
+            op.name,
+            case.spec
+        );
+    }
+}
+
+fn worst(found: &[f64], expected: &[f64]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let size = expected.iter().fold(1.0_f64, |m, v| m.max(v.abs()));
+    found.iter().zip(expected).map(|(f, e)| (f - e).abs() / size).fold(0.0, f64::max)
+}

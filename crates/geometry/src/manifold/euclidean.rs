@@ -1,0 +1,75 @@
+//! Flat space.
+
+use burn::tensor::Tensor;
+use conifer_space::ManifoldSpec;
+
+use super::{Manifold, ManifoldEntry, chord};
+use crate::{RootT, safe};
+
+/// Flat space with its exterior angle (Wang et al., Eq. 10) and flat cones (Ganea et al. 2018).
+struct Euclidean {
+    dim: usize,
+}
+
+/// The line in [`super::MANIFOLDS`].
+pub(super) const ENTRY: ManifoldEntry =
+    ManifoldEntry { kind: "euclidean", build: |spec, _| Box::new(Euclidean { dim: spec.dim }) };
+
+impl Manifold for Euclidean {
+    fn spec(&self) -> ManifoldSpec {
+        ManifoldSpec::euclidean(self.dim)
+    }
+
+    /// The identity.
+    fn lift(&self, tangent: Tensor<2>) -> Tensor<2> {
+        tangent
+    }
+
+    /// The identity.
+    fn unlift(&self, points: Tensor<2>) -> Tensor<2> {
+        points
+    }
+
+    /// `|x - y|`.
+    fn dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
+        safe::norm(x - y).squeeze_dim(1)
+    }
+
+    /// `sqrt(|x|^2 + |y|^2 - 2 <x, y>)`: close points lose digits, [`Manifold::dist`] keeps them.
+    fn pairwise_dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
+        safe::sqrt(chord::pairwise_square(x, y))
+    }
+
+    /// `<x, y>`.
+    fn inner(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
+        safe::dot(x, y).squeeze_dim(1)
+    }
+
+    /// `X Y^T`.
+    fn pairwise_inner(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
+        x.matmul(y.transpose())
+    }
+
+    fn exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<1> {
+        chord::exterior_angle(parent, child, root)
+    }
+
+    fn pairwise_exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<2> {
+        chord::pairwise_exterior_angle(parent, child, root)
+    }
+
+    /// `asin(K / |parent - root|)`.
+    fn half_aperture(&self, parent: Tensor<2>, min_radius: f64, root: &RootT) -> Tensor<1> {
+        chord::half_aperture(parent, min_radius, root)
+    }
+
+    /// `(1 - t) from + t to`.
+    fn geodesic(&self, from: Tensor<2>, to: Tensor<2>, t: f64) -> Tensor<2> {
+        from * (1.0 - t) + to * t
+    }
+
+    /// `|x - root|`.
+    fn depth(&self, x: Tensor<2>, root: &RootT) -> Tensor<1> {
+        chord::depth(x, root)
+    }
+}

@@ -1,0 +1,195 @@
+//! Products of hyperboloids: PHyCLIP's space, `K` factors with a curvature each.
+//!
+//! A point is its factors one after the other. All factors are computed at once, on `[B, K, d]` row by row and on
+//! `[K, B, d]` for all pairs.
+
+use burn::tensor::Tensor;
+use conifer_kernels::{Power, weighted_rapidity};
+use conifer_space::ManifoldSpec;
+
+use super::curvature::Curvature;
+use super::lorentz::Hyperboloid;
+use super::{Manifold, ManifoldEntry};
+use crate::{RootT, safe};
+
+/// A product of hyperboloids.
+struct Product {
+    factors: usize,
+    factor_dim: usize,
+    curv: Curvature,
+    norm: Norm,
+}
+
+/// How the distances of the factors become one.
+#[derive(Clone, Copy)]
+enum Norm {
+    /// Their mean.
+    L1,
+    /// Their root mean square.
+    L2,
+}
+
+/// The line of the l1 product in [`super::MANIFOLDS`].
+pub(super) const ENTRY_L1: ManifoldEntry =
+    ManifoldEntry { kind: "product_l1", build: |spec, curv| Box::new(Product::new(spec, curv, Norm::L1)) };
+
+/// The line of the l2 product in [`super::MANIFOLDS`].
+pub(super) const ENTRY_L2: ManifoldEntry =
+    ManifoldEntry { kind: "product_l2", build: |spec, curv| Box::new(Product::new(spec, curv, Norm::L2)) };
+
+impl Manifold for Product {
+    fn spec(&self) -> ManifoldSpec {
+        let build = match self.norm {
+            Norm::L1 => ManifoldSpec::product_l1,
+            Norm::L2 => ManifoldSpec::product_l2,
+        };
+        build(self.factors, self.factor_dim, self.curv.values())
+    }
+
+    /// Factor by factor.
+    fn lift(&self, tangent: Tensor<2>) -> Tensor<2> {
+        self.joined(self.by_row(&tangent).lift(self.split(tangent)))
+    }
+
+    /// Factor by factor.
+    fn unlift(&self, points: Tensor<2>) -> Tensor<2> {
+        self.joined(self.by_row(&points).unlift(self.split(points)))
+    }
+
+    /// l1: `mean_i d_i(x_i, y_i)`; l2: `sqrt(mean_i d_i(x_i, y_i)^2)`. PHyCLIP Eq. 2 divided by `K` (l1) or `sqrt(K)`.
+    fn dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
+        self.norm.rows(self.by_row(&x).dist(self.split(x), self.split(y)))
+    }
+
+    /// The same for all pairs, from one batched matrix product (fused on the CPU: no tensor `[K, M, N]`).
+    fn pairwise_dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
+        let floor = safe::acosh_floor(x.dtype());
+        let curv = self.curv.tensor(&x);
+        let (left, right) = self.by_pair(&x).pair_operands(self.by_factor(x), self.by_factor(y));
+        // A distance is a rapidity over sqrt(c); the mean over factors goes into the weights, too.
+        match self.norm {
+            Norm::L1 => {
+                let weights = curv.sqrt().recip() / self.factors as f64;
+                weighted_rapidity(left, right, weights, Power::One, floor)
+            }
+            Norm::L2 => {
+                let weights = curv.recip() / self.factors as f64;
+                safe::sqrt(weighted_rapidity(left, right, weights, Power::Two, floor))
+            }
+        }
+    }
+
+    /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. With different curvatures it
+    /// does not rank as the distance does.
+    fn inner(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
+        self.by_row(&x).inner(self.split(x), self.split(y)).sum_dim(1).squeeze_dims(&[1, 2])
+    }
+
+    fn pairwise_inner(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
+        self.by_pair(&x).pairwise_inner(self.by_factor(x), self.by_factor(y)).sum_dim(0).squeeze_dim(0)
+    }
+
+    /// Mean over factors (PHyCLIP averages its entailment terms in the same way).
+    fn exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<1> {
+        Norm::L1.rows(self.factor_angles(parent, child, root))
+    }
+
+    fn pairwise_exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<2> {
+        let root = self.root(root).map(|r| r.swap_dims(0, 1));
+        let space = self.by_pair(&parent);
+        let angles = space.pairwise_exterior_angle(self.by_factor(parent), self.by_factor(child), root);
+        angles.mean_dim(0).squeeze_dim(0)
+    }
+
+    /// Mean over factors.
+    fn half_aperture(&self, parent: Tensor<2>, min_radius: f64, root: &RootT) -> Tensor<1> {
+        Norm::L1.rows(self.factor_apertures(parent, min_radius, root))
+    }
+
+    /// `mean_i max(0, ext_i - eta aperture_i)` (PHyCLIP Eqs. 5 and 6).
+    fn cone_hinge(
+        &self,
+        parent: Tensor<2>,
+        child: Tensor<2>,
+        min_radius: f64,
+        aperture_scale: f64,
+        root: &RootT,
+    ) -> Tensor<1> {
+        let apertures = self.factor_apertures(parent.clone(), min_radius, root);
+        let angles = self.factor_angles(parent, child, root);
+        Norm::L1.rows((angles - apertures * aperture_scale).clamp_min(0.0))
+    }
+
+    /// Factor by factor.
+    fn geodesic(&self, from: Tensor<2>, to: Tensor<2>, t: f64) -> Tensor<2> {
+        self.joined(self.by_row(&from).geodesic(self.split(from), self.split(to), t))
+    }
+
+    /// The factor depths, aggregated as the distance is.
+    fn depth(&self, x: Tensor<2>, root: &RootT) -> Tensor<1> {
+        self.norm.rows(self.by_row(&x).depth(self.split(x), self.root(root)))
+    }
+}
+
+impl Norm {
+    /// `[B, K, 1] -> [B]`.
+    fn rows(self, lengths: Tensor<3>) -> Tensor<1> {
+        let mean = match self {
+            Norm::L1 => lengths.mean_dim(1),
+            Norm::L2 => safe::sqrt(lengths.square().mean_dim(1)),
+        };
+        mean.squeeze_dims(&[1, 2])
+    }
+}
+
+impl Product {
+    fn new(spec: &ManifoldSpec, curv: Option<Tensor<1>>, norm: Norm) -> Self {
+        let curv = Curvature::new(spec, curv);
+        Product { factors: spec.factors, factor_dim: spec.factor_dim(), curv, norm }
+    }
+
+    /// The factors for points `[B, K, d]`.
+    fn by_row(&self, like: &Tensor<2>) -> Hyperboloid<3> {
+        Hyperboloid::new(self.curv.tensor(like).reshape([1, self.factors, 1]))
+    }
+
+    /// The factors for points `[K, B, d]`.
+    fn by_pair(&self, like: &Tensor<2>) -> Hyperboloid<3> {
+        Hyperboloid::new(self.curv.tensor(like).reshape([self.factors, 1, 1]))
+    }
+
+    /// `[B, K d] -> [B, K, d]`.
+    fn split(&self, points: Tensor<2>) -> Tensor<3> {
+        let rows = points.dims()[0];
+        points.reshape([rows, self.factors, self.factor_dim])
+    }
+
+    /// `[B, K, d] -> [B, K d]`.
+    fn joined(&self, points: Tensor<3>) -> Tensor<2> {
+        let rows = points.dims()[0];
+        points.reshape([rows, self.factors * self.factor_dim])
+    }
+
+    /// `[B, K d] -> [K, B, d]`.
+    fn by_factor(&self, points: Tensor<2>) -> Tensor<3> {
+        self.split(points).swap_dims(0, 1)
+    }
+
+    /// `[1, K, d]`, or none for the origin.
+    fn root(&self, root: &RootT) -> Option<Tensor<3>> {
+        match root {
+            RootT::Origin => None,
+            RootT::Point(point) => Some(point.clone().reshape([1, self.factors, self.factor_dim])),
+        }
+    }
+
+    /// `[B, K, 1]`.
+    fn factor_angles(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<3> {
+        self.by_row(&parent).exterior_angle(self.split(parent), self.split(child), self.root(root))
+    }
+
+    /// `[B, K, 1]`.
+    fn factor_apertures(&self, parent: Tensor<2>, min_radius: f64, root: &RootT) -> Tensor<3> {
+        self.by_row(&parent).half_aperture(self.split(parent), min_radius, self.root(root))
+    }
+}

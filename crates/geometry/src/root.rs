@@ -1,0 +1,15 @@
+//! [`RootT`]: the apex of the cone system, as a value.
+
+use burn::tensor::Tensor;
+
+/// The point from which generality is measured.
+///
+/// A learnable root is a [`RootT::Point`] whose tensor carries gradient.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one value per model, never a collection")]
+pub enum RootT {
+    /// The origin of the space.
+    Origin,
+    /// A point of the space, `[D]`, by its space components.
+    Point(Tensor<1>),
+}

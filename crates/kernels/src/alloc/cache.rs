@@ -1,0 +1,137 @@
+//! [`Cache`]: the blocks that wait for reuse, one stack per size class.
+
+use std::alloc::{GlobalAlloc, System};
+use std::ptr::{self, NonNull};
+
+use super::AllocStats;
+use super::class::Class;
+
+/// What a waiting block holds in its first bytes.
+struct Node {
+    next: *mut Node,
+    class: Class,
+}
+
+/// Blocks that left the cache and are about to go back to the system.
+#[must_use = "blocks that are not freed leak"]
+pub(super) struct Chain(*mut Node);
+
+/// Free lists and counters. The allocator keeps it behind a lock.
+pub(super) struct Cache {
+    pub(super) stats: AllocStats,
+    heads: [*mut Node; Class::COUNT],
+    /// Value of `clock` when a class was last asked for a block.
+    asked: [u64; Class::COUNT],
+    clock: u64,
+}
+
+// SAFETY: the nodes are reachable through this cache alone, and no block is tied to the thread that allocated it.
+unsafe impl Send for Cache {}
+
+impl Cache {
+    pub(super) const fn new() -> Self {
+        let stats = AllocStats { in_use: 0, peak_in_use: 0, cached: 0, hits: 0, misses: 0 };
+        Self { stats, heads: [ptr::null_mut(); Class::COUNT], asked: [0; Class::COUNT], clock: 0 }
+    }
+
+    /// A waiting block of `class`, now the caller's.
+    pub(super) fn take(&mut self, class: Class) -> Option<*mut u8> {
+        self.clock += 1;
+        self.asked[class.index()] = self.clock;
+        let node = self.pop(class)?;
+        self.stats.hits += 1;
+        self.count_in_use(class.layout().size());
+        Some(node.as_ptr().cast())
+    }
+
+    /// Takes `block` back; returns the blocks that had to leave so that at most `max_cached` bytes wait.
+    ///
+    /// # Safety
+    /// `block` has the layout of `class`, came from `System`, and nobody uses it any more.
+    pub(super) unsafe fn put(&mut self, class: Class, block: *mut u8, max_cached: usize) -> Chain {
+        let size = class.layout().size();
+        self.stats.in_use -= size;
+        let mut surplus = Chain(ptr::null_mut());
+        let node: *mut Node = block.cast();
+        // SAFETY: a block holds at least 1 MiB, aligned to 16 bytes, and is ours to write.
+        unsafe { node.write(Node { next: ptr::null_mut(), class }) };
+        if size > max_cached {
+            surplus.push(node);
+            return surplus;
+        }
+        while self.stats.cached + size > max_cached
+            && let Some(victim) = self.oldest().and_then(|c| self.pop(c))
+        {
+            surplus.push(victim.as_ptr());
+        }
+        // SAFETY: written above.
+        unsafe { (*node).next = self.heads[class.index()] };
+        self.heads[class.index()] = node;
+        self.stats.cached += size;
+        surplus
+    }
+
+    /// Every waiting block.
+    pub(super) fn take_all(&mut self) -> Chain {
+        let mut all = Chain(ptr::null_mut());
+        for index in 0..Class::COUNT {
+            while let Some(node) = self.pop(Class::from_index(index)) {
+                all.push(node.as_ptr());
+            }
+        }
+        all
+    }
+
+    /// Counts a block that the system gave.
+    pub(super) fn count_fresh(&mut self, class: Class) {
+        self.stats.misses += 1;
+        self.count_in_use(class.layout().size());
+    }
+
+    /// Counts a block in use that the system grew from one class to another.
+    pub(super) fn count_resized(&mut self, old: Class, new: Class) {
+        self.stats.in_use -= old.layout().size();
+        self.count_fresh(new);
+    }
+
+    fn count_in_use(&mut self, size: usize) {
+        self.stats.in_use += size;
+        self.stats.peak_in_use = self.stats.peak_in_use.max(self.stats.in_use);
+    }
+
+    fn pop(&mut self, class: Class) -> Option<NonNull<Node>> {
+        let node = NonNull::new(self.heads[class.index()])?;
+        // SAFETY: nodes in a list were written by `put` and stay untouched while they wait.
+        self.heads[class.index()] = unsafe { node.as_ref() }.next;
+        self.stats.cached -= class.layout().size();
+        Some(node)
+    }
+
+    /// The class with waiting blocks that was asked for longest ago.
+    fn oldest(&self) -> Option<Class> {
+        (0..Class::COUNT).filter(|&i| !self.heads[i].is_null()).min_by_key(|&i| self.asked[i]).map(Class::from_index)
+    }
+}
+
+impl Chain {
+    fn push(&mut self, node: *mut Node) {
+        // SAFETY: the caller just unlinked or wrote this node, so it is valid and ours.
+        unsafe { (*node).next = self.0 };
+        self.0 = node;
+    }
+
+    /// Gives the blocks back to the system.
+    ///
+    /// # Safety
+    /// Nobody else can reach these blocks.
+    pub(super) unsafe fn free(self) {
+        let mut node = self.0;
+        while !node.is_null() {
+            // SAFETY: a chain holds valid nodes; each is read before its block goes.
+            let Node { next, class } = unsafe { node.read() };
+            // SAFETY: every block of a class came from `System` with the layout of that class.
+            unsafe { System.dealloc(node.cast(), class.layout()) };
+            node = next;
+        }
+    }
+}

@@ -1,0 +1,173 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+
+/// All tests of this crate run on the allocator, so every vector in them exercises it too.
+#[global_allocator]
+static GLOBAL: LargeBlockAllocator = LargeBlockAllocator::new(64 * MIB);
+
+const MIB: usize = 1 << 20;
+
+fn layout(size: usize, align: usize) -> Layout {
+    Layout::from_size_align(size, align).unwrap()
+}
+
+fn bytes<'a>(block: *mut u8, len: usize) -> &'a mut [u8] {
+    assert!(!block.is_null());
+    // SAFETY: the tests pass blocks of at least `len` initialised bytes that they own.
+    unsafe { std::slice::from_raw_parts_mut(block, len) }
+}
+
+#[test]
+fn a_freed_block_is_used_again_and_counted() {
+    let a = LargeBlockAllocator::new(64 * MIB);
+    let l = layout(3 * MIB, 4);
+    unsafe {
+        let first = a.alloc(l);
+        a.dealloc(first, l);
+        let second = a.alloc(layout(3 * MIB - 100, 16));
+        assert_eq!(first, second, "same size class, so the same block");
+        let third = a.alloc(l);
+        assert_ne!(second, third);
+        let expected = AllocStats { in_use: 6 * MIB, peak_in_use: 6 * MIB, cached: 0, hits: 1, misses: 2 };
+        assert_eq!(a.stats(), expected);
+        a.dealloc(second, l);
+        a.dealloc(third, l);
+    }
+    assert_eq!(a.stats().cached, 6 * MIB);
+    a.release();
+    assert_eq!((a.stats().cached, a.stats().in_use), (0, 0));
+}
+
+#[test]
+fn zeroed_blocks_are_zero_even_when_reused() {
+    let a = LargeBlockAllocator::new(64 * MIB);
+    let l = layout(2 * MIB + 12345, 8);
+    unsafe {
+        for round in 0..3 {
+            let block = a.alloc_zeroed(l);
+            assert!(bytes(block, l.size()).iter().all(|&b| b == 0), "round {round}");
+            ptr::write_bytes(block, 0xA5, l.size());
+            a.dealloc(block, l);
+        }
+    }
+    assert_eq!((a.stats().hits, a.stats().misses), (2, 1));
+}
+
+#[test]
+fn alignment_is_what_was_asked_for() {
+    let a = LargeBlockAllocator::new(64 * MIB);
+    for align in [1, 16, 32, 64, 4096, 8192] {
+        for size in [100, MIB, 5 * MIB + 1] {
+            let l = layout(size, align);
+            unsafe {
+                for _ in 0..2 {
+                    let block = a.alloc(l);
+                    assert_eq!(block as usize % align, 0, "size {size}, align {align}");
+                    ptr::write_bytes(block, 1, size);
+                    a.dealloc(block, l);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_bound_holds_and_the_size_not_asked_for_longest_leaves_first() {
+    let a = LargeBlockAllocator::new(10 * MIB);
+    let (four, three) = (layout(4 * MIB, 4), layout(3 * MIB, 4));
+    unsafe {
+        let [x, y] = [a.alloc(four), a.alloc(three)];
+        a.dealloc(x, four);
+        a.dealloc(y, three);
+        assert_eq!(a.stats().cached, 7 * MIB);
+        let [p, q] = [a.alloc(three), a.alloc(three)];
+        a.dealloc(p, three);
+        a.dealloc(q, three);
+        assert_eq!(a.stats().cached, 10 * MIB, "4 + 3 + 3 fits exactly");
+        let r = a.alloc(layout(2 * MIB, 4));
+        a.dealloc(r, layout(2 * MIB, 4));
+        assert_eq!(a.stats().cached, 8 * MIB, "the 4 MiB block left");
+        let big = a.alloc(layout(11 * MIB, 4));
+        a.dealloc(big, layout(11 * MIB, 4));
+        assert_eq!(a.stats().cached, 8 * MIB, "a block above the bound is never kept");
+    }
+}
+
+#[test]
+fn realloc_keeps_the_content_across_every_kind_of_move() {
+    let a = LargeBlockAllocator::new(64 * MIB);
+    // small, large, same class, larger class, smaller class, small again; at both alignments
+    for align in [8, 64] {
+        let sizes = [1000, MIB, MIB + 10, MIB + 20, 6 * MIB, 2 * MIB, 500, 900];
+        unsafe {
+            let mut size = 700;
+            let mut block = a.alloc(layout(size, align));
+            for (i, b) in bytes(block, size).iter_mut().enumerate() {
+                *b = i as u8;
+            }
+            let mut kept = size;
+            for new in sizes {
+                block = a.realloc(block, layout(size, align), new);
+                size = new;
+                kept = kept.min(size);
+                assert_eq!(block as usize % align, 0);
+                let content = bytes(block, kept);
+                assert!(content.iter().enumerate().all(|(i, &b)| b == i as u8), "to {new}, align {align}");
+            }
+            a.dealloc(block, layout(size, align));
+        }
+    }
+    assert_eq!(a.stats().in_use, 0);
+}
+
+#[test]
+fn threads_never_share_a_block() {
+    // Each thread stamps its blocks and checks the stamps before it frees them; a block handed out twice would carry
+    // another stamp. xorshift64 gives sizes from 1 to 5 MiB; the bound is small, so blocks are also given back.
+    let a = LargeBlockAllocator::new(16 * MIB);
+    std::thread::scope(|scope| {
+        for thread in 1..=8u64 {
+            let a = &a;
+            scope.spawn(move || {
+                let mut state = 0x9E37_79B9_7F4A_7C15u64 ^ thread;
+                let mut held: Vec<(*mut u8, Layout, u64)> = Vec::new();
+                for round in 0..400u64 {
+                    state ^= state << 13;
+                    state ^= state >> 7;
+                    state ^= state << 17;
+                    let l = layout(MIB + (state as usize) % (4 * MIB), [8, 64][(state >> 40) as usize % 2]);
+                    let stamp = thread << 32 | round;
+                    unsafe {
+                        let block = a.alloc(l);
+                        assert!(!block.is_null());
+                        block.cast::<u64>().write(stamp);
+                        block.add(l.size() - 8).cast::<u64>().write_unaligned(stamp);
+                        held.push((block, l, stamp));
+                        if held.len() > 3 {
+                            let (block, l, stamp) = held.swap_remove((state >> 20) as usize % 4);
+                            assert_eq!(block.cast::<u64>().read(), stamp);
+                            assert_eq!(block.add(l.size() - 8).cast::<u64>().read_unaligned(), stamp);
+                            a.dealloc(block, l);
+                        }
+                    }
+                    assert!(a.stats().cached <= 16 * MIB);
+                }
+                for (block, l, _) in held {
+                    unsafe { a.dealloc(block, l) };
+                }
+            });
+        }
+    });
+    let stats = a.stats();
+    assert_eq!(stats.in_use, 0);
+    assert!(stats.hits > 0 && stats.misses > 0, "{stats:?}");
+}
+
+#[test]
+fn vectors_of_the_program_use_it() {
+    let before = GLOBAL.stats();
+    let mut v = vec![1u8; 3 * MIB];
+    assert!(GLOBAL.stats().hits + GLOBAL.stats().misses > before.hits + before.misses);
+    v.resize(7 * MIB, 2);
+    assert!(v[..3 * MIB].iter().all(|&b| b == 1) && v[3 * MIB..].iter().all(|&b| b == 2));
+}
