@@ -1,0 +1,162 @@
+#![allow(clippy::unwrap_used)]
+use std::fs;
+use std::sync::Arc;
+
+use super::*;
+use crate::fixtures::{Folder, halves, jpeg};
+use crate::sample::{BBox, ImageRef, Phrase, Span};
+use crate::sources::{self, SourceSpec};
+
+fn open(kind: &str, path: impl Into<PathBuf>) -> Box<dyn Source> {
+    sources::open(&SourceSpec { kind: kind.to_owned(), path: Some(path.into()), ..SourceSpec::default() }).unwrap()
+}
+
+fn boxed(text: &str, [x1, y1, x2, y2]: [f32; 4]) -> Phrase {
+    Phrase { text: text.to_owned(), boxes: vec![BBox { x1, y1, x2, y2 }], ..Phrase::default() }
+}
+
+fn sample(id: &str, image: ImageRef) -> Sample {
+    let mut left = boxed("left half", [0.0, 0.0, 0.5, 1.0]);
+    left.spans.push(Span { caption: 0, start: 2, end: 11 });
+    Sample {
+        id: id.to_owned(),
+        image: Some(image),
+        captions: vec!["a left half".to_owned(), "another".to_owned()],
+        phrases: vec![left, boxed("dot", [0.0, 0.0, 0.01, 0.01])],
+        split: Some("train".to_owned()),
+        ..Sample::default()
+    }
+}
+
+fn write(samples: Vec<Sample>, target: &Target) -> Report {
+    super::write(samples.into_iter().map(Ok), target, &PixelLimits::default()).unwrap()
+}
+
+#[test]
+fn grounded_jsonl_comes_back() {
+    let folder = Folder::new();
+    let photo = folder.write("elsewhere/1.jpg", jpeg(100, 80));
+    let originals = vec![
+        sample("file", ImageRef::File(photo)),
+        sample("pixels", ImageRef::Pixels(Arc::new(halves(100, 80)))),
+        sample("encoded", ImageRef::Encoded(jpeg(100, 80).into())),
+    ];
+    let path = folder.path().join("out/a.jsonl");
+    let report = write(originals.clone(), &Target::Grounded { path: path.clone() });
+    assert_eq!((report.written, report.skipped.len(), &report.files[..]), (3, 0, &[path.clone()][..]));
+
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("{\"id\":\"file\",\"image\":\"../elsewhere/1.jpg\",\"captions\""), "{text}");
+    assert!(text.contains("\"image\":\"a_photos/"), "{text}");
+    let limits = PixelLimits::default();
+    for (read, original) in samples(&*open("jsonl", &path)).zip(originals) {
+        let read = read.unwrap();
+        // The photo is the same, wherever it is; everything else is equal.
+        let pixels = |sample: &Sample| sample.image.as_ref().unwrap().open(&limits).unwrap();
+        assert_eq!(pixels(&read), pixels(&original), "{}", read.id);
+        assert_eq!(Sample { image: None, ..read }, Sample { image: None, ..original });
+    }
+}
+
+/// Photos are named by their content: the same photo twice is one file, and writing again changes nothing.
+#[test]
+fn grounded_jsonl_can_be_written_again() {
+    let folder = Folder::new();
+    let path = folder.path().join("a.jsonl");
+    let target = Target::Grounded { path: path.clone() };
+    let image = || ImageRef::Pixels(Arc::new(halves(20, 20)));
+    write(vec![sample("1", image()), sample("2", image())], &target);
+    let first = fs::read(&path).unwrap();
+    write(vec![sample("1", image()), sample("2", image())], &target);
+    assert_eq!(fs::read(&path).unwrap(), first);
+    assert_eq!(fs::read_dir(folder.path().join("a_photos")).unwrap().count(), 1);
+}
+
+#[test]
+fn plain_shards_come_back() {
+    let folder = Folder::new();
+    let originals = vec![
+        sample("a.b/c", ImageRef::Encoded(jpeg(100, 80).into())),
+        sample("pixels", ImageRef::Pixels(Arc::new(halves(100, 80)))),
+        sample("gone", ImageRef::File("no/such.jpg".into())),
+    ];
+    let size = ShardSize { samples: 1, ..ShardSize::default() };
+    let report = write(originals, &Target::Pairs { folder: folder.path().to_owned(), size });
+    assert_eq!((report.written, report.files.len()), (2, 2));
+    assert_eq!(report.skipped, BTreeMap::from([(Cause::MissingFile, 1)]));
+    assert_eq!(report.examples[0].sample, "gone");
+
+    let source = open("image_text_shards", folder.path());
+    let read: Vec<_> = samples(&*source).map(Result::unwrap).collect();
+    assert_eq!(read.iter().map(|s| &*s.id).collect::<Vec<_>>(), ["000000000", "000000001"]);
+    assert_eq!(read[0].captions, ["a left half"]);
+    let limits = PixelLimits::default();
+    assert_eq!(read[1].image.as_ref().unwrap().open(&limits).unwrap(), halves(100, 80));
+}
+
+/// 100 x 80 in a white 40 x 40 square: 40 x 32, so rows 0 to 3 and 36 to 39 are white. The left half is black, and its
+/// box is 50 x 80: 25 x 40 in the square, from column 7 on. The dot has one pixel and is left out.
+#[test]
+fn box_shards_come_back_white_padded() {
+    let folder = Folder::new();
+    let cut = Cut { side: 40, min_area: 100, quality: 95 };
+    let target = Target::Boxes { folder: folder.path().to_owned(), size: ShardSize::default(), cut };
+    let image = || ImageRef::Pixels(Arc::new(halves(100, 80)));
+    let small = Sample { phrases: vec![boxed("dot", [0.0, 0.0, 0.01, 0.01])], ..sample("small", image()) };
+    let mut twice = sample("twice", image());
+    twice.phrases.push(twice.phrases[0].clone());
+    let report = write(vec![sample("one", image()), small, twice], &target);
+    assert_eq!((report.written, &report.skipped), (2, &BTreeMap::from([(Cause::NoBox, 1)])));
+    assert_eq!(
+        report.examples[0].to_string(),
+        "sample `small`: no_box: 1 phrases without such a box; expected at least one box of more than 100 pixels"
+    );
+
+    let source = open("grit_processed", folder.path());
+    let limits = PixelLimits::default();
+    for sample in samples(&*source).map(Result::unwrap) {
+        assert_eq!(sample.captions, ["a left half"]);
+        let photo = sample.image.unwrap().open(&limits).unwrap();
+        let at = |p: &crate::Picture, x: usize, y: usize| p.rgb[3 * (y * 40 + x)];
+        assert_eq!((photo.width, photo.height), (40, 40));
+        assert!(at(&photo, 5, 1) > 220 && at(&photo, 5, 20) < 35 && at(&photo, 35, 20) > 220);
+        let [left] = &sample.phrases[..] else { panic!("one phrase") };
+        let part = left.crop.as_ref().unwrap().open(&limits).unwrap();
+        assert_eq!(left.text, "left half");
+        assert!(at(&part, 3, 20) > 220 && at(&part, 20, 20) < 35 && at(&part, 36, 20) > 220);
+    }
+}
+
+#[test]
+fn settings_out_of_range() {
+    let create = |cut: Cut| {
+        let target = Target::Boxes { folder: "x".into(), size: ShardSize::default(), cut };
+        super::write(std::iter::empty(), &target, &PixelLimits::default()).unwrap_err().to_string()
+    };
+    assert_eq!(create(Cut { side: 0, ..Cut::default() }), "data: `side` is 0; expected 1 to 4096 pixels");
+    assert_eq!(create(Cut { quality: 101, ..Cut::default() }), "data: `quality` is 101; expected 1 to 100");
+}
+
+/// A folder that cannot be made, since a file is in its place: an error, and the file is untouched.
+#[test]
+fn a_target_that_cannot_be_written() {
+    let folder = Folder::new();
+    let file = folder.write("taken", "old");
+    let target = Target::Grounded { path: file.join("a.jsonl") };
+    let error = super::write(std::iter::empty(), &target, &PixelLimits::default()).unwrap_err();
+    assert!(error.to_string().starts_with("data: cannot create `"), "{error}");
+    assert_eq!(fs::read(&file).unwrap(), b"old");
+}
+
+#[test]
+fn reports_count_everything_and_quote_a_few() {
+    let faults = (0..10).map(|i| Err(Broken::new(i.to_string(), Cause::BadBox, "bad")));
+    let folder = Folder::new();
+    let target = Target::Grounded { path: folder.path().join("a.jsonl") };
+    let report = super::write(faults, &target, &PixelLimits::default()).unwrap();
+    assert_eq!((report.skipped[&Cause::BadBox], report.examples.len()), (10, 3));
+    assert_eq!(
+        report.to_string(),
+        "0 samples written; bad_box 10\n  sample `0`: bad_box: bad\n  sample `1`: bad_box: bad\n  sample `2`: bad_box: bad"
+    );
+}

@@ -1,0 +1,145 @@
+//! Files written whole or not at all, and parts of files read without reading the rest.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+
+/// Writes `bytes` to `path`: a reader sees the old file or the new one, never a part.
+///
+/// # Errors
+/// The file cannot be written; what was there before is untouched.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = NewFile::create(path)?;
+    file.write_all(bytes).map_err(Error::io("write", path))?;
+    file.finish()
+}
+
+/// Bytes `offset..offset + len` of a file.
+pub(crate) fn read_range(path: &Path, offset: u64, len: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(offset))?;
+    let mut bytes = Vec::new();
+    // `take` and not `with_capacity(len)`: a wrong length must not allocate what the file does not hold.
+    file.take(len).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 == len {
+        Ok(bytes)
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            format!("the file ends {} bytes after byte {offset}; expected {len} bytes", bytes.len()),
+        ))
+    }
+}
+
+/// A file under a temporary name beside its target; gets its name in [`NewFile::finish`], and is removed when dropped
+/// before that.
+pub(crate) struct NewFile {
+    writer: Option<BufWriter<File>>,
+    temporary: PathBuf,
+    target: PathBuf,
+}
+
+impl NewFile {
+    /// Creates the folders that are missing, and the file.
+    pub(crate) fn create(target: &Path) -> Result<Self> {
+        // Two writers of one target in one process must not share a temporary file.
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let name = target
+            .file_name()
+            .ok_or_else(|| Error::config("path", format!("`{}`", target.display()), "a file name"))?;
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}-{serial}.tmp", std::process::id()));
+        let temporary = target.with_file_name(hidden);
+        if let Some(folder) = parent(target) {
+            fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        }
+        let file = File::create(&temporary).map_err(Error::io("create", target))?;
+        Ok(Self { writer: Some(BufWriter::new(file)), temporary, target: target.to_owned() })
+    }
+
+    /// Flushes to the disk and renames.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        let Some(writer) = self.writer.take() else {
+            return Ok(());
+        };
+        let done = writer
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)
+            .and_then(|file| file.sync_all())
+            .and_then(|()| fs::rename(&self.temporary, &self.target));
+        if let Err(error) = done {
+            // The failure that matters is already in hand; a left-over temporary file is only untidy.
+            let _ = fs::remove_file(&self.temporary);
+            return Err(Error::io("write", &self.target)(error));
+        }
+        // The rename itself is only safe from a power cut once its folder is on the disk; some file systems refuse to
+        // sync a folder.
+        if let Some(Ok(folder)) = parent(&self.target).map(File::open) {
+            let _ = folder.sync_all();
+        }
+        Ok(())
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.writer {
+            Some(writer) => writer.write(bytes),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.writer {
+            Some(writer) => writer.flush(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if self.writer.take().is_some() {
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+fn parent(path: &Path) -> Option<&Path> {
+    path.parent().filter(|p| !p.as_os_str().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn an_abandoned_file_leaves_the_old_one_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sub/a.txt");
+        write_whole(&path, b"old").unwrap();
+        let mut file = NewFile::create(&path).unwrap();
+        file.write_all(b"half").unwrap();
+        drop(file);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        write_whole(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_range_past_the_end_is_an_error_that_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        write_whole(&path, b"0123456789").unwrap();
+        assert_eq!(read_range(&path, 2, 3).unwrap(), b"234");
+        let error = read_range(&path, 8, 1 << 40).unwrap_err();
+        assert_eq!(error.to_string(), "the file ends 2 bytes after byte 8; expected 1099511627776 bytes");
+    }
+}

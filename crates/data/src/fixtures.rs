@@ -1,0 +1,62 @@
+//! Small inputs that tests make for themselves.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::picture;
+use crate::sample::Picture;
+use crate::shard::{ShardSize, ShardWriter};
+
+/// (extension, content) of each member of a sample.
+pub(crate) type Members<'a> = &'a [(&'a str, &'a [u8])];
+
+/// A folder that is gone when it is dropped.
+pub(crate) struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Writes a file, and the folders it is in.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// One shard of (key, members).
+    pub(crate) fn shard(&self, samples: &[(&str, Members<'_>)]) -> PathBuf {
+        let mut writer = ShardWriter::new(self.path(), ShardSize::default()).unwrap();
+        for (key, members) in samples {
+            writer.write(key, members).unwrap();
+        }
+        writer.finish().unwrap().remove(0)
+    }
+}
+
+/// The left half black, the right half white.
+pub(crate) fn halves(width: u32, height: u32) -> Picture {
+    let row = |_| (0..width).flat_map(|x| [if x < width / 2 { 0 } else { 255 }; 3]);
+    Picture::new(width, height, (0..height).flat_map(row).collect()).unwrap()
+}
+
+pub(crate) fn jpeg(width: u32, height: u32) -> Vec<u8> {
+    picture::encode_jpeg(&halves(width, height), 95).unwrap()
+}
+
+/// `../shared/data/<name>`, where a person has put it; says so where it is not.
+pub(crate) fn shared_data(name: &str) -> Option<PathBuf> {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")).join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("skipped: {} not found", path.display());
+    None
+}

@@ -1,0 +1,200 @@
+//! Grounded JSONL: our own format for photographs with captions, phrases, boxes and hierarchies. One JSON object a
+//! line, UTF-8.
+//!
+//! ```json
+//! {"id": "1", "image": "photos/1.jpg", "width": 500, "height": 375,
+//!  "captions": ["A black dog runs in snow ."],
+//!  "phrases": [{"text": "A black dog", "boxes": [[12, 30, 310, 360]], "spans": [[0, 0, 11]]},
+//!              {"text": "its ear", "boxes": [[40, 35, 80, 90]], "part_of": 0}],
+//!  "tiers": {"positive": ["animal", "dog", "black dog"], "negative": ["food", "cat", "white dog"]},
+//!  "taxon": ["Animalia", "Chordata", "Canis lupus"], "label": "dog", "split": "train", "meta": {"licence": 4}}
+//! ```
+//!
+//! * Every field may be left out. `id` defaults to the line number, `image` is relative to the folder of the JSONL
+//!   file.
+//! * `boxes` are corners `[x1, y1, x2, y2]`, y downwards. **With `width` and `height` they are pixels of a photo of
+//!   that size; without, they are fractions in [0, 1].** The size is that of the boxes, and need not be that of the
+//!   file: a resized photo keeps its boxes.
+//! * `spans` are `[caption, start, end]` in characters (Unicode scalar values, end excluded). `part_of` is the index of
+//!   another phrase. `score` is a detector's confidence; `crop` a file with the box already cut out.
+//! * `tiers` and `taxon` run from general to specific; negative tiers are as many as positive ones.
+//! * `meta` may hold anything and is not read. Other unknown fields are refused: they are misspelt known ones.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sample::{BBox, Broken, Cause, ImageRef, Phrase, Sample, Span, Tiers};
+
+/// One line of a grounded JSONL file; see the [module](self) for its fields.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Record {
+    /// Unique in the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Path of the photo.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<PathBuf>,
+    /// Width of the photo the boxes were drawn on, in pixels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<f32>,
+    /// Its height.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub height: Option<f32>,
+    /// Captions of the whole photo.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub captions: Vec<String>,
+    /// Things in it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phrases: Vec<PhraseRecord>,
+    /// Captions from general to specific.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tiers: Option<Tiers>,
+    /// Names from the root of a taxonomy.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taxon: Vec<String>,
+    /// Class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// "train", "test", ...
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// Anything else; not read.
+    #[serde(skip_serializing)]
+    pub meta: serde::de::IgnoredAny,
+}
+
+/// A phrase of a [`Record`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhraseRecord {
+    /// Its text.
+    pub text: String,
+    /// Corners, in pixels or fractions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub boxes: Vec<[f32; 4]>,
+    /// `[caption, start, end]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<[usize; 3]>,
+    /// Index of the whole it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<usize>,
+    /// Confidence of a detector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<f32>,
+    /// File with the box cut out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crop: Option<PathBuf>,
+}
+
+impl Record {
+    /// The sample it describes, checked. Paths are taken relative to `folder`; `number` is the id of a record without
+    /// one.
+    ///
+    /// # Errors
+    /// A box, span, text or relation that cannot be (see [`Sample::check`]).
+    pub fn into_sample(self, folder: &Path, number: impl std::fmt::Display) -> Result<Sample, Broken> {
+        let id = self.id.unwrap_or_else(|| number.to_string());
+        let size = match (self.width, self.height) {
+            (Some(width), Some(height)) if width > 0.0 && height > 0.0 => Some((width, height)),
+            (None, None) => None,
+            (width, height) => {
+                let found = format!("width is {}, height is {}", shown(width), shown(height));
+                let expected = "both, positive (boxes in pixels), or neither (boxes as fractions)";
+                return Err(Broken::new(id, Cause::BadRecord, format!("{found}; expected {expected}")));
+            }
+        };
+        let mut phrases = Vec::with_capacity(self.phrases.len());
+        for phrase in self.phrases {
+            let boxes = phrase.boxes.iter().map(|&corners| bbox(corners, size)).collect::<Result<_, _>>().map_err(
+                |detail| {
+                    Broken::new(&id, Cause::BadBox, format!("phrase {} ({:?}): {detail}", phrases.len(), phrase.text))
+                },
+            )?;
+            phrases.push(Phrase {
+                text: phrase.text,
+                boxes,
+                spans: phrase.spans.iter().map(|&[caption, start, end]| Span { caption, start, end }).collect(),
+                crop: phrase.crop.map(|path| ImageRef::File(folder.join(path))),
+                score: phrase.score,
+                part_of: phrase.part_of,
+            });
+        }
+        let sample = Sample {
+            id,
+            image: self.image.map(|path| ImageRef::File(folder.join(path))),
+            captions: self.captions,
+            phrases,
+            tiers: self.tiers,
+            taxon: self.taxon,
+            label: self.label,
+            split: self.split,
+        };
+        sample.check()?;
+        Ok(sample)
+    }
+
+    /// The record of a sample: boxes as fractions, photos by the paths that `path` gives them.
+    ///
+    /// # Errors
+    /// Those of `path`.
+    pub fn from_sample<E>(sample: &Sample, mut path: impl FnMut(&ImageRef) -> Result<PathBuf, E>) -> Result<Self, E> {
+        Ok(Self {
+            id: Some(sample.id.clone()),
+            image: sample.image.as_ref().map(&mut path).transpose()?,
+            width: None,
+            height: None,
+            captions: sample.captions.clone(),
+            phrases: sample
+                .phrases
+                .iter()
+                .map(|phrase| {
+                    Ok(PhraseRecord {
+                        text: phrase.text.clone(),
+                        boxes: phrase.boxes.iter().map(|b| [b.x1, b.y1, b.x2, b.y2]).collect(),
+                        spans: phrase.spans.iter().map(|s| [s.caption, s.start, s.end]).collect(),
+                        part_of: phrase.part_of,
+                        score: phrase.score,
+                        crop: phrase.crop.as_ref().map(&mut path).transpose()?,
+                    })
+                })
+                .collect::<Result<_, E>>()?,
+            tiers: sample.tiers.clone(),
+            taxon: sample.taxon.clone(),
+            label: sample.label.clone(),
+            split: sample.split.clone(),
+            meta: serde::de::IgnoredAny,
+        })
+    }
+}
+
+/// Fractions from pixels or fractions, rounding at the borders forgiven. `Err` only for the two ways to mix up the
+/// units; other faults are left to [`BBox::check`].
+fn bbox(corners: [f32; 4], size: Option<(f32, f32)>) -> Result<BBox, String> {
+    let Some((width, height)) = size else {
+        let [x1, y1, x2, y2] = corners;
+        let bbox = BBox { x1, y1, x2, y2 }.clipped();
+        return match bbox.check() {
+            Err(found) if corners.iter().any(|&v| v > 2.0) => {
+                Err(format!("{found} (boxes in pixels need `width` and `height`)"))
+            }
+            _ => Ok(bbox),
+        };
+    };
+    let bbox = BBox::from_pixels(corners, width, height);
+    // One pixel and less in a corner of the photo is no thing that anybody names.
+    if corners.iter().all(|v| (0.0..=1.0).contains(v)) && width.min(height) > 2.0 {
+        return Err(format!(
+            "box is {corners:?} in a photo of {width} x {height}; expected pixels (boxes as fractions go without `width` and `height`)"
+        ));
+    }
+    Ok(bbox.clipped())
+}
+
+fn shown(value: Option<f32>) -> String {
+    value.map_or_else(|| "absent".to_owned(), |v| v.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! HierarCaps as published: tables of caption tiers joined by ` => `, general to specific. The test table has `id`,
+//! `captions`, `image_url`; the expanded and training tables have `positive`, `negative`, and mostly `image_url`. A
+//! sample's caption is its most specific tier. Without a folder of photos the samples are texts only
+//! (<https://github.com/TAU-VAILab/hierarcaps>).
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::shared::{photo, table};
+use super::{ImporterEntry, Input, Inputs, Samples};
+use crate::error::Result;
+use crate::sample::{Broken, Cause, Sample, Tiers};
+
+pub(super) const ENTRY: ImporterEntry = ImporterEntry {
+    name: "hierarcaps",
+    summary: "HierarCaps: tiers of captions, positive and negative",
+    inputs: &[
+        Input { name: "table", help: "CSV (or .csv.gz) of captions or of positive, negative", required: true },
+        Input { name: "images", help: "the folder of the photos, by the last part of image_url", required: false },
+        Input { name: "exclude", help: "another table whose photos are left out", required: false },
+    ],
+    read,
+};
+
+#[derive(Deserialize)]
+struct Row {
+    id: Option<String>,
+    captions: Option<String>,
+    positive: Option<String>,
+    negative: Option<String>,
+    image_url: Option<String>,
+}
+
+const COLUMNS: &str = "columns id, captions, image_url or positive, negative, image_url";
+
+fn read(inputs: &Inputs) -> Result<Samples> {
+    let folder = inputs.get("images").map(Path::to_owned);
+    let mut excluded = HashSet::new();
+    if let Some(path) = inputs.get("exclude") {
+        excluded.extend(table::<Row>(path, COLUMNS)?.filter_map(|row| row.ok()?.file().map(str::to_owned)));
+    }
+    let rows = table::<Row>(inputs.need("table")?, COLUMNS)?;
+    Ok(Box::new(rows.enumerate().filter_map(move |(number, row)| {
+        let row = match row {
+            Ok(row) if row.file().is_some_and(|file| excluded.contains(file)) => return None,
+            other => other,
+        };
+        Some(row.and_then(|row| sample(row, number, folder.as_deref())))
+    })))
+}
+
+impl Row {
+    /// The last part of the address.
+    fn file(&self) -> Option<&str> {
+        self.image_url.as_deref()?.rsplit('/').next()
+    }
+}
+
+fn sample(row: Row, number: usize, folder: Option<&Path>) -> Result<Sample, Broken> {
+    let id = row.id.clone().unwrap_or_else(|| number.to_string());
+    let fault = |cause, detail: &str| Broken::new(&id, cause, detail);
+    let image = match (folder, row.file()) {
+        (None, _) => None,
+        (Some(folder), Some(file)) => Some(photo(folder, file, &id)?),
+        (Some(_), None) => return Err(fault(Cause::NoImage, "no image_url; expected one, since photos are given")),
+    };
+    let Some(positive) = row.captions.as_deref().or(row.positive.as_deref()) else {
+        return Err(fault(Cause::BadRecord, "neither `captions` nor `positive`; expected one of them"));
+    };
+    let positive = tiers(positive);
+    Ok(Sample {
+        image,
+        captions: positive.last().cloned().into_iter().collect(),
+        tiers: Some(Tiers { positive, negative: row.negative.as_deref().map(tiers).unwrap_or_default() }),
+        id,
+        ..Sample::default()
+    })
+}
+
+fn tiers(joined: &str) -> Vec<String> {
+    joined.split(" => ").map(|tier| tier.trim().to_owned()).collect()
+}

@@ -1,0 +1,141 @@
+//! What several importers need.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result, in_one_line};
+use crate::sample::{BBox, Broken, Cause, ImageRef, Phrase, Span};
+
+/// A photo that has to be there.
+pub(super) fn photo(folder: &Path, name: &str, sample: &str) -> Result<ImageRef, Broken> {
+    let path = folder.join(name);
+    if path.is_file() {
+        return Ok(ImageRef::File(path));
+    }
+    let detail = format!("no file `{}`; expected the photo", path.display());
+    Err(Broken::new(sample, Cause::MissingFile, detail))
+}
+
+/// Adds a box to the phrase of that text, which is made where there is none. A box that cannot be is a fault of its
+/// own: one slip of an annotator is no reason to lose the photo.
+pub(super) fn add_box(phrases: &mut Vec<Phrase>, faults: &mut Vec<Broken>, sample: &str, text: &str, bbox: BBox) {
+    let bbox = bbox.clipped();
+    if let Err(detail) = bbox.check() {
+        faults.push(Broken::new(sample, Cause::BadBox, format!("left out of {text:?}: {detail}")));
+        return;
+    }
+    match phrases.iter_mut().find(|phrase| phrase.text == text) {
+        Some(phrase) if phrase.boxes.contains(&bbox) => {}
+        Some(phrase) => phrase.boxes.push(bbox),
+        None => phrases.push(Phrase { text: text.to_owned(), boxes: vec![bbox], ..Phrase::default() }),
+    }
+}
+
+/// Where each caption first mentions a text: whole words, upper and lower case alike (ASCII).
+pub(super) fn mentions(captions: &[String], text: &str) -> Vec<Span> {
+    let first = |(caption, words): (usize, &String)| {
+        let at = find_words(words, text)?;
+        let start = words[..at].chars().count();
+        Some(Span { caption, start, end: start + text.chars().count() })
+    };
+    captions.iter().enumerate().filter_map(first).collect()
+}
+
+/// Byte offset of the first place where `text` stands as whole words.
+fn find_words(words: &str, text: &str) -> Option<usize> {
+    if text.is_empty() {
+        return None;
+    }
+    // ASCII case folding keeps every byte offset.
+    let (hay, needle) = (words.to_ascii_lowercase(), text.to_ascii_lowercase());
+    let free = |c: Option<char>| !c.is_some_and(char::is_alphanumeric);
+    hay.match_indices(&needle)
+        .find(|(at, _)| free(hay[..*at].chars().next_back()) && free(hay[at + needle.len()..].chars().next()))
+        .map(|(at, _)| at)
+}
+
+/// A JSON file, read as a stream: what the type does not ask for (segmentations) takes no memory.
+pub(super) fn read_json<T: DeserializeOwned>(path: &Path, expected: &str) -> Result<T> {
+    let file = BufReader::new(File::open(path).map_err(Error::io("read", path))?);
+    serde_json::from_reader(file)
+        .map_err(|error| Error::format(format!("`{}`", path.display()), error.to_string(), expected))
+}
+
+/// A text file, unpacked where its name ends in `.gz`.
+pub(super) fn open_text(path: &Path) -> Result<Box<dyn Read + Send>> {
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    Ok(if path.extension().is_some_and(|e| e == "gz") {
+        Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(file)))
+    } else {
+        Box::new(BufReader::new(file))
+    })
+}
+
+/// The records of a JSON-lines file. Empty lines are passed over; a line that is no record is broken.
+pub(super) fn json_lines<T: DeserializeOwned>(
+    path: &Path,
+    expected: &'static str,
+) -> Result<impl Iterator<Item = Result<T, Broken>> + Send + use<T>> {
+    let lines = BufReader::new(open_text(path)?).lines();
+    let path = path.to_owned();
+    Ok(lines.enumerate().filter_map(move |(number, line)| {
+        let fault = |found: String| {
+            let place = format!("line {} of `{}`", number + 1, path.display());
+            Broken::new(place, Cause::BadRecord, format!("{found}; expected {expected}"))
+        };
+        match line {
+            Err(error) => Some(Err(fault(error.to_string()))),
+            Ok(line) if line.trim().is_empty() => None,
+            Ok(line) => Some(serde_json::from_str(&line).map_err(|error| fault(in_one_line(&error)))),
+        }
+    }))
+}
+
+/// A table with a header, each row as the type says.
+pub(super) fn table<T: DeserializeOwned + Send + 'static>(
+    path: &Path,
+    expected: &'static str,
+) -> Result<impl Iterator<Item = Result<T, Broken>> + Send + use<T>> {
+    let stem = path.file_name().unwrap_or_default().to_string_lossy();
+    let tabs = stem.trim_end_matches(".gz").ends_with(".tsv");
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(if tabs { b'\t' } else { b',' })
+        .quoting(!tabs)
+        .flexible(true)
+        .from_reader(open_text(path)?);
+    let place = format!("`{}`", path.display());
+    // Without this a file of another kind would be one fault per row.
+    let header = reader.headers().map_err(|error| Error::format(&place, error.to_string(), expected))?;
+    if header.len() < 2 {
+        let found = format!("header {:?}", header.iter().collect::<Vec<_>>());
+        return Err(Error::format(place, found, expected));
+    }
+    Ok(reader.into_deserialize().map(move |row| {
+        row.map_err(|error| Broken::new(&place, Cause::BadRecord, format!("{error}; expected {expected}")))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_not_parts_of_words() {
+        assert_eq!(find_words("A cat and a Cathedral", "cat"), Some(2));
+        assert_eq!(find_words("A cathedral", "cat"), None);
+        assert_eq!(find_words("concat cat", "cat"), Some(7));
+        assert_eq!(find_words("a wood-cat", "Cat"), Some(7));
+        assert_eq!(find_words("cat", ""), None);
+    }
+
+    #[test]
+    fn mentions_count_characters() {
+        let captions = ["Über a Dog".to_owned(), "no".to_owned(), "a dog , a dog".to_owned()];
+        let spans = mentions(&captions, "a dog");
+        assert_eq!(spans, [Span { caption: 0, start: 5, end: 10 }, Span { caption: 2, start: 0, end: 5 }]);
+        assert_eq!(spans[0].text(&captions), Some("a Dog"));
+    }
+}

@@ -1,0 +1,36 @@
+//! Photographs, captions, boxes, hierarchies and the batches made of them. Knows no tensor engine.
+//!
+//! ```text
+//! files, shards, tables, folders, the toy world
+//!   | sources::<kind>          index -> Sample { image?, captions, phrases with boxes, tiers, taxon, label }
+//!   | transform, tokenizer     pixels and token ids, seeded per (seed, epoch, sample)
+//!   v loader                   Batch, in an order that depends on the seed alone
+//! ```
+//!
+//! One rule runs through the crate: a bad *sample* never stops a run. It comes back as a [`Broken`] with a [`Cause`]
+//! and is counted; a bad *request* (a missing index file, an unknown option) is an [`Error`].
+
+pub mod batch;
+pub mod error;
+pub mod export;
+mod files;
+#[cfg(test)]
+mod fixtures;
+pub mod grounded;
+pub mod hierarchy;
+pub mod import;
+pub mod loader;
+mod picture;
+pub mod rng;
+pub mod sample;
+pub mod sampler;
+pub mod shard;
+pub mod sources;
+pub mod tokenizer;
+pub mod toy;
+pub mod transform;
+
+pub use error::{Error, Result};
+pub use picture::encode_png;
+pub use sample::{BBox, Broken, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, Span, Tiers, View};
+pub use sources::{SOURCES, Source, SourceEntry, SourceSpec, open};

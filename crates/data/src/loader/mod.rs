@@ -1,0 +1,226 @@
+//! Batches for training: read, augmented and tokenised by a few threads ahead of the model, the same whatever their
+//! number.
+//!
+//! Every draw is a function of (seed, epoch, sample), the order a function of (seed, epoch); a place in the run is two
+//! numbers ([`LoaderState`]), and going on from there gives the same bytes as never having stopped.
+
+mod cache;
+mod config;
+mod eval;
+mod guard;
+mod ordered;
+mod report;
+mod row;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use config::{CachePixels, CaptionChoice, LoaderConfig};
+pub use eval::{EvalBatch, EvalBatches, eval_batches, eval_pixels};
+pub use report::BrokenReport;
+
+use crate::batch::{Batch, ImageBatch, TokenBatch};
+use crate::error::{Error, Result};
+use crate::sample::{Broken, View};
+use crate::sampler::Sampler;
+use crate::sources::Source;
+use crate::tokenizer::Tokenizer;
+use cache::Cache;
+use ordered::Ordered;
+use row::{Half, Row, RowMaker};
+
+/// An endless iterator of batches, epoch after epoch. Ends only after an error.
+pub struct Loader {
+    maker: Arc<RowMaker>,
+    sampler: Sampler,
+    state: LoaderState,
+    report: BrokenReport,
+    /// Started by the first batch.
+    rows: Option<Ordered<Place, Found>>,
+    failed: bool,
+}
+
+/// A place in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoaderState {
+    /// Epochs completed.
+    pub epoch: u64,
+    /// Samples of the current epoch that earlier batches were made of.
+    pub position: u64,
+}
+
+/// A position of an epoch.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    epoch: u64,
+    position: u64,
+}
+
+/// What came of a position: the broken samples that were met first, then a row, unless everything tried was broken.
+struct Found {
+    broken: Vec<Broken>,
+    row: Option<Row>,
+}
+
+impl Loader {
+    /// Nothing is read before the first batch is asked for.
+    ///
+    /// # Errors
+    /// A setting out of its range, a view that the source does not have, or too few samples for one batch.
+    pub fn new(source: Arc<dyn Source>, tokenizer: Tokenizer, config: LoaderConfig) -> Result<Self> {
+        config.check()?;
+        if !source.views().contains(&config.view) {
+            let views: Vec<_> = source.views().iter().map(|view| view.name()).collect();
+            let expected = format!("one of the views of source {}: {}", source.name(), views.join(", "));
+            return Err(Error::config("view", config.view.name(), expected));
+        }
+        // Every text needs its start and end, even an empty one.
+        tokenizer.encode("", config.context)?;
+        let sampler = Sampler::new(source.len() as u64, config.batch_size as u64, config.drop_last, config.seed)?;
+        let cache = config.cache_pixels.map(|cache| Cache::new(cache.bytes));
+        Ok(Self {
+            maker: Arc::new(RowMaker { source, tokenizer, config, cache }),
+            sampler,
+            state: LoaderState::default(),
+            report: BrokenReport::default(),
+            rows: None,
+            failed: false,
+        })
+    }
+
+    /// Goes to a place in the run: the next batch is the one that followed it.
+    ///
+    /// # Errors
+    /// The place is not between two batches, so it belongs to another batch size or data set.
+    pub fn resume(&mut self, state: LoaderState) -> Result<()> {
+        let batch_size = self.maker.config.batch_size as u64;
+        let between = state.position.is_multiple_of(batch_size);
+        if !between || state.position / batch_size >= self.batches_per_epoch() {
+            let last = (self.batches_per_epoch() - 1) * batch_size;
+            let expected = format!("a multiple of batch_size {batch_size} from 0 to {last}");
+            return Err(Error::config("loader state position", state.position.to_string(), expected));
+        }
+        if state.epoch > u64::from(u32::MAX) {
+            return Err(Error::config("loader state epoch", state.epoch.to_string(), "at most 4294967295"));
+        }
+        self.state = state;
+        self.rows = None;
+        self.failed = false;
+        Ok(())
+    }
+
+    /// The place after the last batch that was returned.
+    pub fn state(&self) -> LoaderState {
+        self.state
+    }
+
+    /// Batches in one epoch.
+    pub fn batches_per_epoch(&self) -> u64 {
+        self.sampler.batches()
+    }
+
+    /// What was broken in the batches returned since the loader was made.
+    pub fn report(&self) -> &BrokenReport {
+        &self.report
+    }
+
+    /// Positions of batch number `index`, counted through all epochs.
+    fn places(sampler: &Sampler, index: u64) -> impl Iterator<Item = Place> + use<> {
+        let (epoch, batch) = (index / sampler.batches(), index % sampler.batches());
+        sampler.positions(batch).map(move |position| Place { epoch, position })
+    }
+
+    fn start(&self, index: u64) -> Ordered<Place, Found> {
+        let sampler = self.sampler.clone();
+        let places = (index..).flat_map(move |index| Self::places(&sampler, index));
+        let (sampler, maker) = (self.sampler.clone(), self.maker.clone());
+        let config = &self.maker.config;
+        let ahead = config.prefetch * config.batch_size;
+        Ordered::new(places, config.workers, ahead, move |place| find(&sampler, &maker, place))
+    }
+
+    fn next_batch(&mut self) -> Result<Batch> {
+        let index =
+            self.state.epoch * self.batches_per_epoch() + self.state.position / self.maker.config.batch_size as u64;
+        let expected = Self::places(&self.sampler, index).count();
+        let mut rows = match self.rows.take() {
+            Some(rows) => rows,
+            None => self.start(index),
+        };
+        let allowed = self.maker.config.max_broken_share;
+        let mut batch = Vec::with_capacity(expected);
+        for Found { broken, row } in rows.by_ref().take(expected) {
+            self.report.seen += broken.len() as u64 + u64::from(row.is_some());
+            broken.into_iter().for_each(|broken| self.report.add(broken));
+            self.report.check(allowed)?;
+            match row {
+                Some(row) => batch.push(row),
+                None => return Err(self.report.error(allowed)),
+            }
+        }
+        self.rows = Some(rows);
+        self.state = match (index + 1) % self.batches_per_epoch() {
+            0 => LoaderState { epoch: self.state.epoch + 1, position: 0 },
+            batch => LoaderState { position: batch * self.maker.config.batch_size as u64, ..self.state },
+        };
+        Ok(self.join(index, batch))
+    }
+
+    fn join(&self, index: u64, rows: Vec<Row>) -> Batch {
+        let mut ids = Vec::with_capacity(rows.len());
+        let mut photos = Vec::with_capacity(rows.len());
+        let mut boxes = Vec::with_capacity(rows.len());
+        for row in rows {
+            ids.push(row.id);
+            photos.push(row.photo);
+            boxes.extend(row.boxed);
+        }
+        let (images, texts) = self.join_halves(&photos);
+        let (box_images, box_texts) = match self.maker.config.view {
+            View::Boxes => Some(self.join_halves(&boxes)).unzip(),
+            _ => (None, None),
+        };
+        Batch { index, ids, images: Some(images), texts: Some(texts), box_images, box_texts }
+    }
+
+    fn join_halves(&self, halves: &[Half]) -> (ImageBatch, TokenBatch) {
+        let images: Vec<_> = halves.iter().map(|half| &half.image).collect();
+        let texts: Vec<_> = halves.iter().map(|half| &half.text).collect();
+        (
+            ImageBatch::from_rows(&images, self.maker.config.image_size),
+            TokenBatch::from_rows(&texts, self.maker.tokenizer.end_of_text()),
+        )
+    }
+}
+
+impl Iterator for Loader {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let batch = self.next_batch();
+        self.failed = batch.is_err();
+        Some(batch)
+    }
+}
+
+/// More broken samples than this in a row means that nothing is usable.
+const MOST_TRIES: usize = 1000;
+
+fn find(sampler: &Sampler, maker: &RowMaker, place: Place) -> Found {
+    let mut broken = Vec::new();
+    for index in sampler.epoch(place.epoch).candidates(place.position).take(MOST_TRIES) {
+        match maker.row(place.epoch, index) {
+            Ok(row) => return Found { broken, row: Some(row) },
+            Err(error) => broken.push(error),
+        }
+    }
+    Found { broken, row: None }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! A bounded parallel map that keeps the order: what lets the loader use any number of threads and still give the same
+//! batches.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+/// The results of `work` on each of `jobs`, in the order of the jobs, made by a few threads ahead of time.
+pub(super) struct Ordered<J, O> {
+    jobs: Box<dyn Iterator<Item = J> + Send>,
+    /// Jobs handed out and not yet returned: the bound on memory.
+    ahead: usize,
+    todo: Option<Sender<(u64, J)>>,
+    done: Receiver<(u64, std::thread::Result<O>)>,
+    /// Finished out of order.
+    waiting: BTreeMap<u64, std::thread::Result<O>>,
+    handed_out: u64,
+    returned: u64,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl<J: Send + 'static, O: Send + 'static> Ordered<J, O> {
+    /// `workers` threads, or one per core for 0; `ahead` jobs are in work or finished at a time. No job is begun before
+    /// the first result is asked for.
+    pub(super) fn new(
+        jobs: impl Iterator<Item = J> + Send + 'static,
+        workers: usize,
+        ahead: usize,
+        work: impl Fn(J) -> O + Send + Sync + 'static,
+    ) -> Self {
+        let (todo, next_job) = unbounded::<(u64, J)>();
+        let (finished, done) = unbounded();
+        let work = Arc::new(work);
+        let start = |_| {
+            let (next_job, finished, work) = (next_job.clone(), finished.clone(), work.clone());
+            std::thread::spawn(move || {
+                for (number, job) in next_job {
+                    // A panic travels to the caller instead of leaving it waiting for a result that never comes.
+                    let result = catch_unwind(AssertUnwindSafe(|| work(job)));
+                    if finished.send((number, result)).is_err() {
+                        return;
+                    }
+                }
+            })
+        };
+        let threads = match workers {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        };
+        Self {
+            jobs: Box::new(jobs),
+            ahead: ahead.max(1),
+            todo: Some(todo),
+            done,
+            waiting: BTreeMap::new(),
+            handed_out: 0,
+            returned: 0,
+            threads: (0..threads).map(start).collect(),
+        }
+    }
+
+    fn hand_out(&mut self) {
+        let Some(todo) = &self.todo else { return };
+        while self.handed_out - self.returned < self.ahead as u64
+            && let Some(job) = self.jobs.next()
+            && todo.send((self.handed_out, job)).is_ok()
+        {
+            self.handed_out += 1;
+        }
+    }
+}
+
+impl<J: Send + 'static, O: Send + 'static> Iterator for Ordered<J, O> {
+    type Item = O;
+
+    fn next(&mut self) -> Option<O> {
+        self.hand_out();
+        if self.returned == self.handed_out {
+            return None;
+        }
+        let result = loop {
+            if let Some(result) = self.waiting.remove(&self.returned) {
+                break result;
+            }
+            let (number, result) = self.done.recv().ok()?;
+            self.waiting.insert(number, result);
+        };
+        self.returned += 1;
+        match result {
+            Ok(result) => {
+                self.hand_out();
+                Some(result)
+            }
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+/// Waits for the jobs in work, at most one per thread; the others are not begun.
+impl<J, O> Drop for Ordered<J, O> {
+    fn drop(&mut self) {
+        // No more jobs for idle threads; and a busy one stops when nobody takes its result.
+        self.todo = None;
+        self.done = crossbeam_channel::never();
+        for thread in self.threads.drain(..) {
+            let _: Result<(), Box<dyn Any + Send>> = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn order_is_kept_whatever_takes_longest() {
+        for threads in [0, 1, 4] {
+            let work = |n: u64| {
+                std::thread::sleep(Duration::from_micros(200 * (n % 3)));
+                n * n
+            };
+            let squares: Vec<_> = Ordered::new(0..50, threads, 8, work).collect();
+            assert_eq!(squares, (0..50).map(|n| n * n).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn no_more_than_ahead_are_begun() {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let counter = begun.clone();
+        let mut results = Ordered::new(0..1000, 4, 5, move |n: u32| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            n
+        });
+        assert_eq!(results.next(), Some(0));
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(begun.load(Ordering::SeqCst) <= 6);
+        drop(results);
+        assert!(begun.load(Ordering::SeqCst) <= 6);
+    }
+
+    #[test]
+    #[should_panic(expected = "job 3 is bad")]
+    fn a_panic_reaches_the_caller() {
+        let results = Ordered::new(0..10, 2, 4, |n: u32| {
+            assert!(n != 3, "job {n} is bad");
+            n
+        });
+        assert_eq!(results.count(), 10);
+    }
+}

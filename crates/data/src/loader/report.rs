@@ -1,0 +1,74 @@
+//! What was broken so far.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::error::Error;
+use crate::sample::{Broken, Cause};
+
+/// Samples asked for and found broken, since the loader was made. A broken sample counts each time it is met, once per
+/// epoch or more often.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BrokenReport {
+    /// Samples asked for.
+    pub seen: u64,
+    /// How many of them were broken, by cause.
+    pub counts: BTreeMap<Cause, u64>,
+    /// The first few, each sample once.
+    pub examples: Vec<Broken>,
+}
+
+/// The share of broken samples means nothing before.
+const LEAST_SEEN: u64 = 100;
+
+const MOST_EXAMPLES: usize = 3;
+
+impl BrokenReport {
+    /// Broken samples of any cause.
+    pub fn broken(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    pub(super) fn add(&mut self, broken: Broken) {
+        *self.counts.entry(broken.cause).or_default() += 1;
+        let new = self.examples.iter().all(|example| example.sample != broken.sample);
+        if new && self.examples.len() < MOST_EXAMPLES {
+            self.examples.push(broken);
+        }
+    }
+
+    /// An error when more than `allowed` of at least [`LEAST_SEEN`] samples were broken.
+    pub(super) fn check(&self, allowed: f64) -> Result<(), Error> {
+        let too_many = self.broken() as f64 > allowed * self.seen as f64;
+        if too_many && self.seen >= LEAST_SEEN {
+            return Err(self.error(allowed));
+        }
+        Ok(())
+    }
+
+    pub(super) fn error(&self, allowed: f64) -> Error {
+        Error::TooManyBroken {
+            broken: self.broken(),
+            seen: self.seen,
+            allowed,
+            causes: self.causes(),
+            first: self.examples.iter().map(Broken::to_string).collect::<Vec<_>>().join("; "),
+        }
+    }
+
+    fn causes(&self) -> String {
+        let causes: Vec<_> = self.counts.iter().map(|(cause, n)| format!("{cause} {n}")).collect();
+        causes.join(", ")
+    }
+}
+
+/// "12 of 4800 samples were broken (missing_file 10, no_box 2)"
+impl fmt::Display for BrokenReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} samples were broken", self.broken(), self.seen)?;
+        if self.counts.is_empty() {
+            return Ok(());
+        }
+        write!(f, " ({})", self.causes())
+    }
+}

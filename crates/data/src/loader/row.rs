@@ -1,0 +1,197 @@
+//! One sample of a batch: choose, read, augment.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use rand::Rng;
+use rand::seq::IndexedRandom;
+
+use super::cache::{Cache, Part, Photo};
+use super::config::{CaptionChoice, LoaderConfig};
+use super::guard::guarded;
+use crate::rng::{Stream, rng_for};
+use crate::sample::{Broken, Cause, ImageRef, Phrase, Picture, Sample, View};
+use crate::sources::Source;
+use crate::tokenizer::Tokenizer;
+use crate::transform::{crop_pixels, shrink};
+
+/// Makes rows; shared by the threads.
+pub(super) struct RowMaker {
+    pub(super) source: Arc<dyn Source>,
+    pub(super) tokenizer: Tokenizer,
+    pub(super) config: LoaderConfig,
+    pub(super) cache: Option<Cache>,
+}
+
+/// One row of every part of a batch.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) id: String,
+    pub(super) photo: Half,
+    /// The box and its phrase, for [`View::Boxes`].
+    pub(super) boxed: Option<Half>,
+}
+
+/// A picture and its text.
+#[derive(Debug)]
+pub(super) struct Half {
+    pub(super) image: Vec<u8>,
+    pub(super) text: Vec<u32>,
+}
+
+/// The phrase and box that were drawn.
+struct Drawn<'a> {
+    phrase: &'a Phrase,
+    part: Part,
+    area: Area<'a>,
+}
+
+/// Where the picture of a phrase comes from.
+#[derive(Clone, Copy)]
+enum Area<'a> {
+    /// Already cut out.
+    Crop(&'a ImageRef),
+    /// Pixels of the original photo.
+    Pixels([u32; 4]),
+}
+
+impl RowMaker {
+    /// The row of sample `index` in this epoch; equal for equal arguments, whichever thread asks, whatever the cache
+    /// holds.
+    pub(super) fn row(&self, epoch: u64, index: u64) -> Result<Row, Broken> {
+        guarded(|| format!("{}[{index}]", self.source.name()), || self.try_row(epoch, index))
+    }
+
+    fn try_row(&self, epoch: u64, index: u64) -> Result<Row, Broken> {
+        let rng = |stream| rng_for(self.config.seed, epoch, index, stream);
+        let sample = self.source.get(index as usize)?;
+        if !sample.captions.iter().any(|text| is_text(text)) {
+            return Err(Broken::new(sample.id, Cause::NoCaption, "no caption; expected at least one"));
+        }
+        let Some(image) = &sample.image else {
+            return Err(Broken::new(sample.id, Cause::NoImage, "no photo; expected one"));
+        };
+        let decoded = OnceCell::new();
+        let decode = || match decoded.get() {
+            Some(picture) => Ok(Arc::clone(picture)),
+            None => {
+                let picture = Arc::new(image.open(&self.config.limits)?);
+                Ok(decoded.get_or_init(|| picture).clone())
+            }
+        };
+        let photo = self.photo(&sample, index, Part::Whole, decode)?;
+        let drawn = match self.config.view {
+            View::Boxes => Some(self.draw_box(&sample, photo.original, &mut rng(Stream::Box))?),
+            _ => None,
+        };
+        let caption = self.draw_caption(&sample, drawn.as_ref().map(|drawn| drawn.phrase), &mut rng(Stream::Caption));
+        let boxed = match &drawn {
+            None => None,
+            Some(Drawn { phrase, part, area }) => {
+                let open = || match area {
+                    Area::Crop(image) => image.open(&self.config.limits).map(Arc::new),
+                    Area::Pixels(pixels) => Ok(Arc::new(crop_pixels(&*decode()?, *pixels))),
+                };
+                let crop = self.photo(&sample, index, *part, open)?;
+                Some(self.half(&sample, &crop, &phrase.text, &mut rng(Stream::Crop))?)
+            }
+        };
+        let photo = self.half(&sample, &photo, caption, &mut rng(Stream::Photo))?;
+        Ok(Row { id: sample.id, photo, boxed })
+    }
+
+    fn half(&self, sample: &Sample, photo: &Photo, text: &str, rng: &mut impl Rng) -> Result<Half, Broken> {
+        let LoaderConfig { augment, image_size, context, .. } = &self.config;
+        let text = self
+            .tokenizer
+            .encode(text, *context)
+            .map_err(|error| Broken::new(&sample.id, Cause::BadRecord, error.to_string()))?;
+        Ok(Half { image: augment.apply(&photo.picture, *image_size as u32, rng), text })
+    }
+
+    /// A part of the sample as it goes into augmentation: from the cache; else from `open`, and shrunk where a cache is
+    /// asked for.
+    fn photo(
+        &self,
+        sample: &Sample,
+        index: u64,
+        part: Part,
+        open: impl FnOnce() -> Result<Arc<Picture>, Broken>,
+    ) -> Result<Photo, Broken> {
+        if let Some(photo) = self.cache.as_ref().and_then(|cache| cache.get(index, part)) {
+            return Ok(photo);
+        }
+        let mut picture = open().map_err(|broken| broken.within(&sample.id))?;
+        let original = (picture.width, picture.height);
+        if let Some(cache) = self.config.cache_pixels {
+            let limit = cache.shorter_side * self.config.image_size as f32;
+            picture = shrink(&picture, limit.ceil() as u32).map_or(picture, Arc::new);
+        }
+        let photo = Photo { picture, original };
+        if let Some(cache) = &self.cache {
+            cache.put(index, part, &photo);
+        }
+        Ok(photo)
+    }
+
+    /// A phrase, each as likely as any other that has a usable box or crop; then one of its usable boxes.
+    fn draw_box<'a>(
+        &self,
+        sample: &'a Sample,
+        (width, height): (u32, u32),
+        rng: &mut impl Rng,
+    ) -> Result<Drawn<'a>, Broken> {
+        let least = self.config.min_box_pixels;
+        let mut parts = (0..).map(Part::Box);
+        let mut areas = |phrase: &'a Phrase| -> Vec<(Part, Area<'a>)> {
+            let pixels = phrase.boxes.iter().map(|bbox| bbox.to_pixels(width, height));
+            let large = |&[x1, y1, x2, y2]: &[u32; 4]| u64::from(x2 - x1) * u64::from(y2 - y1) >= u64::from(least);
+            match &phrase.crop {
+                Some(crop) => parts.by_ref().zip([Area::Crop(crop)]).collect(),
+                None => parts.by_ref().zip(pixels.filter(large).map(Area::Pixels)).collect(),
+            }
+        };
+        let usable: Vec<_> = sample
+            .phrases
+            .iter()
+            .filter(|phrase| is_text(&phrase.text))
+            .map(|phrase| (phrase, areas(phrase)))
+            .filter(|(_, areas)| !areas.is_empty())
+            .collect();
+        if let Some((phrase, areas)) = usable.choose(rng)
+            && let Some((part, area)) = areas.choose(rng)
+        {
+            return Ok(Drawn { phrase, part: *part, area: *area });
+        }
+        let phrases = sample.phrases.len();
+        let boxes: usize = sample.phrases.iter().map(|phrase| phrase.boxes.len()).sum();
+        let expected = format!("a crop or a box of at least {least} pixels of the {width} x {height}");
+        let detail = format!("{phrases} phrases with {boxes} boxes; expected a phrase with {expected}");
+        Err(Broken::new(&sample.id, Cause::NoBox, detail))
+    }
+
+    /// A caption; there is one that is not blank.
+    fn draw_caption<'a>(&self, sample: &'a Sample, phrase: Option<&Phrase>, rng: &mut impl Rng) -> &'a str {
+        let all = || sample.captions.iter().enumerate().filter(|(_, text)| is_text(text));
+        let text = |(_, text): (usize, &'a String)| text.as_str();
+        let named = |phrase: &Phrase| -> Vec<&'a str> {
+            let by_span = all().filter(|(i, _)| phrase.spans.iter().any(|span| span.caption == *i));
+            let words = phrase.text.to_lowercase();
+            let by_words = all().filter(|(_, text)| text.to_lowercase().contains(&words));
+            if phrase.spans.is_empty() { by_words.map(text).collect() } else { by_span.map(text).collect() }
+        };
+        let mut choice = match (self.config.caption, phrase) {
+            (CaptionChoice::First, _) => all().take(1).map(text).collect(),
+            (CaptionChoice::WithPhrase, Some(phrase)) => named(phrase),
+            _ => Vec::new(),
+        };
+        if choice.is_empty() {
+            choice = all().map(text).collect();
+        }
+        choice.choose(rng).copied().unwrap_or_default()
+    }
+}
+
+fn is_text(text: &str) -> bool {
+    !text.trim().is_empty()
+}

@@ -1,0 +1,351 @@
+#![allow(clippy::unwrap_used)]
+use std::collections::BTreeSet;
+
+use rand::Rng;
+
+use super::*;
+use crate::rng::{Stream, rng_for};
+use crate::sample::{BBox, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, Span};
+use crate::transform::{Augment, Crop, EvalCrop, crop_pixels, evaluate};
+
+/// Samples in memory; `None` panics when asked for.
+struct Memory(Vec<Option<Sample>>);
+
+impl Source for Memory {
+    fn name(&self) -> &str {
+        "memory"
+    }
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn get(&self, index: usize) -> std::result::Result<Sample, Broken> {
+        Ok(self.0[index].clone().expect("a broken reader"))
+    }
+    fn views(&self) -> &[View] {
+        &[View::Pair, View::Boxes]
+    }
+    fn fingerprint(&self) -> String {
+        String::new()
+    }
+}
+
+fn picture(seed: u64) -> Picture {
+    let (width, height) = (24 + 4 * (seed as u32 % 3), 20);
+    let mut rgb = vec![0; (width * height * 3) as usize];
+    rng_for(seed, 0, 0, Stream::Photo).fill_bytes(&mut rgb);
+    Picture { width, height, rgb }
+}
+
+const BOXES: [BBox; 3] = [
+    BBox { x1: 0.0, y1: 0.0, x2: 0.5, y2: 0.5 },
+    BBox { x1: 0.25, y1: 0.5, x2: 1.0, y2: 1.0 },
+    // 1 to 4 pixels of a photo of 24 to 32 x 20.
+    BBox { x1: 0.0, y1: 0.0, x2: 0.05, y2: 0.05 },
+];
+
+fn sample(number: u64) -> Sample {
+    let phrase = |text: &str, boxes: &[BBox], caption| Phrase {
+        text: text.to_owned(),
+        boxes: boxes.to_vec(),
+        spans: vec![Span { caption, start: 0, end: 1 }],
+        ..Phrase::default()
+    };
+    Sample {
+        id: format!("s{number}"),
+        image: Some(ImageRef::Pixels(Arc::new(picture(number)))),
+        captions: vec!["a dog on snow".to_owned(), " ".to_owned(), "a cat and a dog".to_owned()],
+        phrases: vec![phrase("dog", &BOXES[..2], 0), phrase("cat", &BOXES[1..], 2), phrase("speck", &BOXES[2..], 0)],
+        ..Sample::default()
+    }
+}
+
+fn samples(n: u64) -> Vec<Option<Sample>> {
+    (0..n).map(|number| Some(sample(number))).collect()
+}
+
+fn tokenizer() -> Tokenizer {
+    Tokenizer::train(["a dog on snow", "a dog and a cat", "a cat"], 530).unwrap()
+}
+
+fn config() -> LoaderConfig {
+    LoaderConfig {
+        batch_size: 4,
+        image_size: 8,
+        context: 12,
+        workers: 2,
+        seed: 5,
+        min_box_pixels: 9,
+        ..LoaderConfig::default()
+    }
+}
+
+fn loader(samples: Vec<Option<Sample>>, config: LoaderConfig) -> Loader {
+    Loader::new(Arc::new(Memory(samples)), tokenizer(), config).unwrap()
+}
+
+fn take(loader: &mut Loader, n: usize) -> Vec<Batch> {
+    loader.take(n).map(Result::unwrap).collect()
+}
+
+/// Every augmentation and both views, over an epoch's end: 22 samples make 5 batches of 4.
+#[test]
+fn workers_prefetch_and_interruptions_change_nothing() {
+    for view in [View::Pair, View::Boxes] {
+        let config = |workers, prefetch| LoaderConfig {
+            view,
+            workers,
+            prefetch,
+            augment: Augment { white_pad: true, hflip: 0.5, rotation: 10.0, ..Augment::default() },
+            ..config()
+        };
+        let mut one = loader(samples(22), config(1, 1));
+        let batches = take(&mut one, 7);
+        assert_eq!(batches.iter().map(|b| b.index).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(one.state(), LoaderState { epoch: 1, position: 8 });
+        assert_eq!(take(&mut loader(samples(22), config(4, 3)), 7), batches);
+
+        let mut stopped = loader(samples(22), config(2, 2));
+        take(&mut stopped, 3);
+        let state = serde_json::to_string(&stopped.state()).unwrap();
+        drop(stopped);
+        let mut resumed = loader(samples(22), config(3, 2));
+        resumed.resume(serde_json::from_str(&state).unwrap()).unwrap();
+        assert_eq!(take(&mut resumed, 4), batches[3..]);
+        resumed.resume(LoaderState::default()).unwrap();
+        assert_eq!(take(&mut resumed, 1), batches[..1]);
+    }
+}
+
+#[test]
+fn an_epoch_holds_every_sample_once_and_epochs_differ() {
+    let config = LoaderConfig { drop_last: false, ..config() };
+    let mut loader = loader(samples(10), config);
+    assert_eq!(loader.batches_per_epoch(), 3);
+    let batches = take(&mut loader, 6);
+    let ids = |range: std::ops::Range<usize>| batches[range].iter().flat_map(|b| b.ids.clone()).collect::<Vec<_>>();
+    assert_eq!(batches[2].ids.len(), 2);
+    assert_eq!(batches[2].images.as_ref().unwrap().n, 2);
+    for epoch in [ids(0..3), ids(3..6)] {
+        assert_eq!((epoch.len(), epoch.iter().collect::<BTreeSet<_>>().len()), (10, 10));
+    }
+    assert_ne!(ids(0..3), ids(3..6));
+}
+
+/// With nothing random in the transform, each row must be exactly the photo, one of the boxes that are large enough,
+/// and its phrase.
+#[test]
+fn rows_are_what_they_say() {
+    let tokenizer = tokenizer();
+    let texts = |texts: &[&str]| texts.iter().map(|text| tokenizer.encode(text, 12).unwrap()).collect::<Vec<_>>();
+    let config = LoaderConfig {
+        view: View::Boxes,
+        augment: Augment { crop: Crop::Squeeze {}, ..Augment::default() },
+        ..config()
+    };
+    let captions = texts(&["a dog on snow", "a cat and a dog"]);
+    let mut seen = BTreeSet::new();
+    for batch in take(&mut loader(samples(8), config), 40) {
+        let (images, boxes) = (batch.images.unwrap(), batch.box_images.unwrap());
+        let (captioned, phrased) = (batch.texts.unwrap(), batch.box_texts.unwrap());
+        for (i, id) in batch.ids.iter().enumerate() {
+            let photo = picture(id[1..].parse().unwrap());
+            let row = |batch: &ImageBatch| batch.data[i * 192..(i + 1) * 192].to_vec();
+            let text = |batch: &TokenBatch| batch.ids[i * batch.len..=i * batch.len + batch.end[i] as usize].to_vec();
+            assert_eq!(row(&images), evaluate(&photo, 8, EvalCrop::Squeeze));
+            let caption = captions.iter().position(|caption| *caption == text(&captioned)).unwrap();
+            let phrase = texts(&["dog", "cat"]).iter().position(|phrase| *phrase == text(&phrased)).unwrap();
+            let boxed = BOXES[..2].iter().position(|bbox| {
+                let crop = crop_pixels(&photo, bbox.to_pixels(photo.width, photo.height));
+                evaluate(&crop, 8, EvalCrop::Squeeze) == row(&boxes)
+            });
+            seen.insert((caption, phrase, boxed.unwrap()));
+        }
+    }
+    // Caption 0 or 2, and "dog" in either box or "cat" in its large one: all six, and nothing else.
+    let expected = [0, 1].iter().flat_map(|&c| [(c, 0, 0), (c, 0, 1), (c, 1, 1)]);
+    assert_eq!(seen, expected.collect());
+}
+
+#[test]
+fn a_phrase_brings_its_caption_when_asked_to() {
+    let with = |caption, strip: bool| {
+        let mut samples = samples(8);
+        if strip {
+            let phrases = samples.iter_mut().flatten().flat_map(|sample| &mut sample.phrases);
+            phrases.for_each(|phrase| phrase.spans.clear());
+        }
+        let config = LoaderConfig { view: View::Boxes, caption, ..config() };
+        let batches = take(&mut loader(samples, config), 20);
+        let pairs = batches.into_iter().flat_map(|batch| {
+            let (texts, boxes) = (batch.texts.unwrap(), batch.box_texts.unwrap());
+            (0..4).map(move |i| (texts.ids[i * texts.len + 3], boxes.ids[i * boxes.len + 1])).collect::<Vec<_>>()
+        });
+        pairs.collect::<BTreeSet<_>>()
+    };
+    let any = with(CaptionChoice::Random, false);
+    assert_eq!(any.len(), 4, "two captions, two phrases");
+    // By its spans, "dog" is in the first caption only; by its words, in both.
+    assert_eq!(with(CaptionChoice::WithPhrase, false).len(), 2);
+    assert_eq!(with(CaptionChoice::WithPhrase, true).len(), 3);
+    assert_eq!(with(CaptionChoice::First, false).len(), 2);
+}
+
+#[test]
+fn ready_made_crops_are_used_as_they_are() {
+    let mut samples = samples(4);
+    for sample in samples.iter_mut().flatten() {
+        let crop = ImageRef::Pixels(Arc::new(picture(99)));
+        sample.phrases = vec![Phrase { text: "thing".to_owned(), crop: Some(crop), ..Phrase::default() }];
+    }
+    let config = LoaderConfig {
+        view: View::Boxes,
+        augment: Augment { crop: Crop::Center {}, ..Augment::default() },
+        ..config()
+    };
+    let batch = take(&mut loader(samples, config), 1).remove(0);
+    assert_eq!(batch.box_images.unwrap().data, evaluate(&picture(99), 8, EvalCrop::Center).repeat(4));
+}
+
+/// The third epoch reads what the first two have kept; a cache with room for one photo keeps next to nothing.
+#[test]
+fn room_in_the_cache_changes_nothing() {
+    let with = |bytes, shorter_side| {
+        let cache_pixels = Some(CachePixels { bytes, shorter_side });
+        let config = LoaderConfig { view: View::Boxes, cache_pixels, ..config() };
+        take(&mut loader(samples(9), config), 6)
+    };
+    assert_eq!(with(1 << 20, 1.5), with(600, 1.5));
+    assert_ne!(with(1 << 20, 1.5), with(1 << 20, 1.0));
+    // Photos of 20 pixels are not shrunk at 3 x 8: as without a cache.
+    let config = LoaderConfig { view: View::Boxes, ..config() };
+    assert_eq!(with(1 << 20, 3.0), take(&mut loader(samples(9), config), 6));
+}
+
+/// Every way a sample can be broken, each replaced by a sound one, never the same twice in a batch.
+#[test]
+fn broken_samples_are_replaced_and_counted() {
+    let mut samples = samples(40);
+    let png = |picture: &Picture| {
+        let png = crate::picture::encode_png(picture).unwrap();
+        Some(ImageRef::Encoded(png.into()))
+    };
+    let mut torn = crate::picture::encode_jpeg(&picture(1), 90).unwrap();
+    torn.truncate(torn.len() / 2);
+    let noise = picture(2).rgb;
+    let mut change = |number: usize, change: &dyn Fn(&mut Sample)| change(samples[number].as_mut().unwrap());
+    change(0, &|sample| sample.image = None);
+    change(1, &|sample| sample.image = Some(ImageRef::Encoded(torn.clone().into())));
+    change(2, &|sample| sample.image = Some(ImageRef::Encoded(noise.clone().into())));
+    change(3, &|sample| sample.image = png(&Picture { width: 1, height: 1, rgb: vec![9; 3] }));
+    change(4, &|sample| sample.image = png(&Picture { width: 20_000, height: 2, rgb: vec![9; 120_000] }));
+    change(5, &|sample| sample.captions = vec![" \n".to_owned()]);
+    change(6, &|sample| sample.phrases.clear());
+    change(7, &|sample| sample.phrases.retain(|phrase| phrase.text == "speck"));
+    change(9, &|sample| sample.image = png(&picture(9)));
+    samples[8] = None;
+    let config = LoaderConfig { view: View::Boxes, batch_size: 8, max_broken_share: 0.5, ..config() };
+    let mut one = loader(samples.clone(), LoaderConfig { workers: 1, ..config.clone() });
+    let mut four = loader(samples, LoaderConfig { workers: 4, ..config });
+    let batches = take(&mut one, 5);
+    assert_eq!(take(&mut four, 5), batches);
+    for batch in &batches {
+        assert_eq!(batch.ids.iter().collect::<BTreeSet<_>>().len(), 8, "{:?}", batch.ids);
+    }
+    let ids: BTreeSet<_> = batches.iter().flat_map(|batch| &batch.ids).cloned().collect();
+    let sound: BTreeSet<_> = (9..40).map(|number| format!("s{number}")).collect();
+    assert_eq!(ids, sound);
+
+    let report = one.report();
+    assert_eq!(four.report(), report);
+    // 40 rows were asked for, and one more for each broken sample, of which nine are met in their own place.
+    assert_eq!(report.seen, 40 + report.broken());
+    assert!(report.broken() >= 9);
+    let causes: Vec<_> = report.counts.keys().copied().collect();
+    assert_eq!(
+        causes,
+        [
+            Cause::UndecodableImage,
+            Cause::ImageTooSmall,
+            Cause::ImageTooNarrow,
+            Cause::NoImage,
+            Cause::NoCaption,
+            Cause::NoBox
+        ]
+    );
+    assert_eq!(report.examples.len(), 3);
+    assert!(report.to_string().contains("samples were broken (undecodable_image"), "{report}");
+}
+
+#[test]
+fn a_run_stops_past_the_allowed_share() {
+    let mut samples = samples(50);
+    for sample in samples.iter_mut().take(20).flatten() {
+        sample.captions.clear();
+    }
+    let with = |max_broken_share| loader(samples.clone(), LoaderConfig { max_broken_share, ..config() });
+    assert_eq!(take(&mut with(0.6), 60).len(), 60);
+    let mut strict = with(0.1);
+    let results: Vec<_> = strict.by_ref().take(60).collect();
+    // Not before 100 samples were asked for; then the error, then nothing.
+    assert!(results.len() > 10 && results.len() < 26, "{}", results.len());
+    let message = results.last().unwrap().as_ref().unwrap_err().to_string();
+    assert!(message.contains("samples are broken (no_caption ") && message.contains("at most 10.0 %"), "{message}");
+    assert_eq!(message.matches("sample `s").count(), 3, "{message}");
+    assert!(strict.next().is_none());
+}
+
+#[test]
+fn a_set_without_any_usable_sample_ends_with_an_error() {
+    let mut samples = samples(6);
+    samples.iter_mut().flatten().for_each(|sample| sample.phrases.clear());
+    let mut loader = loader(samples, LoaderConfig { view: View::Boxes, max_broken_share: 1.0, ..config() });
+    let message = loader.next().unwrap().unwrap_err().to_string();
+    assert!(message.contains("6 of 6 samples are broken (no_box 6)"), "{message}");
+    assert!(loader.next().is_none());
+}
+
+#[test]
+fn requests_that_cannot_be_served() {
+    let new =
+        |config| Loader::new(Arc::new(Memory(samples(6))), tokenizer(), config).map(|_| ()).unwrap_err().to_string();
+    for (config, expected) in [
+        (LoaderConfig { view: View::Chain, ..config() }, "`view` is chain; expected pair or boxes"),
+        (LoaderConfig { batch_size: 7, ..config() }, "`batch_size` is 7; expected 1 to 6"),
+        (LoaderConfig { context: 1, ..config() }, "`context` is 1; expected at least 2"),
+        (LoaderConfig { image_size: 0, ..config() }, "`image_size` is 0; expected 1 to 8192"),
+        (LoaderConfig { prefetch: 0, ..config() }, "`prefetch` is 0"),
+        (LoaderConfig { max_broken_share: f64::NAN, ..config() }, "`max_broken_share` is NaN; expected 0 to 1"),
+        (LoaderConfig { augment: Augment { hflip: 2.0, ..Augment::default() }, ..config() }, "`augment.hflip` is 2"),
+    ] {
+        let message = new(config);
+        assert!(message.contains(expected), "{message}");
+    }
+    assert!(loader(samples(6), config()).resume(LoaderState { epoch: u64::MAX, position: 0 }).is_err());
+    for position in [3, 4, 40] {
+        let message = loader(samples(6), config()).resume(LoaderState { epoch: 0, position }).unwrap_err().to_string();
+        assert!(
+            message.contains(&format!("position` is {position}; expected a multiple of batch_size 4 from 0 to 0")),
+            "{message}"
+        );
+    }
+    assert!(serde_json::from_str::<LoaderConfig>(r#"{"batchsize": 4}"#).is_err());
+    assert!(serde_json::from_str::<LoaderConfig>(r#"{"cache_pixels": {"megabytes": 4}}"#).is_err());
+    assert_eq!(serde_json::from_str::<LoaderConfig>("{}").unwrap(), LoaderConfig::default());
+}
+
+#[test]
+fn photos_for_measuring_keep_their_order_and_name_the_broken() {
+    let mut images: Vec<_> = (0..7).map(|seed| ImageRef::Pixels(Arc::new(picture(seed)))).collect();
+    images[2] = ImageRef::File("nowhere.jpg".into());
+    let limits = PixelLimits::default();
+    for workers in [1, 3] {
+        let batches: Vec<_> = eval_batches(images.clone(), 8, EvalCrop::Center, limits, 3, workers).collect();
+        let rows: Vec<_> = batches.iter().map(|batch| batch.rows.clone()).collect();
+        assert_eq!(rows, [vec![0, 1], vec![3, 4, 5], vec![6]]);
+        let broken: Vec<_> = batches.iter().flat_map(|batch| &batch.broken).collect();
+        assert_eq!((broken.len(), broken[0].0, broken[0].1.cause), (1, 2, Cause::MissingFile));
+        let pixels = eval_pixels(&images[4], 8, EvalCrop::Center, &limits).unwrap();
+        assert_eq!(batches[1].images.data[192..384], pixels);
+    }
+    assert_eq!(eval_batches(Vec::new(), 8, EvalCrop::Center, limits, 3, 1).count(), 0);
+}

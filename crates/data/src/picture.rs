@@ -1,0 +1,259 @@
+//! From the bytes of an image file to pixels.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::fs;
+use std::io::Cursor;
+
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader};
+
+use crate::files;
+use crate::sample::{Broken, Cause, ImageRef, Picture, PixelLimits};
+
+type Fault = (Cause, String);
+
+impl ImageRef {
+    /// Reads and decodes: JPEG, PNG, WebP, GIF (first frame) or BMP, told apart by content and not by name.
+    /// Transparency is laid over white, grey becomes three equal channels, and the orientation stored by cameras (EXIF)
+    /// is applied, so that rows run as a person sees them.
+    ///
+    /// # Errors
+    /// [`Broken`] under the name of the file or member; limits are checked on the header, before pixels are decoded.
+    pub fn open(&self, limits: &PixelLimits) -> Result<Picture, Broken> {
+        self.decode(limits).map_err(|(cause, detail)| Broken::new(self.place(), cause, detail))
+    }
+
+    /// Width and height as [`ImageRef::open`] would give them, from the header alone.
+    ///
+    /// # Errors
+    /// As [`ImageRef::open`], as far as the header shows.
+    pub fn size(&self, limits: &PixelLimits) -> Result<(u32, u32), Broken> {
+        let size = || match (self, self.read(limits.max_bytes)?) {
+            (Self::Pixels(picture), _) => Ok((picture.width, picture.height)),
+            (_, bytes) => {
+                let (decoder, orientation) = begin(bytes.as_deref().unwrap_or_default(), limits)?;
+                let (width, height) = decoder.dimensions();
+                Ok(if is_turned(orientation) { (height, width) } else { (width, height) })
+            }
+        };
+        size().map_err(|(cause, detail)| Broken::new(self.place(), cause, detail))
+    }
+
+    /// The encoded bytes, at most `max_bytes` of them; `None` for decoded pixels.
+    ///
+    /// # Errors
+    /// The file is missing or longer.
+    pub fn bytes(&self, max_bytes: u64) -> Result<Option<Cow<'_, [u8]>>, Broken> {
+        self.read(max_bytes).map_err(|(cause, detail)| Broken::new(self.place(), cause, detail))
+    }
+
+    /// Where it is, for messages.
+    pub fn place(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Member { shard, name, .. } => format!("{}/{name}", shard.display()),
+            Self::Encoded(bytes) => format!("image of {} bytes in memory", bytes.len()),
+            Self::Pixels(picture) => {
+                format!("picture {} x {} in memory", picture.width, picture.height)
+            }
+        }
+    }
+
+    fn decode(&self, limits: &PixelLimits) -> Result<Picture, Fault> {
+        match (self, self.read(limits.max_bytes)?) {
+            (_, Some(bytes)) => decode(&bytes, limits),
+            (Self::Pixels(picture), None) => {
+                check_size(picture.width, picture.height, limits)?;
+                Ok(Picture::clone(picture))
+            }
+            (_, None) => Err(undecodable("no bytes", "an image file")),
+        }
+    }
+
+    fn read(&self, max_bytes: u64) -> Result<Option<Cow<'_, [u8]>>, Fault> {
+        let missing = |error: std::io::Error| {
+            let detail = format!("cannot be read: {error}; expected an image file");
+            (Cause::MissingFile, detail)
+        };
+        let fits = |len: u64| match len {
+            0 => Err(undecodable("an empty file", "an image file")),
+            _ if len > max_bytes => {
+                Err((Cause::ImageTooLarge, format!("file has {len} bytes; expected at most {max_bytes}")))
+            }
+            _ => Ok(()),
+        };
+        match self {
+            Self::File(path) => {
+                fits(fs::metadata(path).map_err(missing)?.len())?;
+                Ok(Some(fs::read(path).map_err(missing)?.into()))
+            }
+            Self::Member { shard, offset, len, .. } => {
+                fits(*len)?;
+                let bytes = files::read_range(shard, *offset, *len).map_err(missing)?;
+                Ok(Some(bytes.into()))
+            }
+            Self::Encoded(bytes) => {
+                fits(bytes.len() as u64)?;
+                Ok(Some(Cow::Borrowed(bytes)))
+            }
+            Self::Pixels(_) => Ok(None),
+        }
+    }
+}
+
+/// Encodes as PNG, without loss.
+///
+/// # Errors
+/// The pixels do not fill width x height.
+pub fn encode_png(picture: &Picture) -> Result<Vec<u8>, Broken> {
+    let mut bytes = Vec::new();
+    let encoder = image::codecs::png::PngEncoder::new(&mut bytes);
+    encode(picture, encoder).map(|()| bytes)
+}
+
+/// Encodes as JPEG of a quality in 1 to 100.
+///
+/// # Errors
+/// The pixels do not fill width x height, or a side exceeds the 65,535 pixels of the format.
+pub(crate) fn encode_jpeg(picture: &Picture, quality: u8) -> Result<Vec<u8>, Broken> {
+    let mut bytes = Vec::new();
+    let encoder = image::codecs::jpeg::JpegEncoder::new_with_quality(&mut bytes, quality);
+    encode(picture, encoder).map(|()| bytes)
+}
+
+/// The usual file name extension of an encoded image.
+pub(crate) fn extension(bytes: &[u8]) -> &'static str {
+    let format = image::guess_format(bytes).ok();
+    format.and_then(|format| format.extensions_str().first().copied()).unwrap_or("jpg")
+}
+
+fn encode(picture: &Picture, encoder: impl image::ImageEncoder) -> Result<(), Broken> {
+    let Picture { width, height, rgb } = picture;
+    // `write_image` panics on a wrong length.
+    let pixels = u64::from(*width) * u64::from(*height);
+    let expected = format!("{pixels} pixels of 3 bytes");
+    let fault = |found: String| {
+        let detail = format!("{found}; expected {expected}");
+        let sample = format!("picture {width} x {height}");
+        Broken::new(sample, Cause::UndecodableImage, detail)
+    };
+    if rgb.len() as u64 != 3 * pixels {
+        return Err(fault(format!("{} bytes", rgb.len())));
+    }
+    encoder.write_image(rgb, *width, *height, image::ExtendedColorType::Rgb8).map_err(|error| fault(error.to_string()))
+}
+
+fn decode(bytes: &[u8], limits: &PixelLimits) -> Result<Picture, Fault> {
+    let (decoder, orientation) = begin(bytes, limits)?;
+    let mut image = DynamicImage::from_decoder(decoder).map_err(not_whole)?;
+    image.apply_orientation(orientation);
+    let (width, height) = (image.width(), image.height());
+    Ok(Picture { width, height, rgb: into_rgb(image) })
+}
+
+/// Reads the header, and checks everything that can be checked without decoding.
+fn begin<'a>(bytes: &'a [u8], limits: &PixelLimits) -> Result<(impl ImageDecoder + use<'a>, Orientation), Fault> {
+    let Ok(format) = image::guess_format(bytes) else {
+        let head: Vec<_> = bytes.iter().take(8).map(|b| format!("{b:02x}")).collect();
+        let found = format!("file begins with {}", head.join(" "));
+        return Err(undecodable(found, "JPEG, PNG, WebP, GIF or BMP"));
+    };
+    if format == ImageFormat::Jpeg && !jpeg_is_whole(bytes) {
+        let found = format!("JPEG stops after {} bytes without its end marker", bytes.len());
+        return Err(undecodable(found, "a whole image"));
+    }
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    // Pixels of up to 4 x 16 bits; the size itself is checked below, with a better message.
+    reader.limits({
+        let mut memory = image::Limits::no_limits();
+        memory.max_alloc = Some(limits.max_pixels.saturating_mul(8).max(1 << 20));
+        memory
+    });
+    let mut decoder = reader.into_decoder().map_err(not_whole)?;
+    let (width, height) = decoder.dimensions();
+    check_size(width, height, limits)?;
+    // A damaged EXIF block is no reason to lose the photo.
+    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    Ok((decoder, orientation))
+}
+
+/// Whether width and height change places.
+fn is_turned(orientation: Orientation) -> bool {
+    use Orientation::{Rotate90, Rotate90FlipH, Rotate270, Rotate270FlipH};
+    matches!(orientation, Rotate90 | Rotate270 | Rotate90FlipH | Rotate270FlipH)
+}
+
+fn check_size(width: u32, height: u32, limits: &PixelLimits) -> Result<(), Fault> {
+    let (short, long) = (width.min(height), width.max(height));
+    let pixels = u64::from(width) * u64::from(height);
+    let found = format!("photo has {width} x {height} pixels");
+    if pixels > limits.max_pixels {
+        let detail = format!("{found}; expected at most {} in all", limits.max_pixels);
+        return Err((Cause::ImageTooLarge, detail));
+    }
+    if short < limits.min_side.max(1) {
+        let detail = format!("{found}; expected at least {} a side", limits.min_side);
+        return Err((Cause::ImageTooSmall, detail));
+    }
+    if f64::from(long) > f64::from(short) * f64::from(limits.max_aspect) {
+        let expected = format!("sides of at most {} to 1", limits.max_aspect);
+        return Err((Cause::ImageTooNarrow, format!("{found}; expected {expected}")));
+    }
+    Ok(())
+}
+
+fn into_rgb(image: DynamicImage) -> Vec<u8> {
+    match image {
+        DynamicImage::ImageRgb8(rgb) => rgb.into_raw(),
+        image if image.color().has_alpha() => image
+            .into_rgba8()
+            .pixels()
+            .flat_map(|&image::Rgba([r, g, b, alpha])| [r, g, b].map(|c| over_white(c, alpha)))
+            .collect(),
+        image => image.into_rgb8().into_raw(),
+    }
+}
+
+/// `colour * alpha + white * (1 - alpha)`, rounded to the nearest level.
+fn over_white(colour: u8, alpha: u8) -> u8 {
+    let (colour, alpha) = (u32::from(colour), u32::from(alpha));
+    ((colour * alpha + 255 * (255 - alpha) + 127) / 255) as u8
+}
+
+/// Whether the end marker is there. The decoder fills what is missing with grey and says nothing. Most files simply end
+/// with it; in others something follows, and a walk over the markers finds it, past the whole little JPEG that cameras
+/// put in the header.
+fn jpeg_is_whole(bytes: &[u8]) -> bool {
+    if bytes.ends_with(&[0xff, 0xd9]) {
+        return true;
+    }
+    let mut at = 0;
+    while let Some(step) = bytes.get(at..).and_then(|rest| rest.iter().position(|&b| b == 0xff)) {
+        at += step;
+        match bytes.get(at + 1) {
+            Some(0xd9) => return true,
+            // A fill byte: the marker's code is further on.
+            Some(0xff) => at += 1,
+            // Markers without a length (start, restarts) and 0xff inside the compressed data.
+            Some(0x00 | 0x01 | 0xd0..=0xd8) => at += 2,
+            Some(_) => match bytes.get(at + 2..at + 4) {
+                Some(len) => at += 2 + usize::from(u16::from_be_bytes([len[0], len[1]])),
+                None => return false,
+            },
+            None => return false,
+        }
+    }
+    false
+}
+
+fn not_whole(error: image::ImageError) -> Fault {
+    undecodable(error, "a whole image")
+}
+
+fn undecodable(found: impl Display, expected: &str) -> Fault {
+    (Cause::UndecodableImage, format!("{found}; expected {expected}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,432 @@
+//! What every source yields: one [`Sample`] per photograph (or per text hierarchy), already validated.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Longest caption, phrase or tier that is believed, in characters. More is a lost line break or quote in the file, not
+/// a caption; a caption of 10,000 words always exceeds it.
+pub const MAX_TEXT_CHARS: usize = 16_384;
+
+/// Boxes may reach outside the photo by this share of its side, and are clipped: annotation files round, and give right
+/// borders as `width` or `width + 1`. Beyond it a box is broken.
+pub const BOX_SLACK: f32 = 0.01;
+
+/// One photograph with all that is known about it. Every part may be absent; [`View`] says what a batch needs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// Unique within its source.
+    pub id: String,
+    /// The photograph.
+    pub image: Option<ImageRef>,
+    /// Descriptions of the whole photograph.
+    pub captions: Vec<String>,
+    /// Things in the photograph, each with a text and boxes.
+    pub phrases: Vec<Phrase>,
+    /// A chain of captions from general to specific.
+    pub tiers: Option<Tiers>,
+    /// Names from the root of a taxonomy to this sample's class, general to specific.
+    pub taxon: Vec<String>,
+    /// The class.
+    pub label: Option<String>,
+    /// "train", "dev", "test", ... where the source says so.
+    pub split: Option<String>,
+}
+
+/// A thing in the photograph.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Phrase {
+    /// "a black dog"
+    pub text: String,
+    /// Where it is; several boxes when the text names several things.
+    pub boxes: Vec<BBox>,
+    /// Where the captions mention it.
+    pub spans: Vec<Span>,
+    /// The box as its own picture, where the source stores it cut out (processed GRIT).
+    pub crop: Option<ImageRef>,
+    /// Confidence of the detector, where there was one.
+    pub score: Option<f32>,
+    /// Index in [`Sample::phrases`] of the whole this thing is a part of.
+    pub part_of: Option<usize>,
+}
+
+/// A rectangle by its corners, as fractions of the photo's width and height: `0 <= x1 < x2 <= 1`, `0 <= y1 < y2 <= 1`;
+/// y grows downwards.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BBox {
+    /// Left.
+    pub x1: f32,
+    /// Top.
+    pub y1: f32,
+    /// Right.
+    pub x2: f32,
+    /// Bottom.
+    pub y2: f32,
+}
+
+/// Characters `start..end` (Unicode scalar values, half open) of caption number `caption`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// Index in [`Sample::captions`].
+    pub caption: usize,
+    /// First character.
+    pub start: usize,
+    /// One past the last character.
+    pub end: usize,
+}
+
+/// A chain of captions, general to specific.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tiers {
+    /// "animal", "dog", "black dog", "black dog in the snow".
+    pub positive: Vec<String>,
+    /// A chain that is wrong for the photograph; empty, or as long as `positive`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub negative: Vec<String>,
+}
+
+/// Where a photograph's bytes are. Nothing is read before [`ImageRef::open`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum ImageRef {
+    /// A file of its own.
+    File(PathBuf),
+    /// Bytes `offset..offset + len` of a tar shard.
+    Member {
+        /// The shard.
+        shard: PathBuf,
+        /// First byte of the member's content.
+        offset: u64,
+        /// Length of the member's content in bytes.
+        len: u64,
+        /// The member's name, for messages.
+        name: String,
+    },
+    /// An image file in memory.
+    Encoded(Arc<[u8]>),
+    /// Already decoded.
+    Pixels(Arc<Picture>),
+}
+
+/// A decoded photograph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// Pixels in a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// `[height, width, 3]`, red green blue, 0 to 255.
+    pub rgb: Vec<u8>,
+}
+
+/// What [`ImageRef::open`] accepts; checked on the file's header, before a pixel is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PixelLimits {
+    /// Shortest side, in pixels.
+    pub min_side: u32,
+    /// Longer side divided by the shorter one. A 20,000 x 2 photo would be resized to 2,240,000 x 224.
+    pub max_aspect: f32,
+    /// Width times height.
+    pub max_pixels: u64,
+    /// Length of the encoded file, in bytes.
+    pub max_bytes: u64,
+}
+
+impl Default for PixelLimits {
+    /// 2 pixels, 50 to 1, 100 megapixels, 256 MiB.
+    fn default() -> Self {
+        Self { min_side: 2, max_aspect: 50.0, max_pixels: 100_000_000, max_bytes: 256 << 20 }
+    }
+}
+
+/// A sample that cannot be used, and why. Skipped, counted by [`Cause`] and reported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Broken {
+    /// The sample's id, or its place where it has no id.
+    pub sample: String,
+    /// The kind of fault.
+    pub cause: Cause,
+    /// What was found and what was expected.
+    pub detail: String,
+}
+
+/// Kinds of faults, for counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// A file the sample names is not there or cannot be read.
+    MissingFile,
+    /// The bytes are no image, or end before it does.
+    UndecodableImage,
+    /// More pixels or bytes than [`PixelLimits`] allows.
+    ImageTooLarge,
+    /// Fewer pixels on a side than [`PixelLimits`] allows.
+    ImageTooSmall,
+    /// Longer for its width than [`PixelLimits`] allows.
+    ImageTooNarrow,
+    /// A box outside the photo, inverted or not a number.
+    BadBox,
+    /// A span outside its caption, or empty.
+    BadSpan,
+    /// The sample has no photograph.
+    NoImage,
+    /// No caption, or an empty one.
+    NoCaption,
+    /// A text of more than [`MAX_TEXT_CHARS`] characters.
+    CaptionTooLong,
+    /// No phrase with a box.
+    NoBox,
+    /// The record is not what its format says.
+    BadRecord,
+    /// The shard ends, or turns to rubbish, before its end.
+    TornShard,
+}
+
+/// What a batch needs of its samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum View {
+    /// A photograph and a caption.
+    Pair,
+    /// A pair, and phrases with boxes or crops.
+    Boxes,
+    /// A chain of texts from general to specific: tiers or taxon.
+    Chain,
+    /// Part-of relations between phrases.
+    Edges,
+}
+
+impl Sample {
+    /// Checks what the format of a source cannot guarantee: texts that are neither empty nor absurdly long, boxes in
+    /// the photo, spans in their captions, relations between phrases that exist. Sources call it in `get`.
+    pub fn check(&self) -> Result<(), Broken> {
+        let broken = |cause, detail| Err(Broken::new(&self.id, cause, detail));
+        for (i, caption) in self.captions.iter().enumerate() {
+            check_text(caption).or_else(|(cause, d)| broken(cause, format!("caption {i} {d}")))?;
+        }
+        for (i, phrase) in self.phrases.iter().enumerate() {
+            let at = |d: String| format!("phrase {i} ({:?}): {d}", phrase.text);
+            check_text(&phrase.text).or_else(|(cause, d)| broken(cause, format!("phrase {i} {d}")))?;
+            for bbox in &phrase.boxes {
+                bbox.check().or_else(|d| broken(Cause::BadBox, at(d)))?;
+            }
+            for span in &phrase.spans {
+                span.check(&self.captions).or_else(|d| broken(Cause::BadSpan, at(d)))?;
+            }
+            if let Some(whole) = phrase.part_of
+                && (whole >= self.phrases.len() || whole == i)
+            {
+                let expected = format!("another phrase, 0 to {}", self.phrases.len() - 1);
+                return broken(Cause::BadRecord, at(format!("part_of is {whole}; expected {expected}")));
+            }
+        }
+        if let Some(tiers) = &self.tiers {
+            for (kind, chain) in [("positive", &tiers.positive), ("negative", &tiers.negative)] {
+                for (i, text) in chain.iter().enumerate() {
+                    check_text(text).or_else(|(cause, d)| broken(cause, format!("{kind} tier {i} {d}")))?;
+                }
+            }
+            if !tiers.negative.is_empty() && tiers.negative.len() != tiers.positive.len() {
+                let (p, n) = (tiers.positive.len(), tiers.negative.len());
+                return broken(Cause::BadRecord, format!("{n} negative tiers; expected {p}, one per positive tier"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl BBox {
+    /// From corners in pixels of a `width` x `height` photo. Not checked: see [`BBox::check`].
+    pub fn from_pixels([x1, y1, x2, y2]: [f32; 4], width: f32, height: f32) -> Self {
+        Self { x1: x1 / width, y1: y1 / height, x2: x2 / width, y2: y2 / height }
+    }
+
+    /// The pixels it touches in a `width` x `height` photo: `[x1, y1, x2, y2]`, half open, at least one pixel each way,
+    /// inside the photo. A border within a thousandth of a pixel of a whole number is that number: f32 fractions of
+    /// whole pixels do not come back exactly.
+    pub fn to_pixels(&self, width: u32, height: u32) -> [u32; 4] {
+        let axis = |from: f32, to: f32, side: u32| {
+            let last = side.saturating_sub(1);
+            let start = ((from * side as f32 + 1e-3).floor().max(0.0) as u32).min(last);
+            let end = ((to * side as f32 - 1e-3).ceil().max(0.0) as u32).clamp(start + 1, last + 1);
+            (start, end)
+        };
+        let (x1, x2) = axis(self.x1, self.x2, width);
+        let (y1, y2) = axis(self.y1, self.y2, height);
+        [x1, y1, x2, y2]
+    }
+
+    /// Share of the photo's area.
+    pub fn area(&self) -> f32 {
+        (self.x2 - self.x1) * (self.y2 - self.y1)
+    }
+
+    /// `Err` says what is wrong: outside the photo, inverted, or not a number.
+    pub fn check(&self) -> Result<(), String> {
+        let inside = |v: f32| (0.0..=1.0).contains(&v);
+        if [self.x1, self.y1, self.x2, self.y2].into_iter().all(inside) && self.x1 < self.x2 && self.y1 < self.y2 {
+            return Ok(());
+        }
+        Err(format!("box is {self}; expected 0 <= x1 < x2 <= 1 and 0 <= y1 < y2 <= 1, as fractions of the photo"))
+    }
+
+    /// Clips what lies outside the photo by no more than [`BOX_SLACK`]; leaves the rest for [`BBox::check`] to refuse.
+    pub fn clipped(self) -> Self {
+        let clip = |v: f32| {
+            if (-BOX_SLACK..=1.0 + BOX_SLACK).contains(&v) { v.clamp(0.0, 1.0) } else { v }
+        };
+        Self { x1: clip(self.x1), y1: clip(self.y1), x2: clip(self.x2), y2: clip(self.y2) }
+    }
+}
+
+impl fmt::Display for BBox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}, {}, {}, {}]", self.x1, self.y1, self.x2, self.y2)
+    }
+}
+
+impl Span {
+    /// `Err` says what is wrong: no such caption, empty, or past its end.
+    pub fn check(&self, captions: &[String]) -> Result<(), String> {
+        let Self { caption, start, end } = *self;
+        let Some(text) = captions.get(caption) else {
+            return Err(format!(
+                "span [{caption}, {start}, {end}] names caption {caption}; expected one of the {} captions, from 0",
+                captions.len()
+            ));
+        };
+        let len = text.chars().count();
+        if start < end && end <= len {
+            return Ok(());
+        }
+        Err(format!(
+            "span [{caption}, {start}, {end}] is outside its caption of {len} characters; expected start < end <= {len}"
+        ))
+    }
+
+    /// The characters it covers; `None` when it is outside `captions`.
+    pub fn text<'a>(&self, captions: &'a [String]) -> Option<&'a str> {
+        char_slice(captions.get(self.caption)?, self.start, self.end)
+    }
+}
+
+/// Characters `start..end` of a text; `None` when they are not all there.
+pub(crate) fn char_slice(text: &str, start: usize, end: usize) -> Option<&str> {
+    let mut borders = text.char_indices().map(|(at, _)| at).chain(std::iter::once(text.len()));
+    let from = borders.nth(start)?;
+    match end.checked_sub(start)? {
+        0 => Some(""),
+        n => Some(&text[from..borders.nth(n - 1)?]),
+    }
+}
+
+impl Picture {
+    /// `rgb` is `[height, width, 3]`; `None` when its length says otherwise.
+    pub fn new(width: u32, height: u32, rgb: Vec<u8>) -> Option<Self> {
+        (rgb.len() as u64 == u64::from(width) * u64::from(height) * 3).then_some(Self { width, height, rgb })
+    }
+}
+
+impl Broken {
+    /// A sample that cannot be used.
+    pub fn new(sample: impl Into<String>, cause: Cause, detail: impl Into<String>) -> Self {
+        Self { sample: sample.into(), cause, detail: detail.into() }
+    }
+
+    /// The same fault, under the name of the sample it was found in (an image only knows its path).
+    pub fn within(mut self, sample: &str) -> Self {
+        if self.sample != sample {
+            self.detail = format!("`{}`: {}", self.sample, self.detail);
+            self.sample = sample.to_owned();
+        }
+        self
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sample `{}`: {}: {}", self.sample, self.cause.name(), self.detail)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+impl Cause {
+    /// Every cause, in the order of reports.
+    pub const ALL: &[Self] = &[
+        Self::MissingFile,
+        Self::UndecodableImage,
+        Self::ImageTooLarge,
+        Self::ImageTooSmall,
+        Self::ImageTooNarrow,
+        Self::BadBox,
+        Self::BadSpan,
+        Self::NoImage,
+        Self::NoCaption,
+        Self::CaptionTooLong,
+        Self::NoBox,
+        Self::BadRecord,
+        Self::TornShard,
+    ];
+
+    /// As in reports and JSON: "missing_file".
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MissingFile => "missing_file",
+            Self::UndecodableImage => "undecodable_image",
+            Self::ImageTooLarge => "image_too_large",
+            Self::ImageTooSmall => "image_too_small",
+            Self::ImageTooNarrow => "image_too_narrow",
+            Self::BadBox => "bad_box",
+            Self::BadSpan => "bad_span",
+            Self::NoImage => "no_image",
+            Self::NoCaption => "no_caption",
+            Self::CaptionTooLong => "caption_too_long",
+            Self::NoBox => "no_box",
+            Self::BadRecord => "bad_record",
+            Self::TornShard => "torn_shard",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl View {
+    /// As in configs and reports: "pair".
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pair => "pair",
+            Self::Boxes => "boxes",
+            Self::Chain => "chain",
+            Self::Edges => "edges",
+        }
+    }
+}
+
+fn check_text(text: &str) -> Result<(), (Cause, String)> {
+    if text.trim().is_empty() {
+        return Err((Cause::NoCaption, "is empty; expected a text".to_owned()));
+    }
+    // Bytes bound characters from above, so the count is only taken for texts that may be too long.
+    if text.len() > MAX_TEXT_CHARS {
+        let chars = text.chars().count();
+        if chars > MAX_TEXT_CHARS {
+            let words = text.split_whitespace().count();
+            return Err((
+                Cause::CaptionTooLong,
+                format!("has {words} words, {chars} characters; expected at most {MAX_TEXT_CHARS} characters"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! Tar shards in the WebDataset layout: the members of one sample lie behind each other and share their name up to the
+//! first dot (`000123.jpg`, `000123.txt`, `000123.json`). Read at random places, written with rotation.
+
+mod pattern;
+mod walk;
+mod writer;
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+use crate::files;
+use crate::sample::{Broken, Cause, ImageRef};
+
+pub use pattern::expand;
+pub use writer::{ShardSize, ShardWriter};
+
+use walk::{Member, walk};
+
+/// Extensions of members that are photographs, in order of preference.
+pub(crate) const IMAGE_EXTENSIONS: &[&str] = &["jpg", "jpeg", "png", "webp", "gif", "bmp"];
+
+/// Longest text or JSON member that is believed, in bytes.
+const MAX_TEXT_BYTES: u64 = 16 << 20;
+
+/// An index over the samples of many shards: 24 bytes a sample in memory, so that the twenty million of GRIT fit.
+pub struct Shards {
+    files: Vec<PathBuf>,
+    slots: Vec<Slot>,
+    tears: Vec<Tear>,
+    fingerprint: String,
+}
+
+/// A shard that stops or turns to rubbish before its end. What comes before is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tear {
+    /// The shard.
+    pub shard: PathBuf,
+    /// Whole samples before the tear.
+    pub samples: usize,
+    /// What was found where, and what was expected.
+    pub detail: String,
+}
+
+/// The members of one sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// What the names of its members share.
+    pub key: String,
+    shard: PathBuf,
+    members: Vec<Member>,
+}
+
+#[derive(Clone, Copy)]
+enum Slot {
+    /// Bytes `offset..offset + len` of a shard: the headers and contents of one sample.
+    Sample { shard: u32, offset: u64, len: u64 },
+    /// Stands for what was lost, so that whoever counts broken samples counts it too.
+    Tear(u32),
+}
+
+impl Shards {
+    /// Reads the headers of all shards of a pattern (see [`expand`]), in parallel. No photograph is read.
+    ///
+    /// # Errors
+    /// No file of that pattern, a file that cannot be opened, or not a single whole sample. A torn shard is no error:
+    /// see [`Shards::tears`].
+    pub fn open(pattern: &Path) -> Result<Self> {
+        let files = expand(pattern)?;
+        let indexed = files.par_iter().map(|path| index(path)).collect::<Result<Vec<_>>>()?;
+        let (mut slots, mut tears) = (Vec::new(), Vec::new());
+        let mut hash = Sha256::new();
+        for (number, (one, path)) in indexed.into_iter().zip(&files).enumerate() {
+            hash.update(path.file_name().unwrap_or_default().as_encoded_bytes());
+            hash.update(one.hash);
+            let shard = number as u32;
+            slots.extend(one.samples.into_iter().map(|(offset, len)| Slot::Sample { shard, offset, len }));
+            if let Some(tear) = one.tear {
+                slots.push(Slot::Tear(tears.len() as u32));
+                tears.push(tear);
+            }
+        }
+        if slots.len() == tears.len() {
+            let place = format!("shards `{}`", pattern.display());
+            return Err(match tears.first() {
+                Some(tear) => Error::format(place, tear.to_string(), "a tar file"),
+                None => Error::Empty { place, expected: "members with a name and an extension".to_owned() },
+            });
+        }
+        Ok(Self { files, slots, tears, fingerprint: hex(hash) })
+    }
+
+    /// Number of samples, plus one for each torn shard.
+    #[expect(clippy::len_without_is_empty, reason = "opening refuses empty shards")]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The files, in order.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// What was lost.
+    pub fn tears(&self) -> &[Tear] {
+        &self.tears
+    }
+
+    /// SHA-256 (hex) over the shards' names, the members' names and lengths, and the contents of all members that are
+    /// no photographs.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// The members of sample `index`, without the photographs' bytes.
+    ///
+    /// # Errors
+    /// [`Cause::TornShard`] in the place of what a torn shard lost; [`Cause::MissingFile`] when the shard is gone.
+    pub fn record(&self, index: usize) -> Result<Record, Broken> {
+        let (shard, offset, len) = match self.slots[index] {
+            Slot::Sample { shard, offset, len } => (&self.files[shard as usize], offset, len),
+            Slot::Tear(number) => return Err(self.tears[number as usize].clone().into()),
+        };
+        let place = || format!("{} at byte {offset}", shard.display());
+        let file = std::fs::File::open(shard).map_err(|error| {
+            let detail = format!("shard cannot be read: {error}; expected a tar file");
+            Broken::new(place(), Cause::MissingFile, detail)
+        })?;
+        let mut members: Vec<Member> = Vec::new();
+        walk(file, offset, offset + len, |member, _| {
+            members.push(member);
+            Ok(())
+        })
+        .map_err(|found| {
+            let detail = format!("{found}; expected the members that were there at the start");
+            Broken::new(place(), Cause::TornShard, detail)
+        })?;
+        let Some(key) = members.first().map(|m| m.key.clone()) else {
+            return Err(Broken::new(
+                place(),
+                Cause::TornShard,
+                "no member; expected those that were there at the start",
+            ));
+        };
+        Ok(Record { key, shard: shard.clone(), members })
+    }
+}
+
+impl Record {
+    /// Extensions of the members, in order.
+    pub fn extensions(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().map(|m| m.extension.as_str())
+    }
+
+    /// The first photograph whose extension is `prefix` + one of jpg, jpeg, png, webp, gif, bmp.
+    pub fn image(&self, prefix: &str) -> Option<ImageRef> {
+        let member = IMAGE_EXTENSIONS.iter().find_map(|ext| self.member(&format!("{prefix}{ext}")))?;
+        Some(ImageRef::Member {
+            shard: self.shard.clone(),
+            offset: member.offset,
+            len: member.len,
+            name: member.name.clone(),
+        })
+    }
+
+    /// The content of a text member; `None` when there is none of that extension.
+    ///
+    /// # Errors
+    /// It is no UTF-8, longer than 16 MiB, or cannot be read.
+    pub fn text(&self, extension: &str) -> Result<Option<String>, Broken> {
+        let Some(Member { offset, len, name, .. }) = self.member(extension) else {
+            return Ok(None);
+        };
+        let fault = |cause, found: String, expected: &str| {
+            Broken::new(
+                &self.key,
+                cause,
+                format!("member `{name}` of `{}` {found}; expected {expected}", self.shard.display()),
+            )
+        };
+        if *len > MAX_TEXT_BYTES {
+            let found = format!("has {len} bytes");
+            return Err(fault(Cause::BadRecord, found, "at most 16 MiB of text"));
+        }
+        let bytes = files::read_range(&self.shard, *offset, *len).map_err(|error| {
+            let found = format!("cannot be read: {error}");
+            fault(Cause::MissingFile, found, "a text")
+        })?;
+        String::from_utf8(bytes).map(Some).map_err(|error| {
+            let found = format!("is no UTF-8: {}", error.utf8_error());
+            fault(Cause::BadRecord, found, "a text")
+        })
+    }
+
+    /// As [`Record::text`], for a member that has to be there.
+    ///
+    /// # Errors
+    /// Also when it is not.
+    pub fn need_text(&self, extension: &str) -> Result<String, Broken> {
+        self.text(extension)?.ok_or_else(|| self.lacks(&format!("`.{extension}`")))
+    }
+
+    /// As [`Record::image`], for a photograph that has to be there.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn need_image(&self, prefix: &str) -> Result<ImageRef, Broken> {
+        self.image(prefix).ok_or_else(|| self.lacks(&format!("`.{prefix}jpg` or another photograph")))
+    }
+
+    /// A fault of this record.
+    pub(crate) fn broken(&self, cause: Cause, detail: String) -> Broken {
+        Broken::new(&self.key, cause, format!("{detail} (in `{}`)", self.shard.display()))
+    }
+
+    fn lacks(&self, expected: &str) -> Broken {
+        let there: Vec<_> = self.extensions().map(|e| format!("`.{e}`")).collect();
+        let detail = format!("members are {}; expected {expected}", there.join(", "));
+        self.broken(Cause::BadRecord, detail)
+    }
+
+    fn member(&self, extension: &str) -> Option<&Member> {
+        self.members.iter().find(|m| m.extension == extension)
+    }
+}
+
+impl std::fmt::Display for Tear {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { shard, samples, detail } = self;
+        write!(f, "`{}` is torn after {samples} whole samples: {detail}", shard.display())
+    }
+}
+
+impl From<Tear> for Broken {
+    fn from(tear: Tear) -> Self {
+        Self::new(tear.shard.display().to_string(), Cause::TornShard, tear.to_string())
+    }
+}
+
+/// Hexadecimal digits of a hash.
+pub(crate) fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+struct Indexed {
+    /// (offset, length) of each sample.
+    samples: Vec<(u64, u64)>,
+    tear: Option<Tear>,
+    hash: [u8; 32],
+}
+
+/// One pass over a shard's headers.
+fn index(path: &Path) -> Result<Indexed> {
+    let file = std::fs::File::open(path).map_err(Error::io("open shard", path))?;
+    let len = file.metadata().map_err(Error::io("open shard", path))?.len();
+    let mut samples: Vec<(u64, u64)> = Vec::new();
+    let mut current = String::new();
+    let mut hash = Sha256::new();
+    let walked = walk(file, 0, len, |member, content| {
+        hash.update(&member.name);
+        hash.update(member.len.to_le_bytes());
+        let (_, last) = member.extension.rsplit_once('.').unwrap_or(("", &member.extension));
+        if !IMAGE_EXTENSIONS.contains(&last) && member.len <= MAX_TEXT_BYTES {
+            std::io::copy(content, &mut HashWriter(&mut hash))?;
+        }
+        match samples.last_mut() {
+            Some((offset, len)) if member.key == current => *len = member.end - *offset,
+            _ => {
+                samples.push((member.begin, member.end - member.begin));
+                current = member.key;
+            }
+        }
+        Ok(())
+    });
+    let tear = walked.err().map(|torn| {
+        // The sample in whose members the tear lies is lost with them.
+        if torn.key.is_some_and(|key| key == current) {
+            samples.pop();
+        }
+        Tear { shard: path.to_owned(), samples: samples.len(), detail: torn.detail }
+    });
+    Ok(Indexed { samples, tear, hash: hash.finalize().into() })
+}
+
+struct HashWriter<'a>(&'a mut Sha256);
+
+impl std::io::Write for HashWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,290 @@
+#![allow(clippy::unwrap_used)]
+use std::fs;
+use std::io::Write;
+
+use super::*;
+
+/// A tar by hand, so that the reader is not tested against our own writer: ustar headers of 512 bytes (POSIX.1-1988),
+/// contents padded to 512.
+fn raw_tar(members: &[(&str, u8, &[u8])]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, kind, content) in members {
+        let mut header = [0u8; 512];
+        header[..name.len()].copy_from_slice(name.as_bytes());
+        header[100..108].copy_from_slice(b"0000644\0");
+        header[108..124].copy_from_slice(b"0000000\x000000000\0");
+        header[124..136].copy_from_slice(format!("{:011o}\0", content.len()).as_bytes());
+        header[136..148].copy_from_slice(b"00000000000\0");
+        header[156] = *kind;
+        header[257..265].copy_from_slice(b"ustar\x0000");
+        header[148..156].fill(b' ');
+        let sum: u32 = header.iter().map(|&b| u32::from(b)).sum();
+        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        out.extend(header);
+        out.extend(*content);
+        out.resize(out.len().next_multiple_of(512), 0);
+    }
+    out
+}
+
+fn finished(mut tar: Vec<u8>) -> Vec<u8> {
+    tar.resize(tar.len() + 1024, 0);
+    tar
+}
+
+fn shard(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("00000.tar");
+    fs::write(&path, bytes).unwrap();
+    (folder, path)
+}
+
+/// Two samples with a folder, a record of WebDataset and a hidden file between them.
+fn two_samples() -> Vec<u8> {
+    raw_tar(&[
+        ("x/", b'5', b""),
+        ("x/1.jpg", b'0', &[7; 1000]),
+        ("__meta__.txt", b'0', b"skip"),
+        ("x/1.txt", b'0', "grün".as_bytes()),
+        ("x/.cache", b'0', b"skip"),
+        ("x/2.jpg", b'0', &[8; 512]),
+        ("x/2.txt", b'0', b"two"),
+    ])
+}
+
+#[test]
+fn samples_at_random_places() {
+    let (_folder, path) = shard(&finished(two_samples()));
+    let shards = Shards::open(&path).unwrap();
+    assert_eq!((shards.len(), shards.tears().len()), (2, 0));
+    for (index, key, text) in [(1, "x/2", "two"), (0, "x/1", "grün")] {
+        let record = shards.record(index).unwrap();
+        assert_eq!(record.key, key);
+        assert_eq!(record.extensions().collect::<Vec<_>>(), ["jpg", "txt"]);
+        assert_eq!(record.need_text("txt").unwrap(), text);
+    }
+    let image = shards.record(1).unwrap().image("").unwrap();
+    assert_eq!(&*image.bytes(1 << 20).unwrap().unwrap(), &[8; 512]);
+    assert!(image.place().ends_with("00000.tar/x/2.jpg"));
+}
+
+#[test]
+fn members_that_are_not_there() {
+    let (_folder, path) = shard(&finished(two_samples()));
+    let record = Shards::open(&path).unwrap().record(0).unwrap();
+    assert_eq!(record.text("json").unwrap(), None);
+    let broken = record.need_text("json").unwrap_err();
+    assert_eq!((broken.cause, broken.sample.as_str()), (Cause::BadRecord, "x/1"));
+    assert!(broken.detail.starts_with("members are `.jpg`, `.txt`; expected `.json` (in `"), "{broken}");
+    assert!(record.need_image("child.").is_err());
+}
+
+#[test]
+fn text_that_is_none() {
+    let (_folder, path) = shard(&finished(raw_tar(&[("1.txt", b'0', b"ab\xff")])));
+    let record = Shards::open(&path).unwrap().record(0).unwrap();
+    let broken = record.need_text("txt").unwrap_err();
+    assert_eq!(broken.cause, Cause::BadRecord);
+    assert!(broken.detail.contains("is no UTF-8"), "{broken}");
+}
+
+/// Names of 150 characters: GNU's way (member `L` with the name as content) and PAX's (member `x` with `len
+/// path=name\n`).
+#[test]
+fn long_names() {
+    let long = format!("{}.jpg", "k".repeat(150));
+    let pax = format!("{} path={long}\n", 10 + long.len());
+    assert_eq!(pax.len(), 10 + long.len());
+    for (kind, content) in [(b'L', format!("{long}\0")), (b'x', pax)] {
+        let tar = raw_tar(&[
+            ("0.txt", b'0', b"zero"),
+            ("././@LongLink", kind, content.as_bytes()),
+            (&long[..99], b'0', b"photo"),
+            ("1.txt", b'0', b"one"),
+        ]);
+        let (_folder, path) = shard(&finished(tar));
+        let shards = Shards::open(&path).unwrap();
+        assert_eq!(shards.len(), 3);
+        assert_eq!(shards.record(1).unwrap().key, "k".repeat(150));
+        assert_eq!(shards.record(2).unwrap().need_text("txt").unwrap(), "one");
+    }
+}
+
+/// Cut at and around every border, and here and there: never a panic, every whole sample before the cut is there, and
+/// what is lost is reported exactly when a member is cut.
+#[test]
+fn torn_anywhere() {
+    let whole = two_samples();
+    // Ends of the blocks of sample 1 (folder 512, photo 512 + 1024, record 1024, text 1024, hidden 1024).
+    let after_first = 512 + 1536 + 1024 + 1024;
+    let borders: [usize; 8] = [0, 512, 2048, 3072, 4096, 5120, 6144, 7168];
+    assert_eq!(whole.len(), 7168);
+    let around = borders.iter().flat_map(|&b| [b.saturating_sub(1), b, b + 1]);
+    for keep in around.chain((0..whole.len()).step_by(97)).filter(|&k| k < whole.len()) {
+        let (_folder, path) = shard(&whole[..keep]);
+        // Padding behind a content is not missed.
+        let at_border =
+            |b: &usize| keep == *b || (keep < *b && whole[keep..*b].iter().all(|&x| x == 0) && *b - keep < 512);
+        match Shards::open(&path) {
+            Err(error) => {
+                assert!(keep < after_first, "{keep}: {error}");
+                assert!(error.to_string().starts_with("data: shards `"));
+            }
+            Ok(shards) => {
+                let torn = shards.tears().len();
+                assert_eq!(torn == 0, borders.iter().any(at_border), "{keep}");
+                let samples = shards.len() - torn;
+                for index in 0..samples {
+                    shards.record(index).unwrap();
+                }
+                if keep >= after_first {
+                    assert_eq!(shards.record(0).unwrap().need_text("txt").unwrap(), "grün");
+                }
+                if torn == 1 {
+                    let broken = shards.record(samples).unwrap_err();
+                    assert_eq!(broken.cause, Cause::TornShard);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_message_of_a_tear() {
+    // The photo of sample 2 begins at 5120 + 512.
+    let (_folder, path) = shard(&two_samples()[..5120 + 512 + 100]);
+    let shards = Shards::open(&path).unwrap();
+    assert_eq!(shards.len(), 2);
+    let broken = shards.record(1).unwrap_err();
+    assert_eq!(
+        broken.to_string(),
+        format!(
+            "sample `{0}`: torn_shard: `{0}` is torn after 1 whole samples: member `x/2.jpg` has 100 of its 512 bytes; expected all of them",
+            path.display()
+        )
+    );
+}
+
+#[test]
+fn rubbish_in_the_middle() {
+    let mut tar = two_samples();
+    tar.splice(5120..5632, [b'?'; 512]);
+    let (_folder, path) = shard(&finished(tar));
+    let shards = Shards::open(&path).unwrap();
+    assert_eq!((shards.len(), shards.tears()[0].samples), (2, 1));
+    assert!(shards.tears()[0].detail.ends_with("at byte 5120; expected a tar header"), "{}", shards.tears()[0]);
+}
+
+#[test]
+fn no_tar_at_all_and_an_empty_one() {
+    let (_folder, path) = shard(&[b'x'; 2000]);
+    let error = Shards::open(&path).err().unwrap().to_string();
+    assert!(error.ends_with("; expected a tar file"), "{error}");
+    let (_folder, path) = shard(&[0; 1024]);
+    let error = Shards::open(&path).err().unwrap().to_string();
+    assert!(error.ends_with("holds no sample; expected members with a name and an extension"), "{error}");
+}
+
+#[test]
+fn a_shard_that_vanishes_or_shrinks_while_in_use() {
+    let (_folder, path) = shard(&finished(two_samples()));
+    let shards = Shards::open(&path).unwrap();
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(600).unwrap();
+    assert_eq!(shards.record(1).unwrap_err().cause, Cause::TornShard);
+    fs::remove_file(&path).unwrap();
+    assert_eq!(shards.record(1).unwrap_err().cause, Cause::MissingFile);
+}
+
+#[test]
+fn fingerprints_follow_names_and_texts_but_not_places() {
+    let hash = |tar: Vec<u8>| {
+        let (_folder, path) = shard(&finished(tar));
+        Shards::open(&path).unwrap().fingerprint().to_owned()
+    };
+    let base = hash(raw_tar(&[("1.jpg", b'0', b"photo"), ("1.txt", b'0', b"dog")]));
+    assert_eq!(base.len(), 64);
+    assert_eq!(base, hash(raw_tar(&[("1.jpg", b'0', b"photo"), ("1.txt", b'0', b"dog")])));
+    assert_ne!(base, hash(raw_tar(&[("1.jpg", b'0', b"photo"), ("1.txt", b'0', b"cat")])));
+    assert_ne!(base, hash(raw_tar(&[("1.jpg", b'0', b"photos"), ("1.txt", b'0', b"dog")])));
+}
+
+#[test]
+fn written_shards_rotate_and_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let size = ShardSize { samples: 2, bytes: 1000 };
+    let mut writer = ShardWriter::new(folder.path(), size).unwrap();
+    let long = "k".repeat(300);
+    let contents = [600, 10, 10, 1000, 1];
+    for (i, len) in contents.into_iter().enumerate() {
+        let key = if i == 2 { long.clone() } else { format!("{i:03}") };
+        writer.write(&key, &[("jpg", &vec![i as u8; len]), ("txt", b"t")]).unwrap();
+    }
+    // Shards: {0, 1} by count, {2, 3} by count, {4}.
+    let files = writer.finish().unwrap();
+    let names: Vec<_> = files.iter().map(|f| f.file_name().unwrap()).collect();
+    assert_eq!(names, ["00000.tar", "00001.tar", "00002.tar"]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    let shards = Shards::open(folder.path()).unwrap();
+    assert_eq!((shards.len(), shards.tears().len()), (5, 0));
+    assert_eq!(shards.record(2).unwrap().key, long);
+    for (i, len) in contents.into_iter().enumerate() {
+        let image = shards.record(i).unwrap().need_image("").unwrap();
+        assert_eq!(*image.bytes(1 << 20).unwrap().unwrap(), vec![i as u8; len]);
+    }
+}
+
+#[test]
+fn a_big_sample_closes_its_shard() {
+    let folder = tempfile::tempdir().unwrap();
+    let size = ShardSize { samples: 100, bytes: 10 };
+    let mut writer = ShardWriter::new(folder.path(), size).unwrap();
+    for key in ["a", "b"] {
+        writer.write(key, &[("txt", b"0123456789")]).unwrap();
+    }
+    assert_eq!(writer.finish().unwrap().len(), 2);
+}
+
+#[test]
+fn shards_of_another_run_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("00007.tar"), "old").unwrap();
+    let error = ShardWriter::new(folder.path(), ShardSize::default()).err().unwrap().to_string();
+    let found = format!("`{}` with 1 shards in it", folder.path().display());
+    assert_eq!(error, format!("data: `folder` is {found}; expected one without `*.tar`"));
+}
+
+#[test]
+fn names_that_would_not_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = ShardWriter::new(folder.path(), ShardSize::default()).unwrap();
+    for key in ["", "a.b", "__x", "a/", "/a"] {
+        assert!(writer.write(key, &[("txt", b"")]).is_err(), "{key}");
+    }
+    let error = writer.write("a", &[("TXT", b"")]).unwrap_err().to_string();
+    assert_eq!(error, "data: `member of a shard` is `TXT`; expected an extension of a-z, 0-9, `.` and `_`");
+    assert_eq!(writer.finish().unwrap(), Vec::<PathBuf>::new());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// An interrupted writer leaves the whole shards and no half of one.
+#[test]
+fn an_abandoned_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let size = ShardSize { samples: 2, ..ShardSize::default() };
+    let mut writer = ShardWriter::new(folder.path(), size).unwrap();
+    for key in ["a", "b", "c"] {
+        writer.write(key, &[("txt", b"t")]).unwrap();
+    }
+    drop(writer);
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["00000.tar"]);
+}
+
+/// Bytes appended by another program behind the end-of-archive marker are not read.
+#[test]
+fn nothing_is_read_behind_the_end_marker() {
+    let (_folder, path) = shard(&finished(two_samples()));
+    fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(&[b'?'; 700]).unwrap();
+    let shards = Shards::open(&path).unwrap();
+    assert_eq!((shards.len(), shards.tears().len()), (2, 0));
+}

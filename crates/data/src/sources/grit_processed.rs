@@ -1,0 +1,88 @@
+//! GRIT as HyCoCLIP prepares it: shards of `<key>.child.jpg`, `<key>.child.txt` (the photo and its caption),
+//! `<key>.numparents.txt`, and `<key>.parent000.jpg`, `<key>.parent000.txt`, ... (boxes, cut out, and their phrases;
+//! "parent" since a box is more general than its photo). [`crate::export`] writes the same layout.
+
+use super::jsonl::NoOptions;
+use super::{Source, SourceEntry, SourceSpec};
+use crate::error::Result;
+use crate::sample::{Broken, Cause, Phrase, Sample, View};
+use crate::shard::{Record, Shards};
+
+pub(super) const ENTRY: SourceEntry = SourceEntry {
+    kind: "grit_processed",
+    summary: "GRIT shards as prepared by HyCoCLIP (child, parentNNN)",
+    inputs: "path: pattern of .tar shards",
+    open: |spec| Ok(Box::new(GritProcessed::open(spec)?)),
+};
+
+/// Prepared GRIT shards.
+pub struct GritProcessed {
+    shards: Shards,
+}
+
+impl GritProcessed {
+    /// Indexes the shards.
+    ///
+    /// # Errors
+    /// See [`Shards::open`].
+    pub fn open(spec: &SourceSpec) -> Result<Self> {
+        spec.parse_options::<NoOptions>()?;
+        spec.no_split()?;
+        Ok(Self { shards: Shards::open(spec.need_path()?)? })
+    }
+}
+
+impl Source for GritProcessed {
+    fn name(&self) -> &str {
+        ENTRY.kind
+    }
+
+    fn len(&self) -> usize {
+        self.shards.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, Broken> {
+        let record = self.shards.record(index)?;
+        let count = count(&record)?;
+        let phrases = (0..count)
+            .map(|k| {
+                Ok(Phrase {
+                    text: record.need_text(&format!("parent{k:03}.txt"))?.trim().to_owned(),
+                    crop: Some(record.need_image(&format!("parent{k:03}."))?),
+                    ..Phrase::default()
+                })
+            })
+            .collect::<Result<_, Broken>>()?;
+        let sample = Sample {
+            image: Some(record.need_image("child.")?),
+            captions: vec![record.need_text("child.txt")?.trim().to_owned()],
+            id: record.key,
+            phrases,
+            ..Sample::default()
+        };
+        sample.check()?;
+        Ok(sample)
+    }
+
+    fn views(&self) -> &[View] {
+        &[View::Pair, View::Boxes]
+    }
+
+    fn fingerprint(&self) -> String {
+        self.shards.fingerprint().to_owned()
+    }
+}
+
+/// The number of boxes; as many texts must be there, or a member was lost.
+fn count(record: &Record) -> Result<usize, Broken> {
+    let there = record.extensions().filter(|e| e.starts_with("parent") && e.ends_with(".txt")).count();
+    let text = record.need_text("numparents.txt")?;
+    match text.trim().parse() {
+        Ok(count) if count == there => Ok(count),
+        _ => {
+            let detail =
+                format!("`.numparents.txt` is {:?}; expected {there}, the number of `.parentNNN.txt`", text.trim());
+            Err(record.broken(Cause::BadRecord, detail))
+        }
+    }
+}

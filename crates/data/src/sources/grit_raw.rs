@@ -1,0 +1,142 @@
+//! GRIT as img2dataset downloads it: shards of `<key>.jpg`, `<key>.txt` and `<key>.json`, the latter with `caption`,
+//! `noun_chunks` and `ref_exps`. Each of these two is a list of `[start, end, x1, y1, x2, y2, score]`: characters of
+//! the caption, a box in fractions of the photo, a confidence (<https://huggingface.co/datasets/zzliang/GRIT>).
+
+use serde::Deserialize;
+
+use super::{Source, SourceEntry, SourceSpec};
+use crate::error::{Error, Result};
+use crate::sample::{BBox, Broken, Cause, Phrase, Sample, Span, View, char_slice};
+use crate::shard::{Record, Shards};
+
+pub(super) const ENTRY: SourceEntry = SourceEntry {
+    kind: "grit_raw",
+    summary: "GRIT shards as downloaded by img2dataset",
+    inputs: "path: pattern of .tar shards; options: min_score (0 to 1, default 0)",
+    open: |spec| Ok(Box::new(GritRaw::open(spec)?)),
+};
+
+/// Downloaded GRIT shards.
+pub struct GritRaw {
+    shards: Shards,
+    options: Options,
+}
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Options {
+    /// Boxes with a lower score are left out. GRIT itself was cut at 0.65.
+    min_score: f32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { min_score: 0.0 }
+    }
+}
+
+#[derive(Deserialize)]
+struct Annotation {
+    caption: Option<String>,
+    #[serde(default)]
+    noun_chunks: Vec<[f64; 7]>,
+    #[serde(default)]
+    ref_exps: Vec<[f64; 7]>,
+}
+
+impl GritRaw {
+    /// Indexes the shards.
+    ///
+    /// # Errors
+    /// See [`Shards::open`]; also an option out of range.
+    pub fn open(spec: &SourceSpec) -> Result<Self> {
+        let options: Options = spec.parse_options()?;
+        if !(0.0..=1.0).contains(&options.min_score) {
+            return Err(Error::config("min_score", options.min_score.to_string(), "0 to 1"));
+        }
+        spec.no_split()?;
+        Ok(Self { shards: Shards::open(spec.need_path()?)?, options })
+    }
+}
+
+impl Source for GritRaw {
+    fn name(&self) -> &str {
+        ENTRY.kind
+    }
+
+    fn len(&self) -> usize {
+        self.shards.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, Broken> {
+        let record = self.shards.record(index)?;
+        let image = record.need_image("")?;
+        let json = record.need_text("json")?;
+        let annotation: Annotation = serde_json::from_str(&json).map_err(|error| {
+            let detail = format!("`.json`: {error}; expected caption, noun_chunks and ref_exps");
+            record.broken(Cause::BadRecord, detail)
+        })?;
+        let caption = match annotation.caption {
+            Some(caption) => caption,
+            None => record.need_text("txt")?,
+        };
+        let rows = annotation.noun_chunks.iter().chain(&annotation.ref_exps);
+        let phrases = phrases(&record, &caption, rows.filter(|row| row[6] >= f64::from(self.options.min_score)))?;
+        let sample =
+            Sample { id: record.key, image: Some(image), captions: vec![caption], phrases, ..Sample::default() };
+        sample.check()?;
+        Ok(sample)
+    }
+
+    fn views(&self) -> &[View] {
+        &[View::Pair, View::Boxes]
+    }
+
+    fn fingerprint(&self) -> String {
+        self.shards.fingerprint().to_owned()
+    }
+}
+
+/// One phrase for each text, with all its boxes and places: the same words usually come as a noun chunk and as a
+/// referring expression.
+fn phrases<'a>(
+    record: &Record,
+    caption: &str,
+    rows: impl Iterator<Item = &'a [f64; 7]>,
+) -> Result<Vec<Phrase>, Broken> {
+    let mut phrases: Vec<Phrase> = Vec::new();
+    for &[start, end, x1, y1, x2, y2, score] in rows {
+        let place = |v: f64| (v >= 0.0 && v.fract() == 0.0 && v < 1e9).then_some(v as usize);
+        let span = place(start).zip(place(end)).map(|(start, end)| Span { caption: 0, start, end });
+        let found = span.and_then(|span| Some((span, char_slice(caption, span.start, span.end)?)));
+        let Some((span, text)) = found.filter(|(_, text)| !text.is_empty()) else {
+            let len = caption.chars().count();
+            let detail = format!(
+                "span [{start}, {end}] is outside its caption of {len} characters; expected start < end <= {len}"
+            );
+            return Err(record.broken(Cause::BadSpan, detail));
+        };
+        let bbox = BBox { x1: x1 as f32, y1: y1 as f32, x2: x2 as f32, y2: y2 as f32 }.clipped();
+        let score = score as f32;
+        let text = text.trim();
+        match phrases.iter_mut().find(|phrase| phrase.text == text) {
+            None => phrases.push(Phrase {
+                text: text.to_owned(),
+                boxes: vec![bbox],
+                spans: vec![span],
+                score: Some(score),
+                ..Phrase::default()
+            }),
+            Some(phrase) => {
+                if !phrase.boxes.contains(&bbox) {
+                    phrase.boxes.push(bbox);
+                }
+                if !phrase.spans.contains(&span) {
+                    phrase.spans.push(span);
+                }
+                phrase.score = phrase.score.map(|best| best.max(score));
+            }
+        }
+    }
+    Ok(phrases)
+}

@@ -1,0 +1,152 @@
+//! Folders of photographs, one folder a class. Nested folders are a hierarchy: `animal/dog/1.jpg` has the label "dog"
+//! and the taxon animal, dog.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::{Source, SourceEntry, SourceSpec};
+use crate::error::{Error, Result};
+use crate::sample::{Broken, ImageRef, Sample, View};
+use crate::shard::{IMAGE_EXTENSIONS, hex};
+
+pub(super) const ENTRY: SourceEntry = SourceEntry {
+    kind: "image_folder",
+    summary: "photos in one folder per class",
+    inputs: "path: the folder of class folders; split: a folder between the two (path/<split>/<class>/...); \
+             options: caption (a template with {label}, e.g. \"a photo of a {label}\"; `_` in labels becomes a space)",
+    open: |spec| Ok(Box::new(ImageFolder::open(spec)?)),
+};
+
+/// Folders of photos.
+pub struct ImageFolder {
+    root: PathBuf,
+    /// Relative to the root, sorted, with `/` between folders.
+    files: Vec<String>,
+    split: Option<String>,
+    caption: Option<String>,
+    views: Vec<View>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Options {
+    /// Without it there are no captions, and the photos serve classification only.
+    caption: Option<String>,
+}
+
+impl ImageFolder {
+    /// Lists the photos (by extension), in the order of their paths. Hidden files and folders are passed over.
+    ///
+    /// # Errors
+    /// The folder cannot be read or holds no photo, or the template has no `{label}`.
+    pub fn open(spec: &SourceSpec) -> Result<Self> {
+        let Options { caption } = spec.parse_options()?;
+        if let Some(template) = caption.as_ref().filter(|t| !t.contains("{label}")) {
+            return Err(Error::config("caption", format!("{template:?}"), "a template with `{label}`"));
+        }
+        let mut root = spec.need_path()?.clone();
+        root.extend(spec.split.as_deref());
+        let mut files = Vec::new();
+        collect(&root, "", &mut files)?;
+        if files.is_empty() {
+            return Err(Error::Empty {
+                place: format!("`{}`", root.display()),
+                expected: format!("files of type {}", IMAGE_EXTENSIONS.join(", ")),
+            });
+        }
+        files.sort();
+        let mut views = Vec::new();
+        views.extend(caption.is_some().then_some(View::Pair));
+        let nested = files.iter().any(|file| file.matches('/').count() > 1);
+        views.extend(nested.then_some(View::Chain));
+        Ok(Self { root, files, split: spec.split.clone(), caption, views })
+    }
+
+    /// All classes, sorted.
+    pub fn labels(&self) -> Vec<String> {
+        let mut labels: Vec<_> = self.files.iter().filter_map(|file| label(file)).map(str::to_owned).collect();
+        labels.sort();
+        labels.dedup();
+        labels
+    }
+}
+
+impl Source for ImageFolder {
+    fn name(&self) -> &str {
+        ENTRY.kind
+    }
+
+    fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, Broken> {
+        let file = &self.files[index];
+        let label = label(file).map(str::to_owned);
+        let folders = file.rsplit_once('/').map_or("", |(folders, _)| folders);
+        let caption = self.caption.as_ref().zip(label.as_ref());
+        Ok(Sample {
+            id: file.clone(),
+            image: Some(ImageRef::File(self.root.join(file))),
+            captions: caption
+                .map(|(template, label)| template.replace("{label}", &label.replace('_', " ")))
+                .into_iter()
+                .collect(),
+            taxon: folders.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+            label,
+            split: self.split.clone(),
+            ..Sample::default()
+        })
+    }
+
+    fn views(&self) -> &[View] {
+        &self.views
+    }
+
+    /// Over the names and lengths of the files.
+    fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        for file in &self.files {
+            hash.update(file);
+            let len = fs::metadata(self.root.join(file)).map_or(0, |meta| meta.len());
+            hash.update(len.to_le_bytes());
+        }
+        hex(hash)
+    }
+}
+
+/// The innermost folder.
+fn label(file: &str) -> Option<&str> {
+    file.rsplit('/').nth(1)
+}
+
+/// Deeper nesting is a link that leads back to a folder above it.
+const MAX_DEPTH: usize = 32;
+
+fn collect(folder: &Path, prefix: &str, files: &mut Vec<String>) -> Result<()> {
+    if prefix.matches('/').count() > MAX_DEPTH {
+        let expected = format!("folders nested at most {MAX_DEPTH} deep");
+        return Err(Error::format(format!("`{}`", folder.display()), "more folders inside each other", expected));
+    }
+    for entry in fs::read_dir(folder).map_err(Error::io("list", folder))? {
+        let entry = entry.map_err(Error::io("list", folder))?;
+        let name = entry.file_name();
+        // A name that is no UTF-8 cannot be an id, nor a label.
+        let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, &format!("{prefix}{name}/"), files)?;
+        } else if is_image(&path) {
+            files.push(format!("{prefix}{name}"));
+        }
+    }
+    Ok(())
+}
+
+fn is_image(path: &Path) -> bool {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    IMAGE_EXTENSIONS.iter().any(|known| known.eq_ignore_ascii_case(extension))
+}

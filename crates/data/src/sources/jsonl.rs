@@ -1,0 +1,182 @@
+//! Grounded JSONL files; the format is described in [`crate::grounded`].
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::{Source, SourceEntry};
+use crate::error::{Error, Result, in_one_line};
+use crate::files;
+use crate::grounded::Record;
+use crate::sample::{Broken, Cause, Sample, View};
+use crate::shard::hex;
+
+pub(super) const ENTRY: SourceEntry = SourceEntry {
+    kind: "jsonl",
+    summary: "grounded JSONL: photos with captions, phrases, boxes, tiers, taxa",
+    inputs: "path: the .jsonl file; photos relative to its folder; split: its `split` field",
+    open: |spec| {
+        spec.parse_options::<NoOptions>()?;
+        Ok(Box::new(Jsonl::open(spec.need_path()?, spec.split.as_deref())?))
+    },
+};
+
+/// How many samples are read at the start to see what they provide.
+const PROBED: usize = 1000;
+
+/// A grounded JSONL file, indexed by line: 16 bytes a sample in memory.
+pub struct Jsonl {
+    path: PathBuf,
+    folder: PathBuf,
+    lines: Vec<Line>,
+    views: Vec<View>,
+    fingerprint: String,
+}
+
+#[derive(Clone, Copy)]
+struct Line {
+    offset: u64,
+    len: u32,
+    number: u32,
+}
+
+impl Jsonl {
+    /// Finds the lines, of one split where one is given. A line that is no record stays, and is broken when it is asked
+    /// for.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has no line (of that split).
+    pub fn open(path: &Path, split: Option<&str>) -> Result<Self> {
+        let mut file = BufReader::new(File::open(path).map_err(Error::io("read", path))?);
+        let mut lines = Vec::new();
+        let mut hash = Sha256::new();
+        let mut splits = BTreeSet::new();
+        let (mut offset, mut number, mut line) = (0, 0, Vec::new());
+        while file.read_until(b'\n', &mut line).map_err(Error::io("read", path))? > 0 {
+            number += 1;
+            let too_long = |_| Error::format(place(path, number), format!("{} bytes", line.len()), "less than 4 GiB");
+            let len = u32::try_from(line.len()).map_err(too_long)?;
+            if is_wanted(&line, split, &mut splits) {
+                lines.push(Line { offset, len, number });
+                hash.update(line.trim_ascii());
+                hash.update(b"\n");
+            }
+            offset += u64::from(len);
+            line.clear();
+        }
+        if lines.is_empty() {
+            let known: Vec<_> = splits.into_iter().collect();
+            return Err(Error::Empty {
+                place: format!("`{}`", path.display()),
+                expected: match split {
+                    Some(split) => format!("lines of split `{split}` (there are: {})", known.join(", ")),
+                    None => "one JSON object a line".to_owned(),
+                },
+            });
+        }
+        let mut source = Self {
+            path: path.to_owned(),
+            folder: path.parent().unwrap_or(Path::new("")).to_owned(),
+            lines,
+            views: Vec::new(),
+            fingerprint: hex(hash),
+        };
+        source.views = source.probe();
+        Ok(source)
+    }
+
+    fn read(&self, line: Line) -> Result<Sample, Broken> {
+        let bytes = files::read_range(&self.path, line.offset, u64::from(line.len)).map_err(|error| {
+            let detail = format!("cannot be read: {error}; expected the line that was there at the start");
+            Broken::new(place(&self.path, line.number), Cause::MissingFile, detail)
+        })?;
+        let record: Record = serde_json::from_slice(without_mark(&bytes)).map_err(|error| {
+            let detail = format!("{}; expected a record of grounded JSONL", in_one_line(&error));
+            Broken::new(place(&self.path, line.number), Cause::BadRecord, detail)
+        })?;
+        record.into_sample(&self.folder, line.number).map_err(|broken| {
+            let detail = format!("{} ({})", broken.detail, place(&self.path, line.number));
+            Broken { detail, ..broken }
+        })
+    }
+
+    /// What the first readable samples provide.
+    fn probe(&self) -> Vec<View> {
+        let mut views = BTreeSet::new();
+        for sample in self.lines.iter().take(PROBED).filter_map(|&line| self.read(line).ok()) {
+            let pair = sample.image.is_some() && !sample.captions.is_empty();
+            let boxes = sample.phrases.iter().any(|p| p.crop.is_some() || !p.boxes.is_empty());
+            let chain = sample.tiers.is_some() || sample.taxon.len() > 1;
+            let edges = sample.phrases.iter().any(|p| p.part_of.is_some());
+            let has = [(View::Pair, pair), (View::Boxes, pair && boxes), (View::Chain, chain), (View::Edges, edges)];
+            views.extend(has.into_iter().filter_map(|(view, there)| there.then_some(view)));
+        }
+        views.into_iter().collect()
+    }
+}
+
+impl Source for Jsonl {
+    fn name(&self) -> &str {
+        ENTRY.kind
+    }
+
+    fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, Broken> {
+        self.read(self.lines[index])
+    }
+
+    fn views(&self) -> &[View] {
+        &self.views
+    }
+
+    fn fingerprint(&self) -> String {
+        self.fingerprint.clone()
+    }
+}
+
+/// For sources that have no options: refuses any.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoOptions {}
+
+/// Whether a line is of the split. Empty lines are not; lines whose split cannot be read are, so that they get
+/// reported.
+fn is_wanted(line: &[u8], split: Option<&str>, splits: &mut BTreeSet<String>) -> bool {
+    #[derive(Deserialize)]
+    struct Split<'a> {
+        #[serde(borrow)]
+        split: Option<Cow<'a, str>>,
+    }
+    let line = without_mark(line);
+    if line.trim_ascii().is_empty() {
+        return false;
+    }
+    let Some(wanted) = split else { return true };
+    match serde_json::from_slice::<Split<'_>>(line) {
+        Err(_) => true,
+        Ok(Split { split: None }) => false,
+        Ok(Split { split: Some(found) }) => {
+            if !splits.contains(&*found) {
+                splits.insert(found.to_string());
+            }
+            found == wanted
+        }
+    }
+}
+
+/// The text behind a byte order mark, which some editors write.
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
+fn place(path: &Path, number: u32) -> String {
+    format!("line {number} of `{}`", path.display())
+}

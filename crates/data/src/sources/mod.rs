@@ -1,0 +1,148 @@
+//! Where samples come from: one file per format, all listed in [`SOURCES`].
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::sample::{Broken, Sample, View};
+
+pub mod csv_pairs;
+pub mod grit_processed;
+pub mod grit_raw;
+pub mod image_folder;
+pub mod image_text_shards;
+pub mod jsonl;
+pub mod toy;
+
+/// A finite, indexable collection of samples. `get` may be called from many threads, in any order, and gives the same
+/// sample every time.
+pub trait Source: Send + Sync {
+    /// The name of its kind in [`SOURCES`].
+    fn name(&self) -> &str;
+
+    /// Number of samples, broken ones included.
+    fn len(&self) -> usize;
+
+    /// Sample `index`, validated; `index < len()`. A fault of the file is [`Broken`], never a panic.
+    fn get(&self, index: usize) -> Result<Sample, Broken>;
+
+    /// What its samples can provide.
+    fn views(&self) -> &[View];
+
+    /// SHA-256 (hex) of the records: equal for equal data wherever the files lie. Photographs count by name, in shards
+    /// also by length.
+    fn fingerprint(&self) -> String;
+
+    /// No sample at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Which source, as written in a config.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceSpec {
+    /// A name in [`SOURCES`].
+    pub kind: String,
+    /// The file, folder, or pattern of shards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// Keep only the samples of this split, where the source has splits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// Settings of this kind of source; unknown ones are refused.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, serde_json::Value>,
+}
+
+/// One line of the registry.
+pub struct SourceEntry {
+    /// As in [`SourceSpec::kind`].
+    pub kind: &'static str,
+    /// One line for `--help`.
+    pub summary: &'static str,
+    /// What [`SourceSpec::path`] and [`SourceSpec::options`] mean here.
+    pub inputs: &'static str,
+    /// Opens it: reads what is needed to know the number of samples, and no photograph.
+    pub open: fn(&SourceSpec) -> Result<Box<dyn Source>>,
+}
+
+/// Every kind of source.
+pub const SOURCES: &[SourceEntry] = &[
+    toy::ENTRY,
+    jsonl::ENTRY,
+    grit_raw::ENTRY,
+    grit_processed::ENTRY,
+    image_text_shards::ENTRY,
+    csv_pairs::ENTRY,
+    image_folder::ENTRY,
+];
+
+/// Opens the source that `spec` names.
+///
+/// # Errors
+/// An unknown kind or option, a file that is missing or of another format, or a source without any sample.
+pub fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
+    match SOURCES.iter().find(|entry| entry.kind == spec.kind) {
+        Some(entry) => (entry.open)(spec),
+        None => Err(Error::Unknown {
+            what: "source kind",
+            found: spec.kind.clone(),
+            known: SOURCES.iter().map(|entry| entry.kind).collect::<Vec<_>>().join(", "),
+        }),
+    }
+}
+
+impl SourceSpec {
+    /// The options as a struct of the source (`#[serde(default, deny_unknown_fields)]`).
+    ///
+    /// # Errors
+    /// An unknown option or one of the wrong type.
+    pub fn parse_options<T: DeserializeOwned>(&self) -> Result<T> {
+        let options = self.options.clone().into_iter().collect::<serde_json::Map<_, _>>();
+        let shown = serde_json::Value::Object(options.clone());
+        serde_json::from_value(serde_json::Value::Object(options)).map_err(|error| {
+            Error::config(
+                format!("options of source {}", self.kind),
+                shown.to_string(),
+                format!("other settings: {error}"),
+            )
+        })
+    }
+
+    /// The path, which this kind of source needs.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn need_path(&self) -> Result<&PathBuf> {
+        self.path.as_ref().ok_or_else(|| {
+            Error::config(
+                format!("path of source {}", self.kind),
+                "not given",
+                "a file, a folder or a pattern of shards",
+            )
+        })
+    }
+
+    /// Refuses a split, for sources without splits.
+    ///
+    /// # Errors
+    /// There is one.
+    pub fn no_split(&self) -> Result<()> {
+        match &self.split {
+            None => Ok(()),
+            Some(split) => Err(Error::config(
+                format!("split of source {}", self.kind),
+                format!("{split:?}"),
+                "none: these files know no splits (give another path)",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,401 @@
+#![allow(clippy::unwrap_used)]
+use std::fs;
+
+use serde_json::json;
+
+use super::*;
+use crate::fixtures::{Folder, jpeg};
+use crate::sample::{BBox, Cause, ImageRef, PixelLimits, Span};
+
+fn spec(kind: &str, path: impl Into<PathBuf>) -> SourceSpec {
+    SourceSpec { kind: kind.to_owned(), path: Some(path.into()), ..SourceSpec::default() }
+}
+
+fn with(mut spec: SourceSpec, options: serde_json::Value) -> SourceSpec {
+    spec.options = serde_json::from_value(options).unwrap();
+    spec
+}
+
+fn message(spec: &SourceSpec) -> String {
+    open(spec).err().unwrap().to_string()
+}
+
+fn texts(list: &[&str]) -> Vec<String> {
+    list.iter().map(|&text| text.to_owned()).collect()
+}
+
+#[test]
+fn names_are_unique_and_told_when_one_is_wrong() {
+    let mut names: Vec<_> = SOURCES.iter().map(|entry| entry.kind).collect();
+    assert_eq!(
+        message(&spec("tfds", "x")),
+        format!("data: source kind `tfds` is unknown; expected one of: {}", names.join(", "))
+    );
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), SOURCES.len());
+}
+
+#[test]
+fn every_source_of_files_refuses_unknown_options_and_missing_paths() {
+    for entry in SOURCES.iter().filter(|entry| entry.kind != "toy") {
+        let unknown = with(spec(entry.kind, "nowhere"), json!({"colour": 1}));
+        let text = message(&unknown);
+        let head = format!(
+            "data: `options of source {}` is {{\"colour\":1}}; expected other settings: unknown field",
+            entry.kind
+        );
+        assert!(text.starts_with(&head), "{text}");
+
+        let none = SourceSpec { kind: entry.kind.to_owned(), ..SourceSpec::default() };
+        let expected = format!(
+            "data: `path of source {}` is not given; expected a file, a folder or a pattern of shards",
+            entry.kind
+        );
+        assert_eq!(message(&none), expected);
+
+        let text = message(&spec(entry.kind, "no/such/place"));
+        assert!(text.contains("no/such/place"), "{}: {text}", entry.kind);
+    }
+}
+
+#[test]
+fn jsonl() {
+    let folder = Folder::new();
+    folder.write("photos/1.jpg", jpeg(40, 20));
+    let path = folder.write(
+        "a.jsonl",
+        "\u{feff}{\"id\": \"one\", \"image\": \"photos/1.jpg\", \"captions\": [\"a dog\"], \"split\": \"train\",\
+         \"phrases\": [{\"text\": \"dog\", \"boxes\": [[0, 0, 0.5, 1]]}]}\r\n\n\
+         {\"tiers\": {\"positive\": [\"animal\", \"dog\"]}, \"split\": \"test\"}\n\
+         {\"captions\": [\"torn",
+    );
+    let source = open(&spec("jsonl", &path)).unwrap();
+    assert_eq!((source.name(), source.len(), source.is_empty()), ("jsonl", 3, false));
+    assert_eq!(source.views(), [View::Pair, View::Boxes, View::Chain]);
+
+    let one = source.get(0).unwrap();
+    assert_eq!((&*one.id, &one.captions[..]), ("one", &texts(&["a dog"])[..]));
+    let picture = one.image.unwrap().open(&PixelLimits::default()).unwrap();
+    assert_eq!((picture.width, picture.height), (40, 20));
+    // The id is the number of the line, empty ones counted.
+    assert_eq!(source.get(1).unwrap().id, "3");
+
+    let torn = source.get(2).unwrap_err();
+    assert_eq!((torn.cause, torn.sample), (Cause::BadRecord, format!("line 4 of `{}`", path.display())));
+    assert!(torn.detail.starts_with("EOF while parsing a string at column "), "{}", torn.detail);
+
+    let mut test = spec("jsonl", &path);
+    test.split = Some("test".to_owned());
+    let source = open(&test).unwrap();
+    // The torn line could be of any split.
+    assert_eq!((source.len(), source.get(0).unwrap().id), (2, "3".to_owned()));
+}
+
+#[test]
+fn jsonl_faults_name_their_line() {
+    let folder = Folder::new();
+    let path = folder.write(
+        "a.jsonl",
+        "{\"captions\": [\"a dog\"], \"phrases\": [{\"text\": \"dog\", \"boxes\": [[0.5, 0, 0.2, 1]]}]}\n\
+         {\"image\": \"gone.jpg\", \"captions\": [\"a dog\"]}\n",
+    );
+    let source = open(&spec("jsonl", &path)).unwrap();
+    let broken = source.get(0).unwrap_err();
+    assert_eq!(
+        broken.to_string(),
+        format!(
+            "sample `1`: bad_box: phrase 0 (\"dog\"): box is [0.5, 0, 0.2, 1]; expected 0 <= x1 < x2 <= 1 and 0 <= y1 < y2 <= 1, \
+             as fractions of the photo (line 1 of `{}`)",
+            path.display()
+        )
+    );
+    let broken = source.get(1).unwrap().image.unwrap().open(&PixelLimits::default()).unwrap_err();
+    assert_eq!(broken.cause, Cause::MissingFile);
+    assert!(broken.sample.ends_with("gone.jpg"), "{broken}");
+}
+
+#[test]
+fn jsonl_without_lines() {
+    let folder = Folder::new();
+    let path = folder.write("a.jsonl", "{\"split\": \"train\"}\n{\"split\": \"dev\"}\n\n");
+    let mut test = spec("jsonl", &path);
+    test.split = Some("test".to_owned());
+    assert_eq!(
+        message(&test),
+        format!("data: `{}` holds no sample; expected lines of split `test` (there are: dev, train)", path.display())
+    );
+    let empty = folder.write("b.jsonl", "\n");
+    assert!(message(&spec("jsonl", empty)).ends_with("holds no sample; expected one JSON object a line"));
+}
+
+#[test]
+fn fingerprints_are_of_the_records_and_not_of_their_place() {
+    let hash = |text: &str| {
+        let folder = Folder::new();
+        open(&spec("jsonl", folder.write("a.jsonl", text))).unwrap().fingerprint()
+    };
+    let base = hash("{\"captions\": [\"a\"]}\n{\"captions\": [\"b\"]}\n");
+    assert_eq!(base.len(), 64);
+    assert_eq!(base, hash("{\"captions\": [\"a\"]}\r\n\n{\"captions\": [\"b\"]}"));
+    assert_ne!(base, hash("{\"captions\": [\"b\"]}\n{\"captions\": [\"a\"]}\n"));
+}
+
+fn grit(folder: &Folder, json: &str) -> Box<dyn Source> {
+    let photo = jpeg(40, 20);
+    let path = folder.shard(&[("000", &[("jpg", &photo), ("json", json.as_bytes()), ("txt", b"not this one")])]);
+    open(&spec("grit_raw", path)).unwrap()
+}
+
+/// The caption has two letters outside ASCII before the phrases: offsets are characters.
+#[test]
+fn grit_as_downloaded() {
+    let folder = Folder::new();
+    let source = grit(
+        &folder,
+        r#"{"caption": "Jürgen and a dög run", "url": "x", "width": 40,
+            "noun_chunks": [[11.0, 16.0, 0.0, 0.0, 0.5, 1.0, 0.7], [11, 16, 0.5, 0, 1.0000001, 1, 0.9]],
+            "ref_exps": [[11, 16, 0, 0, 0.5, 1, 0.7], [0, 6, 0.1, 0.1, 0.2, 0.2, 0.8]]}"#,
+    );
+    assert_eq!(source.views(), [View::Pair, View::Boxes]);
+    let sample = source.get(0).unwrap();
+    assert_eq!((&*sample.id, &*sample.captions[0]), ("000", "Jürgen and a dög run"));
+    let [dog, man] = &sample.phrases[..] else { panic!("two phrases") };
+    assert_eq!((&*dog.text, &*man.text), ("a dög", "Jürgen"));
+    // Three rows of one text, of which two are the same box; 1.0000001 is clipped.
+    let right = BBox { x1: 0.5, y1: 0.0, x2: 1.0, y2: 1.0 };
+    assert_eq!(dog.boxes, [BBox { x1: 0.0, x2: 0.5, ..right }, right]);
+    assert_eq!(dog.spans, [Span { caption: 0, start: 11, end: 16 }]);
+    assert_eq!(dog.score, Some(0.9));
+    assert_eq!(sample.image.unwrap().open(&PixelLimits::default()).unwrap().width, 40);
+}
+
+#[test]
+fn grit_faults() {
+    let fault = |json: &str| {
+        let folder = Folder::new();
+        let broken = grit(&folder, json).get(0).unwrap_err();
+        (broken.cause, broken.detail)
+    };
+    let (cause, detail) = fault(r#"{"caption": "a dog", "noun_chunks": [[0, 9, 0, 0, 1, 1, 1]]}"#);
+    assert_eq!(cause, Cause::BadSpan);
+    assert!(
+        detail.starts_with("span [0, 9] is outside its caption of 5 characters; expected start < end <= 5 (in `"),
+        "{detail}"
+    );
+    assert_eq!(fault(r#"{"caption": "a dog", "noun_chunks": [[0, 5, 0.5, 0, 0.2, 1, 1]]}"#).0, Cause::BadBox);
+    assert_eq!(fault(r#"{"caption": "a dog", "noun_chunks": [[0, 5]]}"#).0, Cause::BadRecord);
+    assert_eq!(fault(r#"{"caption": "", "noun_chunks": []}"#).0, Cause::NoCaption);
+}
+
+#[test]
+fn grit_scores_can_be_cut() {
+    let folder = Folder::new();
+    drop(grit(&folder, r#"{"caption": "a dog", "noun_chunks": [[0, 1, 0, 0, 1, 1, 0.5], [2, 5, 0, 0, 1, 1, 0.75]]}"#));
+    let cut = with(spec("grit_raw", folder.path()), json!({"min_score": 0.75}));
+    let phrases = open(&cut).unwrap().get(0).unwrap().phrases;
+    assert_eq!(phrases.iter().map(|p| &*p.text).collect::<Vec<_>>(), ["dog"]);
+    let wrong = with(spec("grit_raw", folder.path()), json!({"min_score": 2}));
+    assert_eq!(message(&wrong), "data: `min_score` is 2; expected 0 to 1");
+}
+
+#[test]
+fn grit_as_prepared() {
+    let (photo, crop) = (jpeg(32, 32), jpeg(16, 16));
+    let folder = Folder::new();
+    let members: &[(&str, &[u8])] = &[
+        ("child.jpg", &photo),
+        ("child.txt", b"a dog and a cat"),
+        ("numparents.txt", b"2"),
+        ("parent000.jpg", &crop),
+        ("parent000.txt", b"a dog"),
+        ("parent001.jpg", &crop),
+        ("parent001.txt", b"a cat"),
+    ];
+    let path = folder.shard(&[("000000001", members), ("000000002", &members[..5])]);
+    let source = open(&spec("grit_processed", path)).unwrap();
+    let sample = source.get(0).unwrap();
+    assert_eq!((&*sample.id, &*sample.captions[0]), ("000000001", "a dog and a cat"));
+    let limits = PixelLimits::default();
+    assert_eq!(sample.image.unwrap().open(&limits).unwrap().width, 32);
+    let [dog, cat] = &sample.phrases[..] else { panic!("two phrases") };
+    assert_eq!((&*dog.text, &*cat.text), ("a dog", "a cat"));
+    assert_eq!(cat.crop.as_ref().unwrap().open(&limits).unwrap().width, 16);
+
+    let broken = source.get(1).unwrap_err();
+    assert_eq!(broken.cause, Cause::BadRecord);
+    assert!(
+        broken.detail.starts_with("`.numparents.txt` is \"2\"; expected 1, the number of `.parentNNN.txt` (in `"),
+        "{broken}"
+    );
+}
+
+#[test]
+fn plain_shards() {
+    let photo = jpeg(8, 8);
+    let folder = Folder::new();
+    let path = folder.shard(&[
+        ("a", &[("jpg", &photo), ("txt", b" a dog \n")]),
+        ("b", &[("png", &photo), ("json", br#"{"caption": "a cat", "subreddit": "cats"}"#)]),
+        ("c", &[("jpg", &photo), ("txt", b"\n")]),
+        ("d", &[("jpg", &photo), ("cls", b"7")]),
+        ("e", &[("txt", b"a cow")]),
+        ("f", &[("jpg", &photo), ("json", br#"{"caption": 7}"#)]),
+    ]);
+    let source = open(&spec("image_text_shards", &path)).unwrap();
+    assert_eq!(source.len(), 6);
+    assert_eq!(source.get(0).unwrap().captions, ["a dog"]);
+    assert_eq!(source.get(1).unwrap().captions, ["a cat"]);
+    let broken: Vec<_> = (2..6).map(|i| source.get(i).unwrap_err()).collect();
+    let causes: Vec<_> = broken.iter().map(|b| b.cause).collect();
+    assert_eq!(causes, [Cause::NoCaption, Cause::NoCaption, Cause::BadRecord, Cause::BadRecord]);
+    assert!(broken[1].detail.starts_with("members are jpg, cls; expected one of txt, or json"), "{}", broken[1]);
+    assert!(broken[2].detail.starts_with("members are `.txt`; expected `.jpg` or another photograph"), "{}", broken[2]);
+    assert!(broken[3].detail.starts_with("`.json`: 7; expected an object with a text in `caption`"), "{}", broken[3]);
+
+    let named = with(spec("image_text_shards", &path), json!({"text": ["cls", "txt"], "json_key": "subreddit"}));
+    let source = open(&named).unwrap();
+    assert_eq!(source.get(3).unwrap().captions, ["7"]);
+    assert_eq!(source.get(1).unwrap().captions, ["cats"]);
+}
+
+/// A shard cut off in the middle of its last photo: the samples before it are used, the loss is a broken sample of its
+/// own.
+#[test]
+fn torn_shard() {
+    let photo = jpeg(8, 8);
+    let folder = Folder::new();
+    let path =
+        folder.shard(&[("a", &[("txt", b"a dog"), ("jpg", &photo)]), ("b", &[("txt", b"a cat"), ("jpg", &photo)])]);
+    let blocks = 512 + 512 + 512 + photo.len().next_multiple_of(512);
+    let keep = blocks + 512 + 512 + 512 + 100;
+    fs::write(&path, &fs::read(&path).unwrap()[..keep]).unwrap();
+    let source = open(&spec("image_text_shards", &path)).unwrap();
+    assert_eq!(source.len(), 2);
+    assert_eq!(source.get(0).unwrap().captions, ["a dog"]);
+    let broken = source.get(1).unwrap_err();
+    assert_eq!(broken.cause, Cause::TornShard);
+    assert!(
+        broken.detail.ends_with(&format!(
+            "is torn after 1 whole samples: member `b.jpg` has 100 of its {} bytes; expected all of them",
+            photo.len()
+        )),
+        "{broken}"
+    );
+}
+
+#[test]
+fn tables() {
+    let folder = Folder::new();
+    folder.write("photos/1.jpg", jpeg(8, 8));
+    let path = folder.write(
+        "a.csv",
+        "image,caption,set\r\n1.jpg,\"a dog, a \"\"cat\"\"\",train\r\n2.jpg,\"two\r\nlines\",test\r\n1.jpg,grün,train\r\n,lost,train\r\n3.jpg\r\n",
+    );
+    let photos = with(spec("csv_pairs", &path), json!({"folder": "photos", "split_column": "set"}));
+    let source = open(&photos).unwrap();
+    assert_eq!(source.len(), 4);
+    let one = source.get(0).unwrap();
+    assert_eq!(one.captions, ["a dog, a \"cat\"", "grün"]);
+    assert_eq!((&*one.id, one.split.as_deref()), ("1.jpg", Some("train")));
+    assert_eq!(one.image.unwrap().open(&PixelLimits::default()).unwrap().width, 8);
+    assert_eq!(source.get(1).unwrap().captions, ["two\r\nlines"]);
+    let broken = source.get(2).unwrap_err();
+    assert_eq!((broken.cause, &*broken.detail), (Cause::NoImage, "`image` is empty; expected a file"));
+    let broken = source.get(3).unwrap_err();
+    assert_eq!(
+        (broken.cause, &*broken.detail),
+        (Cause::BadRecord, "1 fields; expected `caption` in number 1, counted from 0")
+    );
+    // The header is row 1, and a quoted line break begins no row.
+    assert_eq!(broken.sample, format!("row 6 of `{}`", path.display()));
+
+    let mut test = photos.clone();
+    test.split = Some("test".to_owned());
+    assert_eq!(open(&test).unwrap().len(), 1);
+    test.split = Some("dev".to_owned());
+    assert!(message(&test).ends_with("holds no sample; expected rows of split `dev`"));
+}
+
+#[test]
+fn tables_of_other_shapes() {
+    let folder = Folder::new();
+    // Conceptual Captions: no header, caption first; quotes are letters in TSV.
+    let path = folder.write("cc.tsv", "a \"dog\tx.jpg\nb\ty.jpg\n");
+    let numbered = json!({"header": false, "image": "1", "caption": "0"});
+    let source = open(&with(spec("csv_pairs", &path), numbered)).unwrap();
+    let all: Vec<_> = (0..source.len()).map(|i| source.get(i).unwrap()).collect();
+    assert_eq!(
+        all.iter().map(|s| (&*s.id, &*s.captions[0])).collect::<Vec<_>>(),
+        [("x.jpg", "a \"dog"), ("y.jpg", "b")]
+    );
+
+    let path = folder.write("a.txt", "file;title\nx.jpg;a dog\n");
+    let named = json!({"delimiter": ";", "image": "file", "caption": "title"});
+    assert_eq!(open(&with(spec("csv_pairs", &path), named)).unwrap().get(0).unwrap().captions, ["a dog"]);
+    let wrong = with(spec("csv_pairs", &path), json!({"delimiter": ";"}));
+    assert_eq!(message(&wrong), format!("data: column of `{}`: `image`; expected one of file, title", path.display()));
+}
+
+#[test]
+fn bytes_that_are_no_text() {
+    let folder = Folder::new();
+    let path = folder.write("a.csv", b"image,caption\nx.jpg,gr\xfcn\n");
+    let broken = open(&spec("csv_pairs", &path)).unwrap().get(0).unwrap_err();
+    assert_eq!((broken.cause, broken.sample), (Cause::BadRecord, format!("row 2 of `{}`", path.display())));
+}
+
+#[test]
+fn folders() {
+    let folder = Folder::new();
+    for name in ["train/animal/black_dog/2.JPG", "train/animal/cat/1.png", "train/food/3.jpg", "test/food/4.jpg"] {
+        folder.write(name, jpeg(8, 8));
+    }
+    folder.write("train/animal/cat/notes.txt", "no photo");
+    folder.write("train/.trash/5.jpg", "hidden");
+    let mut train = with(spec("image_folder", folder.path()), json!({"caption": "a photo of a {label}"}));
+    train.split = Some("train".to_owned());
+    let source = open(&train).unwrap();
+    let all: Vec<_> = (0..source.len()).map(|i| source.get(i).unwrap()).collect();
+    let ids: Vec<_> = all.iter().map(|s| &*s.id).collect();
+    assert_eq!(ids, ["animal/black_dog/2.JPG", "animal/cat/1.png", "food/3.jpg"]);
+    assert_eq!(all[0].captions, ["a photo of a black dog"]);
+    assert_eq!((all[0].label.as_deref(), &all[0].taxon[..]), (Some("black_dog"), &texts(&["animal", "black_dog"])[..]));
+    assert_eq!(all[2].image, Some(ImageRef::File(folder.path().join("train/food/3.jpg"))));
+    assert_eq!(source.views(), [View::Pair, View::Chain]);
+    let labels = image_folder::ImageFolder::open(&train).unwrap().labels();
+    assert_eq!(labels, ["black_dog", "cat", "food"]);
+
+    let wrong = with(spec("image_folder", folder.path()), json!({"caption": "a photo"}));
+    assert_eq!(message(&wrong), "data: `caption` is \"a photo\"; expected a template with `{label}`");
+    fs::create_dir(folder.path().join("none")).unwrap();
+    assert!(
+        message(&spec("image_folder", folder.path().join("none")))
+            .contains("holds no sample; expected files of type jpg")
+    );
+}
+
+/// What a source of files says does not depend on who asks, nor on the order.
+#[test]
+fn sources_are_pure() {
+    let folder = Folder::new();
+    let path =
+        folder.write("a.csv", (0..50).fold("image,caption\n".to_owned(), |t, i| t + &format!("{i}.jpg,text {i}\n")));
+    let source = open(&spec("csv_pairs", path)).unwrap();
+    let straight: Vec<_> = (0..50).map(|i| source.get(i)).collect();
+    let threads: Vec<_> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..50)
+            .rev()
+            .map(|i| {
+                scope.spawn({
+                    let source = &source;
+                    move || (i, source.get(i))
+                })
+            })
+            .collect();
+        handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+    });
+    for (i, sample) in threads {
+        assert_eq!(sample, straight[i]);
+    }
+}

@@ -1,0 +1,248 @@
+//! The toy world as a source. [`crate::export`] writes it as files like any other source; its gallery also becomes an image folder here.
+
+use std::fs;
+use std::path::Path;
+
+use image::codecs::png::PngEncoder;
+use image::{ExtendedColorType, ImageEncoder};
+use rayon::prelude::*;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::{Source, SourceEntry, SourceSpec};
+use crate::error::{Error, Result};
+use crate::sample::{Broken, Sample, View};
+use crate::shard::hex;
+use crate::toy::{Gallery, Scene, Split, ToyConfig, ToyWorld, captions, render, tiers};
+
+pub(super) const ENTRY: SourceEntry = SourceEntry {
+    kind: "toy",
+    summary: "the drawn toy world: no download, any size, all views",
+    inputs: "split: train (default), val, test or held_out; options: size (4096 scenes), resolution (64 pixels), seed (0), \
+             per_class (instead of scenes, this many pictures of single objects of each class)",
+    open: |spec| open(spec),
+};
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Options {
+    size: usize,
+    resolution: u32,
+    seed: u64,
+    per_class: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let ToyConfig { size, resolution, seed, .. } = ToyConfig::default();
+        Self { size, resolution, seed, per_class: None }
+    }
+}
+
+fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
+    if let Some(path) = &spec.path {
+        return Err(Error::config(
+            "path of source toy",
+            format!("`{}`", path.display()),
+            "none: it is drawn, not read",
+        ));
+    }
+    let Options { size, resolution, seed, per_class } = spec.parse_options()?;
+    let split = spec.split.as_deref().map_or(Ok(Split::Train), Split::named)?;
+    let world = ToyWorld::new(ToyConfig { size, resolution, seed, split })?;
+    Ok(match per_class {
+        Some(count) => Box::new(world.gallery(count)?),
+        None => Box::new(world),
+    })
+}
+
+const VIEWS: &[View] = &[View::Pair, View::Boxes, View::Chain, View::Edges];
+
+impl Source for ToyWorld {
+    fn name(&self) -> &str {
+        ENTRY.kind
+    }
+
+    fn len(&self) -> usize {
+        self.config().size
+    }
+
+    fn get(&self, index: usize) -> std::result::Result<Sample, Broken> {
+        Ok(self.sample(index))
+    }
+
+    fn views(&self) -> &[View] {
+        VIEWS
+    }
+
+    fn fingerprint(&self) -> String {
+        fingerprint(self.config(), Source::len(self), |index| self.scene(index))
+    }
+}
+
+impl Source for Gallery {
+    fn name(&self) -> &str {
+        ENTRY.kind
+    }
+
+    fn len(&self) -> usize {
+        Gallery::len(self)
+    }
+
+    fn get(&self, index: usize) -> std::result::Result<Sample, Broken> {
+        Ok(self.sample(index))
+    }
+
+    fn views(&self) -> &[View] {
+        VIEWS
+    }
+
+    fn fingerprint(&self) -> String {
+        fingerprint(self.world().config(), Gallery::len(self), |index| self.scene(index))
+    }
+}
+
+/// Scenes are a function of the configuration and of this program. The first ones stand for the program: another drawing or another
+/// wording gives another fingerprint.
+fn fingerprint(config: ToyConfig, len: usize, scene: impl Fn(usize) -> Scene) -> String {
+    const SAMPLED: usize = 64;
+    let mut hash = Sha256::new();
+    hash.update(format!("toy world: {config:?}, {len} pictures\n"));
+    let step = len.div_ceil(SAMPLED).max(1);
+    for scene in (0..len).step_by(step).map(scene) {
+        hash.update(render(&scene, 48).rgb);
+        hash.update(format!("{:?} {:?}\n", captions(&scene), tiers(&scene)));
+    }
+    hex(hash)
+}
+
+/// Writes a gallery as one folder of PNG pictures for each class: `<folder>/<class>/<number>.png`.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write_folder(gallery: &Gallery, folder: &Path) -> Result<()> {
+    let resolution = gallery.world().config().resolution;
+    (0..Gallery::len(gallery)).into_par_iter().try_for_each(|index| {
+        let scene = gallery.scene(index);
+        let class = folder.join(scene.objects[0].class.name());
+        fs::create_dir_all(&class).map_err(Error::io("create", &class))?;
+        let picture = render(&scene, resolution);
+        let path = class.join(format!("{:04}.png", index % gallery.per_class()));
+        let mut bytes = Vec::new();
+        PngEncoder::new(&mut bytes)
+            .write_image(&picture.rgb, picture.width, picture.height, ExtendedColorType::Rgb8)
+            .map_err(|error| Error::format(format!("`{}`", path.display()), error.to_string(), "a picture"))?;
+        // Plain writes: to sync thousands of small files one by one would take longer than to draw them again.
+        fs::write(&path, bytes).map_err(Error::io("write", &path))
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::export::{self, Target};
+    use crate::sample::{ImageRef, PixelLimits};
+    use crate::toy::class_names;
+
+    fn spec(split: Option<&str>, options: serde_json::Value) -> SourceSpec {
+        let options: BTreeMap<_, _> = options.as_object().unwrap().clone().into_iter().collect();
+        SourceSpec { kind: "toy".to_owned(), path: None, split: split.map(str::to_owned), options }
+    }
+
+    fn small_world() -> ToyWorld {
+        ToyWorld::new(ToyConfig { size: 12, resolution: 48, seed: 3, split: Split::Val }).unwrap()
+    }
+
+    #[test]
+    fn opens_by_name_with_its_options() {
+        let source = crate::open(&spec(Some("held_out"), json!({"size": 5, "resolution": 32, "seed": 9}))).unwrap();
+        assert_eq!((source.name(), source.len(), source.views()), ("toy", 5, VIEWS));
+        let sample = source.get(4).unwrap();
+        assert_eq!(sample.split.as_deref(), Some("held_out"));
+        let picture = sample.image.unwrap().open(&PixelLimits::default()).unwrap();
+        assert_eq!((picture.width, picture.height), (32, 32));
+        let gallery = crate::open(&spec(None, json!({"per_class": 2}))).unwrap();
+        assert_eq!(gallery.len(), 2 * class_names().len());
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know() {
+        for (spec, message) in [
+            (spec(Some("dev"), json!({})), "split of the toy world `dev` is unknown"),
+            (spec(None, json!({"sise": 5})), "sise"),
+            (spec(None, json!({"resolution": 1})), "`resolution of the toy world` is 1; expected 16 to 4096"),
+            (
+                SourceSpec { path: Some("x".into()), ..spec(None, json!({})) },
+                "`path of source toy` is `x`; expected none",
+            ),
+        ] {
+            let Err(error) = crate::open(&spec) else { unreachable!("{spec:?} was accepted") };
+            assert!(error.to_string().contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn fingerprints_tell_worlds_apart() {
+        let config = small_world().config();
+        let of = |config| Source::fingerprint(&ToyWorld::new(config).unwrap());
+        let base = of(config);
+        assert_eq!(base, of(config));
+        assert_eq!(base.len(), 64);
+        for other in [
+            ToyConfig { size: 13, ..config },
+            ToyConfig { resolution: 49, ..config },
+            ToyConfig { seed: 4, ..config },
+            ToyConfig { split: Split::Test, ..config },
+        ] {
+            assert_ne!(base, of(other), "{other:?}");
+        }
+        assert_ne!(base, small_world().gallery(1).unwrap().fingerprint());
+    }
+
+    #[test]
+    fn comes_back_from_grounded_jsonl_as_it_was() {
+        let world = small_world();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("val.jsonl");
+        let limits = PixelLimits::default();
+        let report = export::write(export::samples(&world), &Target::Grounded { path: path.clone() }, &limits).unwrap();
+        assert_eq!(report.written, 12);
+        let read = crate::sources::open(&SourceSpec {
+            kind: "jsonl".to_owned(),
+            path: Some(path),
+            split: Some("val".to_owned()),
+            options: BTreeMap::new(),
+        })
+        .unwrap();
+        assert_eq!((read.len(), read.views()), (12, VIEWS));
+        for index in 0..12 {
+            let (before, mut after) = (world.sample(index), read.get(index).unwrap());
+            let picture = after.image.take().unwrap().open(&limits).unwrap();
+            assert_eq!(before.image, Some(ImageRef::Pixels(picture.into())));
+            assert_eq!(Sample { image: None, ..before }, after);
+        }
+    }
+
+    #[test]
+    fn a_gallery_becomes_an_image_folder() {
+        let gallery = small_world().gallery(1).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        write_folder(&gallery, folder.path()).unwrap();
+        let read = crate::sources::open(&SourceSpec {
+            kind: "image_folder".to_owned(),
+            path: Some(folder.path().to_owned()),
+            ..SourceSpec::default()
+        })
+        .unwrap();
+        let mut labels: Vec<String> = (0..read.len()).map(|i| read.get(i).unwrap().label.unwrap()).collect();
+        let mut classes = class_names();
+        labels.sort();
+        classes.sort_unstable();
+        assert_eq!(labels, classes);
+    }
+}

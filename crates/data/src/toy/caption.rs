@@ -1,0 +1,255 @@
+//! What is said about a scene: captions, the phrases in them, and tiers from general to specific.
+
+use std::collections::BTreeMap;
+
+use super::classes::{Class, ROOT};
+use super::dice::Dice;
+use super::grammar::{Description, Form, Mention, PartMention, Said, Style, article};
+use super::negatives;
+use super::paint::painting_order;
+use super::scene::{Object, Scene};
+use crate::sample::{BBox, Phrase, Span, Tiers};
+
+/// A part is worth a phrase when both sides of its box have at least this share of the picture: two or three pixels of 64.
+const SMALLEST_PART: f32 = 0.04;
+
+/// More instances than this are a texture, not parts: the petals of a sunflower.
+const MOST_INSTANCES: usize = 6;
+
+/// Captions of a scene, and the phrases in them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Captions {
+    /// Five, all true: everything; another build of the sentence; told from the other object; in general words; with parts.
+    pub texts: Vec<String>,
+    /// Objects as the captions call them, then parts.
+    pub phrases: Vec<Phrase>,
+}
+
+/// Captions and phrases of a scene. The choice of words is part of the scene.
+pub fn captions(scene: &Scene) -> Captions {
+    let said = descriptions(scene).map(|(description, style)| description.say(style));
+    Captions { phrases: phrases(scene, &said), texts: said.into_iter().map(|said| said.text).collect() }
+}
+
+/// What the captions say, and in which words.
+pub(super) fn descriptions(scene: &Scene) -> [(Description, Style); 5] {
+    let mut dice = Dice::new([scene.variant, 0, 0, CAPTIONS]);
+    [
+        (full(scene), Style::PLAIN),
+        again(scene, &mut dice),
+        reversed(scene, &mut dice),
+        general(scene, &mut dice),
+        (with_parts(scene, &mut dice), Style::PLAIN),
+    ]
+}
+
+/// Four captions from general to specific, each true and said by the next; and four that are false of the scene, each a slip away.
+///
+/// "animal", "a land bird", "a red parrot", "a small red parrot to the left of a blue car in a meadow".
+pub fn tiers(scene: &Scene) -> Tiers {
+    let mut dice = Dice::new([scene.variant, 0, 0, TIERS]);
+    let main = scene.objects[0].class;
+    let [top, ..] = main.path();
+    let level = 1 + dice.below(2);
+    let middle = main.path()[level];
+    let specific = nucleus(scene);
+    let mut plain = Description { mentions: vec![mention(scene, 0)], relation: None, place: None, parts: Vec::new() };
+    plain.mentions[0].size = None;
+    if dice.chance(0.5) {
+        plain.place = Some(scene.background);
+    }
+    let with_article = |noun: &str| format!("{} {noun}", article(noun));
+    let wrong = |dice: &mut Dice, truth: &Description| negatives::contradict(dice, scene, truth).say(Style::PLAIN).text;
+    let negative = vec![
+        absent(&mut dice, scene, main, 0).to_owned(),
+        with_article(absent(&mut dice, scene, main, level)),
+        wrong(&mut dice, &plain),
+        wrong(&mut dice, &specific),
+    ];
+    Tiers {
+        positive: vec![
+            top.to_owned(),
+            with_article(middle),
+            plain.say(Style::PLAIN).text,
+            specific.say(Style::PLAIN).text,
+        ],
+        negative,
+    }
+}
+
+const CAPTIONS: u64 = 1;
+const TIERS: u64 = 2;
+
+/// The object, with colour and size.
+pub(super) fn mention(scene: &Scene, object: usize) -> Mention {
+    let Object { class, colour, size, .. } = scene.objects[object];
+    Mention { object, noun: class.name(), colour: Some(colour), size: Some(size) }
+}
+
+/// The main object, its relation and the place: "a small red parrot to the left of a blue car in a meadow".
+pub(super) fn nucleus(scene: &Scene) -> Description {
+    let mut mentions = vec![mention(scene, 0)];
+    let relation = scene.relations.first();
+    if let Some(relation) = relation {
+        mentions.push(Mention { size: None, ..mention(scene, relation.object) });
+    }
+    Description {
+        mentions,
+        relation: relation.map(|relation| relation.kind),
+        place: Some(scene.background),
+        parts: Vec::new(),
+    }
+}
+
+/// The nucleus and everything else there is.
+fn full(scene: &Scene) -> Description {
+    let mut description = nucleus(scene);
+    for object in 0..scene.objects.len() {
+        if description.mentions.iter().all(|m| m.object != object) {
+            description.mentions.push(Mention { size: None, ..mention(scene, object) });
+        }
+    }
+    description
+}
+
+/// The nucleus in another build and other words, with fewer details.
+fn again(scene: &Scene, dice: &mut Dice) -> (Description, Style) {
+    let mut description = nucleus(scene);
+    if dice.chance(0.5) {
+        description.mentions[0].size = None;
+    }
+    (description, Style { form: dice.pick([Form::PlaceFirst, Form::Setting]), synonyms: true })
+}
+
+/// One of the scene's relations, told from the other object; a lone object is called a picture.
+fn reversed(scene: &Scene, dice: &mut Dice) -> (Description, Style) {
+    let Some(relation) = dice.choose(&scene.relations) else {
+        let lone = Description { mentions: vec![Mention { size: None, ..mention(scene, 0) }], ..nucleus(scene) };
+        return (lone, Style { form: Form::Picture, synonyms: false });
+    };
+    let description = Description {
+        mentions: [relation.object, relation.subject].map(|object| mention(scene, object)).to_vec(),
+        relation: Some(relation.kind.inverse()),
+        place: dice.chance(0.6).then_some(scene.background),
+        parts: Vec::new(),
+    };
+    (description, Style { form: dice.pick([Form::Plain, Form::Picture]), synonyms: dice.chance(0.5) })
+}
+
+/// All objects, called by more general names.
+fn general(scene: &Scene, dice: &mut Dice) -> (Description, Style) {
+    let alone = scene.objects.len() == 1;
+    let mentions = (0..scene.objects.len())
+        .map(|object| Mention {
+            noun: scene.objects[object].class.path()[1 + dice.below(2)],
+            size: None,
+            // Colours tell two birds apart.
+            colour: (!alone || dice.chance(0.5)).then_some(scene.objects[object].colour),
+            ..mention(scene, object)
+        })
+        .collect();
+    let description = Description { mentions, relation: None, place: Some(scene.background), parts: Vec::new() };
+    (description, Style { form: dice.pick([Form::Setting, Form::Plain, Form::PlaceFirst]), synonyms: false })
+}
+
+/// The nucleus with one or two kinds of parts.
+fn with_parts(scene: &Scene, dice: &mut Dice) -> Description {
+    let mut description = nucleus(scene);
+    description.mentions[0].size = None;
+    let mut open: Vec<PartMention> = description
+        .mentions
+        .iter()
+        .flat_map(|mention| {
+            visible_parts(scene, mention.object).into_iter().map(|(part, boxes)| PartMention {
+                object: mention.object,
+                noun: mention.noun,
+                part,
+                many: boxes.len() > 1,
+            })
+        })
+        .collect();
+    while description.parts.len() < 2 && !open.is_empty() {
+        let next = open.remove(dice.below(open.len()));
+        description.parts.push(next);
+    }
+    description
+}
+
+/// Kinds of parts of an object that can be seen well, with the boxes of all their instances.
+fn visible_parts(scene: &Scene, index: usize) -> BTreeMap<&'static str, Vec<BBox>> {
+    let object = &scene.objects[index];
+    let order = painting_order(scene);
+    let covers: Vec<BBox> =
+        order.iter().skip_while(|other| **other != index).skip(1).map(|other| scene.objects[*other].bounds).collect();
+    let mut kinds: BTreeMap<&'static str, Option<Vec<BBox>>> = BTreeMap::new();
+    for (name, part) in object.parts() {
+        let clear = covers
+            .iter()
+            .all(|cover| part.x2 <= cover.x1 || cover.x2 <= part.x1 || part.y2 <= cover.y1 || cover.y2 <= part.y1);
+        let big = (part.x2 - part.x1).min(part.y2 - part.y1) >= SMALLEST_PART;
+        let kind = kinds.entry(name).or_insert_with(|| Some(Vec::new()));
+        match kind {
+            Some(boxes) if clear && big && boxes.len() < MOST_INSTANCES => boxes.push(part),
+            // One hidden wheel, and "the wheels of the car" would have a wrong set of boxes.
+            _ => *kind = None,
+        }
+    }
+    kinds.into_iter().filter_map(|(name, boxes)| Some((name, boxes?))).collect()
+}
+
+/// One phrase for each text under which an object or a part is met, with all its places.
+fn phrases(scene: &Scene, said: &[Said]) -> Vec<Phrase> {
+    let mut phrases: Vec<Phrase> = Vec::new();
+    let mut owners: Vec<usize> = Vec::new();
+    for of_parts in [false, true] {
+        for (caption, said) in said.iter().enumerate() {
+            for place in said.places.iter().filter(|p| p.part.is_some() == of_parts) {
+                let text: String = said.text.chars().skip(place.start).take(place.end - place.start).collect();
+                let span = Span { caption, start: place.start, end: place.end };
+                let known = (0..phrases.len()).find(|i| phrases[*i].text == text && owners[*i] == place.object);
+                match known {
+                    Some(known) => phrases[known].spans.push(span),
+                    None => {
+                        phrases.push(Phrase {
+                            text,
+                            boxes: boxes(scene, place.object, place.part),
+                            spans: vec![span],
+                            part_of: place.part.and_then(|_| owners.iter().position(|o| *o == place.object)),
+                            ..Phrase::default()
+                        });
+                        owners.push(place.object);
+                    }
+                }
+            }
+        }
+    }
+    phrases
+}
+
+fn boxes(scene: &Scene, object: usize, part: Option<&'static str>) -> Vec<BBox> {
+    match part {
+        None => vec![scene.objects[object].bounds],
+        Some(name) => {
+            scene.objects[object].parts().filter(|(other, _)| *other == name).map(|(_, bounds)| bounds).collect()
+        }
+    }
+}
+
+/// A name as general as `class.path()[level]` that nothing in the scene bears; a sibling where there is one.
+fn absent(dice: &mut Dice, scene: &Scene, class: Class, level: usize) -> &'static str {
+    let parent = if level == 0 { ROOT } else { class.path()[level - 1] };
+    let mut names: Vec<&'static str> = Vec::new();
+    for below in [parent, ROOT] {
+        names.extend(
+            Class::all()
+                .filter(|other| other.is_a(below))
+                .map(|other| other.path()[level])
+                .filter(|name| scene.objects.iter().all(|o| !o.class.is_a(name))),
+        );
+        if !names.is_empty() {
+            break;
+        }
+    }
+    names.dedup();
+    dice.choose(&names).unwrap_or(ROOT)
+}

@@ -1,0 +1,166 @@
+//! Every leaf class of the is-a tree: its names from general to specific, where it lives, how it is drawn.
+//!
+//! To add a class: one drawing and one line in the table of its branch; a living one also needs a line in [`super::taxonomy`].
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use super::backdrop::Background;
+use super::figure::Figure;
+use super::shape::Sketch;
+
+mod birds;
+mod buildings;
+mod creatures;
+mod food;
+mod mammals;
+mod plants;
+mod things;
+mod vehicles;
+
+/// The root of the is-a tree.
+pub const ROOT: &str = "thing";
+
+/// A leaf class of the is-a tree ("parrot").
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Class(u8);
+
+/// What a table of a branch says about a class.
+pub(crate) struct ClassSpec {
+    name: &'static str,
+    /// General to specific, without the root and the class itself.
+    path: [&'static str; 3],
+    habitat: Habitat,
+    small: bool,
+    draw: fn(&mut Sketch),
+}
+
+/// Where a class may be met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Habitat {
+    /// Stands anywhere on the ground, also indoors.
+    Land,
+    /// Stands on the ground, never indoors.
+    Outdoors,
+    /// Stands on the ground or floats.
+    Pond,
+    /// Floats, or lies on the shore; a model of it in a room.
+    Harbour,
+    /// Swims, at the surface or below.
+    Deep,
+    /// Always in the air.
+    Air,
+}
+
+const TABLES: [&[ClassSpec]; 8] = [
+    birds::BIRDS,
+    mammals::MAMMALS,
+    creatures::CREATURES,
+    plants::PLANTS,
+    vehicles::VEHICLES,
+    buildings::BUILDINGS,
+    food::FOOD,
+    things::THINGS,
+];
+
+/// Drawn and measured once; `None` would be a drawing without a shape, which a test excludes.
+static FIGURES: LazyLock<Vec<Option<Figure>>> =
+    LazyLock::new(|| SPECS.iter().map(|spec| Figure::new(spec.draw)).collect());
+
+/// The tables, one after the other.
+static SPECS: [&ClassSpec; Class::COUNT] = {
+    let mut specs = [&TABLES[0][0]; Class::COUNT];
+    let (mut next, mut table) = (0, 0);
+    while table < TABLES.len() {
+        let mut row = 0;
+        while row < TABLES[table].len() {
+            specs[next] = &TABLES[table][row];
+            next += 1;
+            row += 1;
+        }
+        table += 1;
+    }
+    specs
+};
+
+const fn class(name: &'static str, path: [&'static str; 3], habitat: Habitat, draw: fn(&mut Sketch)) -> ClassSpec {
+    ClassSpec { name, path, habitat, small: false, draw }
+}
+
+impl ClassSpec {
+    /// It can sit on something bigger.
+    const fn small(self) -> Self {
+        Self { small: true, ..self }
+    }
+}
+
+impl Class {
+    /// Number of leaf classes.
+    pub const COUNT: usize = {
+        let (mut count, mut table) = (0, 0);
+        while table < TABLES.len() {
+            count += TABLES[table].len();
+            table += 1;
+        }
+        count
+    };
+
+    /// Every class, in the order of the is-a tree.
+    pub fn all() -> impl ExactSizeIterator<Item = Self> + Clone {
+        (0..Self::COUNT as u8).map(Self)
+    }
+
+    /// The class called `name`.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|class| class.name() == name)
+    }
+
+    /// Its position in [`Class::all`].
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// "parrot"
+    pub fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// Names below the root, general to specific, the class itself last: animal, bird, land bird, parrot.
+    pub fn path(self) -> [&'static str; 4] {
+        let ClassSpec { path: [a, b, c], name, .. } = self.spec();
+        [a, b, c, name]
+    }
+
+    /// Whether `name` is the class or one of the nodes above it.
+    pub fn is_a(self, name: &str) -> bool {
+        name == ROOT || self.path().contains(&name)
+    }
+
+    pub(crate) fn habitat(self) -> Habitat {
+        self.spec().habitat
+    }
+
+    /// It can sit on something bigger.
+    pub(crate) fn is_small(self) -> bool {
+        self.spec().small
+    }
+
+    /// Whether it is met on this background.
+    pub fn lives_in(self, background: Background) -> bool {
+        background.hosts(self.habitat())
+    }
+
+    pub(crate) fn figure(self) -> Option<&'static Figure> {
+        FIGURES.get(self.index())?.as_ref()
+    }
+
+    fn spec(self) -> &'static ClassSpec {
+        SPECS[self.index()]
+    }
+}
+
+impl fmt::Debug for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,168 @@
+//! A finished drawing: measured once, scaled to the unit square, then painted in any colour at any place.
+
+use tiny_skia::{
+    Color, GradientStop, LinearGradient, Paint, Path, Pixmap, PixmapMut, Point, Rect, Shader, SpreadMode, Transform,
+};
+
+use super::palette::{GLOW, Ink, Rgb, SHADE};
+use super::shape::{At, RULE, Sketch};
+use super::silhouette;
+use crate::sample::BBox;
+
+/// Side of the square on which outlines and the visible extent of parts are measured, in pixels.
+const GRID: u32 = 512;
+
+/// A part is worth naming when this share of it is not covered by later shapes.
+const VISIBLE: f32 = 0.3;
+
+/// A measured drawing. All coordinates are fractions of its frame, the box around everything drawn, rim included.
+pub(crate) struct Figure {
+    /// Width over height of the frame.
+    pub(crate) aspect: f32,
+    /// Where something small may sit.
+    pub(crate) perch: Option<At>,
+    /// The visible, named parts.
+    pub(crate) parts: Vec<Part>,
+    rim: Path,
+    shapes: Vec<(Path, Ink)>,
+}
+
+/// One visible instance of a named part.
+pub(crate) struct Part {
+    pub(crate) name: &'static str,
+    pub(crate) bounds: BBox,
+}
+
+/// The colours of one object.
+#[derive(Clone, Copy)]
+pub(crate) struct Tint {
+    pub(crate) body: Rgb,
+    pub(crate) rim: Rgb,
+}
+
+impl Figure {
+    /// Draws and measures. `None` when nothing was drawn.
+    pub(crate) fn new(draw: fn(&mut Sketch)) -> Option<Self> {
+        let mut sketch = Sketch::default();
+        draw(&mut sketch);
+        let frame =
+            sketch.shapes.iter().filter_map(|shape| shape.rim.as_ref()?.compute_tight_bounds()).reduce(|a, b| {
+                let (left, top) = (a.left().min(b.left()), a.top().min(b.top()));
+                Rect::from_ltrb(left, top, a.right().max(b.right()), a.bottom().max(b.bottom())).unwrap_or(a)
+            })?;
+        let to_unit =
+            Transform::from_translate(-frame.x(), -frame.y()).post_scale(1.0 / frame.width(), 1.0 / frame.height());
+        let rim = outline(&sketch, to_unit)?;
+        let mut shapes = Vec::with_capacity(sketch.shapes.len());
+        let mut owner = Vec::with_capacity(sketch.shapes.len());
+        for shape in sketch.shapes {
+            shapes.push((shape.path.transform(to_unit)?, shape.ink));
+            owner.push(shape.part);
+        }
+        Some(Self {
+            aspect: frame.width() / frame.height(),
+            perch: sketch.perch.map(|(x, y)| ((x - frame.x()) / frame.width(), (y - frame.y()) / frame.height())),
+            parts: visible_parts(&shapes, &owner, &sketch.parts)?,
+            rim,
+            shapes,
+        })
+    }
+
+    /// Paints the drawing so that its frame fills `bounds` (in pixels).
+    pub(crate) fn paint(&self, canvas: &mut PixmapMut<'_>, bounds: [f32; 4], flip: bool, tint: Tint) {
+        let [x1, y1, x2, y2] = bounds;
+        let place = if flip {
+            Transform::from_row(x1 - x2, 0.0, 0.0, y2 - y1, x2, y1)
+        } else {
+            Transform::from_row(x2 - x1, 0.0, 0.0, y2 - y1, x1, y1)
+        };
+        fill(canvas, &self.rim, solid(tint.rim), place);
+        // One light for all: each tone runs from warm and pale at the top of the object to cool and dark at its foot.
+        let tones = [tint.body, tint.body.mix(GLOW, 0.42), tint.body.mix(SHADE, 0.26)].map(shaded);
+        for (path, ink) in &self.shapes {
+            let shader = match ink {
+                Ink::Body => tones[0].clone(),
+                Ink::Light => tones[1].clone(),
+                Ink::Dark => tones[2].clone(),
+                Ink::Fixed(rgb) => solid(*rgb),
+            };
+            fill(canvas, path, shader, place);
+        }
+    }
+}
+
+fn solid(rgb: Rgb) -> Shader<'static> {
+    Shader::SolidColor(rgb.skia())
+}
+
+fn shaded(rgb: Rgb) -> Shader<'static> {
+    let stops =
+        vec![GradientStop::new(0.0, rgb.mix(GLOW, 0.16).skia()), GradientStop::new(1.0, rgb.mix(SHADE, 0.18).skia())];
+    LinearGradient::new(
+        Point::from_xy(0.0, 0.0),
+        Point::from_xy(0.0, 1.0),
+        stops,
+        SpreadMode::Pad,
+        Transform::identity(),
+    )
+    .unwrap_or_else(|| solid(rgb))
+}
+
+fn fill(canvas: &mut PixmapMut<'_>, path: &Path, shader: Shader<'_>, place: Transform) {
+    let paint = Paint { shader, ..Paint::default() };
+    canvas.fill_path(path, &paint, RULE, place, None);
+}
+
+/// One outline around all shapes and their rims.
+fn outline(sketch: &Sketch, to_unit: Transform) -> Option<Path> {
+    let mut grid = Pixmap::new(GRID, GRID)?;
+    let place = to_unit.post_scale(GRID as f32, GRID as f32);
+    let ink = numbered(1);
+    for shape in &sketch.shapes {
+        for path in std::iter::once(&shape.path).chain(&shape.rim) {
+            grid.fill_path(path, &ink, RULE, place, None);
+        }
+    }
+    let mask: Vec<bool> = grid.pixels().iter().map(|pixel| pixel.red() > 0).collect();
+    silhouette::trace(&mask, GRID as usize)
+}
+
+/// Paint for measuring: a number instead of a colour, and no soft edges.
+fn numbered(number: u8) -> Paint<'static> {
+    Paint { shader: Shader::SolidColor(Color::from_rgba8(number, 0, 0, 255)), anti_alias: false, ..Paint::default() }
+}
+
+/// Boxes of the parts as they are seen: every shape is drawn in the number of its part, and what is left of each number is measured.
+fn visible_parts(shapes: &[(Path, Ink)], owner: &[Option<usize>], names: &[&'static str]) -> Option<Vec<Part>> {
+    let mut grid = Pixmap::new(GRID, GRID)?;
+    let place = Transform::from_scale(GRID as f32, GRID as f32);
+    let mut drawn = vec![0_u32; names.len()];
+    for ((path, _), part) in shapes.iter().zip(owner) {
+        let number = part.map_or(0, |part| part + 1) as u8;
+        grid.fill_path(path, &numbered(number), RULE, place, None);
+        if let Some(part) = *part {
+            let bounds = path.compute_tight_bounds()?;
+            drawn[part] += (bounds.width() * bounds.height() * (GRID * GRID) as f32) as u32;
+        }
+    }
+    let mut seen = vec![([GRID, GRID, 0, 0], 0_u32); names.len()];
+    for (i, pixel) in grid.pixels().iter().enumerate() {
+        if pixel.red() > 0 {
+            let (bounds, count) = &mut seen[usize::from(pixel.red()) - 1];
+            let (x, y) = (i as u32 % GRID, i as u32 / GRID);
+            *bounds = [bounds[0].min(x), bounds[1].min(y), bounds[2].max(x + 1), bounds[3].max(y + 1)];
+            *count += 1;
+        }
+    }
+    let parts = names.iter().zip(&seen).zip(&drawn);
+    Some(
+        parts
+            .filter(|((_, (_, count)), drawn)| *count as f32 >= VISIBLE * **drawn as f32)
+            .filter(|((_, (_, count)), _)| *count > 0)
+            .map(|((name, (bounds, _)), _)| Part {
+                name,
+                bounds: BBox::from_pixels(bounds.map(|v| v as f32), GRID as f32, GRID as f32),
+            })
+            .collect(),
+    )
+}

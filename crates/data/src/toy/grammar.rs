@@ -1,0 +1,266 @@
+//! From what is to be said to a sentence, with the place of every thing in it. Nothing here looks at a scene: a [`Description`] may well be
+//! false, and hard negatives are.
+
+use super::backdrop::Background;
+use super::palette::Colour;
+use super::scene::{RelationKind, Scene, Size};
+
+/// What a caption says.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Description {
+    /// The things, at least one.
+    pub(crate) mentions: Vec<Mention>,
+    /// How the first lies to the second.
+    pub(crate) relation: Option<RelationKind>,
+    /// Where.
+    pub(crate) place: Option<Background>,
+    /// Parts that can be seen.
+    pub(crate) parts: Vec<PartMention>,
+}
+
+/// A thing, as far as it is described.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Mention {
+    /// Which object of the scene is meant.
+    pub(crate) object: usize,
+    /// The class, or a more general name.
+    pub(crate) noun: &'static str,
+    pub(crate) colour: Option<Colour>,
+    pub(crate) size: Option<Size>,
+}
+
+/// "the wheels of the car"
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct PartMention {
+    /// Which object of the scene is meant.
+    pub(crate) object: usize,
+    /// The name of the object.
+    pub(crate) noun: &'static str,
+    pub(crate) part: &'static str,
+    /// More than one.
+    pub(crate) many: bool,
+}
+
+/// The build of a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// "a cat on a sofa in a room"
+    Plain,
+    /// "in a room, a cat is on a sofa"
+    PlaceFirst,
+    /// "a room with a cat on a sofa"
+    Setting,
+    /// "a picture of a cat on a sofa in a room"
+    Picture,
+}
+
+/// How a description is put into words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Style {
+    pub(crate) form: Form,
+    /// Little, big, beside, on top of ... instead of the usual words.
+    pub(crate) synonyms: bool,
+}
+
+/// A sentence and where it speaks of what.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Said {
+    pub(crate) text: String,
+    pub(crate) places: Vec<Place>,
+}
+
+/// Characters `start..end` speak of an object, or of a part of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) object: usize,
+    pub(crate) part: Option<&'static str>,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl Style {
+    pub(crate) const PLAIN: Self = Self { form: Form::Plain, synonyms: false };
+}
+
+impl Description {
+    /// Puts it into words.
+    pub(crate) fn say(&self, style: Style) -> Said {
+        let mut s =
+            Sentence { said: Said { text: String::new(), places: Vec::new() }, length: 0, synonyms: style.synonyms };
+        match (style.form, self.place) {
+            (Form::PlaceFirst, Some(place)) => {
+                s.words(place.place());
+                s.words(if self.relation.is_some() { ", " } else { " there is " });
+                let rest = self.core(&mut s, " is ");
+                s.list(" with ", rest);
+            }
+            (Form::Setting, Some(place)) => {
+                s.words(place.setting());
+                s.words(" with ");
+                let rest = self.core(&mut s, " ");
+                s.list(" and ", rest);
+            }
+            (form, place) => {
+                if form == Form::Picture {
+                    s.words("a picture of ");
+                }
+                let rest = self.core(&mut s, " ");
+                if let Some(place) = place {
+                    s.words(" ");
+                    s.words(place.place());
+                }
+                s.list(" with ", rest);
+            }
+        }
+        for (i, part) in self.parts.iter().enumerate() {
+            s.words(if i == 0 { ", showing " } else { " and " });
+            s.part(part);
+        }
+        s.said
+    }
+
+    /// Whether it is true of the scene. Parts are not looked at.
+    pub(crate) fn holds(&self, scene: &Scene) -> bool {
+        self.place.is_none_or(|place| place == scene.background) && self.assign(scene, &mut Vec::new())
+    }
+
+    /// The things themselves: two that are related, else all of them. Returns those still to be said.
+    fn core(&self, s: &mut Sentence, verb: &str) -> &[Mention] {
+        match (self.relation, self.mentions.as_slice()) {
+            (Some(kind), [first, second, rest @ ..]) => {
+                s.mention(first);
+                s.words(verb);
+                s.words(relation_words(kind, s.synonyms));
+                s.words(" ");
+                s.mention(second);
+                rest
+            }
+            (_, all) => {
+                s.list("", all);
+                &[]
+            }
+        }
+    }
+
+    /// Whether the mentions still without an object can be given different ones, so that each fits and the relation holds.
+    fn assign(&self, scene: &Scene, given: &mut Vec<usize>) -> bool {
+        let Some(mention) = self.mentions.get(given.len()) else {
+            return match (self.relation, given.as_slice()) {
+                (Some(kind), &[first, second, ..]) => scene.relates(kind, first, second),
+                _ => true,
+            };
+        };
+        (0..scene.objects.len()).any(|index| {
+            let object = &scene.objects[index];
+            let fits = !given.contains(&index)
+                && object.class.is_a(mention.noun)
+                && mention.colour.is_none_or(|colour| colour == object.colour)
+                && mention.size.is_none_or(|size| size == object.size);
+            fits && {
+                given.push(index);
+                let found = self.assign(scene, given);
+                given.pop();
+                found
+            }
+        })
+    }
+}
+
+/// "a" or "an", by the letter: no name of this world needs the ear.
+pub(crate) fn article(next: &str) -> &'static str {
+    if next.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+}
+
+/// "wheels", "leaves"
+pub(crate) fn plural(noun: &str) -> String {
+    match noun {
+        "leaf" => "leaves".to_owned(),
+        "foot" => "feet".to_owned(),
+        "tooth" => "teeth".to_owned(),
+        "antenna" => "antennae".to_owned(),
+        _ => format!("{noun}s"),
+    }
+}
+
+fn relation_words(kind: RelationKind, synonyms: bool) -> &'static str {
+    if !synonyms {
+        return kind.phrase();
+    }
+    match kind {
+        RelationKind::LeftOf => "left of",
+        RelationKind::RightOf => "right of",
+        RelationKind::Above => "over",
+        RelationKind::Below => "beneath",
+        RelationKind::On => "on top of",
+        RelationKind::Under => "underneath",
+        RelationKind::NextTo => "beside",
+        RelationKind::InFrontOf | RelationKind::Behind => kind.phrase(),
+    }
+}
+
+fn size_word(size: Size, synonyms: bool) -> &'static str {
+    match (size, synonyms) {
+        (_, false) => size.name(),
+        (Size::Small, true) => "little",
+        (Size::Large, true) => "big",
+    }
+}
+
+/// A sentence in the making; counts characters as it goes.
+struct Sentence {
+    said: Said,
+    length: usize,
+    synonyms: bool,
+}
+
+impl Sentence {
+    fn words(&mut self, words: &str) {
+        self.said.text.push_str(words);
+        self.length += words.chars().count();
+    }
+
+    /// "a, b and c", after `opening`; nothing for no mention.
+    fn list(&mut self, opening: &str, mentions: &[Mention]) {
+        for (i, mention) in mentions.iter().enumerate() {
+            self.words(match i {
+                0 => opening,
+                _ if i + 1 == mentions.len() => " and ",
+                _ => ", ",
+            });
+            self.mention(mention);
+        }
+    }
+
+    fn mention(&mut self, mention: &Mention) {
+        let words = [
+            mention.size.map(|size| size_word(size, self.synonyms)),
+            mention.colour.map(Colour::name),
+            Some(mention.noun),
+        ];
+        let words: Vec<&str> = words.into_iter().flatten().collect();
+        let words = words.join(" ");
+        let start = self.length;
+        self.words(article(&words));
+        self.words(" ");
+        self.words(&words);
+        self.mark(mention.object, None, start);
+    }
+
+    fn part(&mut self, part: &PartMention) {
+        let start = self.length;
+        self.words("the ");
+        if part.many {
+            self.words(&plural(part.part));
+        } else {
+            self.words(part.part);
+        }
+        self.words(" of the ");
+        self.words(part.noun);
+        self.mark(part.object, Some(part.part), start);
+    }
+
+    fn mark(&mut self, object: usize, part: Option<&'static str>, start: usize) {
+        let end = self.length;
+        self.said.places.push(Place { object, part, start, end });
+    }
+}

@@ -1,0 +1,399 @@
+//! Who is in a scene, and where: classes, colours and sizes are drawn first, then columns of one thing or two, then places within them.
+
+use super::backdrop::{Background, Ground};
+use super::classes::{Class, Habitat};
+use super::dice::Dice;
+use super::held_out::{held_out_background, held_out_colour, homes};
+use super::palette::Colour;
+use super::scene::{NEIGHBOURS, Object, Relation, RelationKind, Scene, Size, overlap};
+use crate::sample::BBox;
+
+/// What is asked of a scene.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Brief {
+    /// The class of the main object; any when `None`.
+    pub(crate) main: Option<Class>,
+    /// One object and no more.
+    pub(crate) alone: bool,
+    /// The main object shows a held-out pair; else no object does.
+    pub(crate) held_out: bool,
+}
+
+/// A cast that finds no place is sent away this often, before the main object stays alone.
+const TRIES: usize = 40;
+
+/// Objects keep this distance from the border of the picture.
+const MARGIN: f32 = 0.015;
+
+/// What stands in front may hide this share of the box behind.
+const HIDDEN: f32 = 0.3;
+
+/// Makes up a scene.
+pub(crate) fn compose(dice: &mut Dice, brief: Brief) -> Scene {
+    let main = brief.main.unwrap_or_else(|| any_class(dice));
+    let mut failures = 0;
+    loop {
+        // One object alone always finds its place, so that the loop ends.
+        let cast = Cast::draw(dice, main, brief, brief.alone || failures >= TRIES);
+        match cast.arrange(dice) {
+            Some(scene) if is_sound(&scene) => return scene,
+            _ => failures += 1,
+        }
+    }
+}
+
+/// A column of the picture: one object, or two, one over or before the other.
+#[derive(Clone, Copy, Debug)]
+enum Column {
+    Single(usize),
+    /// `upper` is On, Above or InFrontOf `lower`.
+    Stack {
+        kind: RelationKind,
+        upper: usize,
+        lower: usize,
+    },
+}
+
+/// The objects, without their places.
+struct Cast {
+    background: Background,
+    /// With empty boxes; the main object first.
+    objects: Vec<Object>,
+    /// From left to right.
+    columns: Vec<Column>,
+}
+
+impl Cast {
+    fn draw(dice: &mut Dice, main: Class, brief: Brief, alone: bool) -> Self {
+        let (background, colour) = pair(dice, main, brief.held_out);
+        let mut cast = Self { background, objects: vec![object(main, colour)], columns: Vec::new() };
+        // One to four objects with shares 5, 8, 5, 2 of 20.
+        let count = match dice.below(20) {
+            _ if alone => 1,
+            0..5 => 1,
+            5..13 => 2,
+            13..18 => 3,
+            _ => 4,
+        };
+        let stacks = match count {
+            1 => 0,
+            2 => usize::from(dice.chance(0.5)),
+            3 => usize::from(dice.chance(0.6)),
+            _ => 1 + usize::from(dice.chance(0.4)),
+        };
+        for stack in 0..stacks {
+            let leader = if stack == 0 { Some(0) } else { cast.join(dice, |_| true) };
+            let Some(leader) = leader else { break };
+            let column = cast.stack(dice, leader);
+            cast.columns.push(column.unwrap_or(Column::Single(leader)));
+        }
+        if cast.columns.is_empty() {
+            cast.columns.push(Column::Single(0));
+        }
+        while cast.objects.len() < count {
+            let Some(next) = cast.join(dice, |_| true) else {
+                break;
+            };
+            cast.columns.push(Column::Single(next));
+        }
+        cast.shuffle(dice);
+        cast.size(dice);
+        cast
+    }
+
+    /// Adds an object of a new class and a new colour that goes with this background.
+    fn join(&mut self, dice: &mut Dice, fits: impl Fn(Class) -> bool) -> Option<usize> {
+        let classes: Vec<Class> = Class::all()
+            .filter(|class| class.lives_in(self.background) && fits(*class))
+            .filter(|class| held_out_background(*class) != self.background)
+            .filter(|class| self.objects.iter().all(|o| o.class != *class))
+            .collect();
+        let class = dice.choose(&classes)?;
+        let colours: Vec<Colour> = Colour::ALL
+            .iter()
+            .copied()
+            .filter(|colour| held_out_colour(class) != *colour)
+            .filter(|colour| self.objects.iter().all(|o| o.colour != *colour))
+            .collect();
+        self.objects.push(object(class, dice.choose(&colours)?));
+        Some(self.objects.len() - 1)
+    }
+
+    /// Finds a partner with whom `leader` makes a stack.
+    fn stack(&mut self, dice: &mut Dice, leader: usize) -> Option<Column> {
+        let ground = self.background.ground();
+        let class = self.objects[leader].class;
+        let flies = move |c: Class| ground == Ground::Nowhere || c.habitat() == Habitat::Air;
+        let stands = move |c: Class| ground == Ground::Nowhere || c.habitat() != Habitat::Air;
+        let carries = |c: Class| c.figure().is_some_and(|figure| figure.perch.is_some());
+        let firm = matches!(ground, Ground::Firm(_));
+        type Fits<'a> = &'a dyn Fn(Class) -> bool;
+        let roles: [(RelationKind, bool, Fits<'_>, Fits<'_>); 3] = [
+            (RelationKind::On, ground != Ground::Nowhere, &|c| c.is_small(), &|c| carries(c)),
+            (RelationKind::Above, true, &|c| flies(c), &|c| stands(c)),
+            (RelationKind::InFrontOf, firm, &|c| stands(c), &|c| stands(c)),
+        ];
+        let mut open: Vec<(RelationKind, bool, Fits<'_>)> = Vec::new();
+        for (kind, possible, upper, lower) in roles {
+            if possible && upper(class) {
+                open.push((kind, true, lower));
+            }
+            if possible && lower(class) {
+                open.push((kind, false, upper));
+            }
+        }
+        let (kind, leads, fits) = dice.choose(&open)?;
+        let partner = self.join(dice, fits)?;
+        let (upper, lower) = if leads { (leader, partner) } else { (partner, leader) };
+        Some(Column::Stack { kind, upper, lower })
+    }
+
+    fn shuffle(&mut self, dice: &mut Dice) {
+        for last in (1..self.columns.len()).rev() {
+            self.columns.swap(last, dice.below(last + 1));
+        }
+    }
+
+    /// Gives sizes, and boxes of these sizes that stand on y = 0 at x = 0. The more columns, the less room for large things.
+    fn size(&mut self, dice: &mut Dice) {
+        let columns = self.columns.len();
+        let (large, longest) = [(0.6, 0.62), (0.5, 0.47), (0.3, 0.42)][columns.clamp(1, 3) - 1];
+        let mut sizes = vec![Size::Small; self.objects.len()];
+        for column in &self.columns {
+            match *column {
+                Column::Single(index) => {
+                    if dice.chance(large) {
+                        sizes[index] = Size::Large;
+                    }
+                }
+                Column::Stack { kind, upper, lower } => {
+                    let apart = kind == RelationKind::Above;
+                    let of_lower = !apart || dice.chance(0.4);
+                    sizes[lower] = if of_lower { Size::Large } else { Size::Small };
+                    if apart && !of_lower && dice.chance(0.4) {
+                        sizes[upper] = Size::Large;
+                    }
+                }
+            }
+        }
+        for (object, size) in self.objects.iter_mut().zip(sizes) {
+            let (shortest, limit) = size.range();
+            let side = dice.between(shortest, limit.min(longest));
+            let aspect = object.class.figure().map_or(1.0, |figure| figure.aspect);
+            object.size = size;
+            object.flip = dice.chance(0.5);
+            object.bounds = BBox { x1: 0.0, y1: -side / aspect.max(1.0), x2: side * aspect.min(1.0), y2: 0.0 };
+        }
+    }
+
+    /// Gives every object its place; `None` when there is no room.
+    fn arrange(mut self, dice: &mut Dice) -> Option<Scene> {
+        for column in self.columns.clone() {
+            self.pile(dice, column);
+        }
+        let widths: Vec<f32> = self.columns.iter().map(|c| self.extent(*c)[2]).collect();
+        let lefts = spread(dice, &widths)?;
+        let row = self.row(dice)?;
+        for (column, left) in self.columns.clone().into_iter().zip(lefts) {
+            let foot = self.foot(dice, column, row);
+            for index in members(column) {
+                shift(&mut self.objects[index], left, foot);
+            }
+        }
+        let relations = self.relations(dice)?;
+        Some(Scene { background: self.background, objects: self.objects, relations, variant: dice.word() })
+    }
+
+    /// Puts the upper object of a stack in its place over the lower one, and moves both to x >= 0.
+    fn pile(&mut self, dice: &mut Dice, column: Column) {
+        let Column::Stack { kind, upper, lower } = column else {
+            return;
+        };
+        let (over, under) = (self.objects[upper], self.objects[lower]);
+        let (width, room) = (over.bounds.x2, under.bounds.x2 - over.bounds.x2);
+        let (x, y) = match kind {
+            RelationKind::On => {
+                let (x, y) = under.perch().unwrap_or((0.0, 0.0));
+                (x - width / 2.0 + dice.between(-0.01, 0.01), y + 0.012)
+            }
+            RelationKind::Above => (dice.between(0.0, 1.0) * room, under.bounds.y1 - dice.between(0.015, 0.09)),
+            _ => (dice.pick([-0.35 * width, under.bounds.x2 - 0.65 * width]), dice.between(0.07, 0.13)),
+        };
+        shift(&mut self.objects[upper], x, y);
+        let [left, _, _, _] = self.extent(column);
+        for index in [upper, lower] {
+            shift(&mut self.objects[index], -left, 0.0);
+        }
+    }
+
+    /// Left, top, right and bottom of a column.
+    fn extent(&self, column: Column) -> [f32; 4] {
+        members(column)
+            .map(|index| self.objects[index].bounds)
+            .map(|b| [b.x1, b.y1, b.x2, b.y2])
+            .reduce(|a, b| [a[0].min(b[0]), a[1].min(b[1]), a[2].max(b[2]), a[3].max(b[3])])
+            .unwrap_or_default()
+    }
+
+    /// The height at which the columns stand, within the ground and low enough for the tallest.
+    fn row(&self, dice: &mut Dice) -> Option<f32> {
+        let extents = self.columns.iter().map(|column| self.extent(*column));
+        let [tallest, deepest] =
+            extents.fold([0.0_f32; 2], |[tall, deep], [_, top, _, bottom]| [tall.max(-top), deep.max(bottom)]);
+        let ground = match self.background.ground() {
+            Ground::Firm(top) | Ground::Water(top) => top + 0.05,
+            Ground::Nowhere => 0.0,
+        };
+        let (highest, lowest) = (ground.max(tallest + MARGIN), 1.0 - MARGIN - deepest);
+        (highest <= lowest).then(|| dice.between(highest, lowest))
+    }
+
+    /// The height at which one column stands, near that of the row.
+    fn foot(&self, dice: &mut Dice, column: Column, row: f32) -> f32 {
+        let [_, top, _, bottom] = self.extent(column);
+        let height = bottom - top;
+        let wanted = match (column, self.background.ground()) {
+            (_, Ground::Nowhere) => row + dice.between(-0.4, 0.4) * height,
+            (Column::Single(index), _) if self.objects[index].class.habitat() == Habitat::Air => {
+                let alone = self.columns.len() == 1;
+                let lift = if alone { (0.1, 0.5) } else { (0.03, 0.2) };
+                row - dice.between(lift.0, lift.1)
+            }
+            (_, Ground::Firm(ground) | Ground::Water(ground)) => (row + dice.between(-0.05, 0.05)).max(ground + 0.05),
+        };
+        wanted.max(MARGIN - top).min(1.0 - MARGIN - bottom)
+    }
+
+    /// What is worth telling: the relation of every stack, and how each column lies to the one before it.
+    fn relations(&self, dice: &mut Dice) -> Option<Vec<Relation>> {
+        let mut relations = Vec::new();
+        for column in &self.columns {
+            if let Column::Stack { kind, upper, lower } = *column {
+                relations.push(tell(dice, kind, upper, lower));
+            }
+        }
+        for pair in self.columns.windows(2) {
+            let (subject, object) = (foremost(pair[0]), foremost(pair[1]));
+            let gap = self.objects[object].bounds.x1 - self.objects[subject].bounds.x2;
+            let near = gap < NEIGHBOURS - 0.01 && dice.chance(0.7);
+            let kind = if near { RelationKind::NextTo } else { RelationKind::LeftOf };
+            let (a, b) = (&self.objects[subject], &self.objects[object]);
+            if !a.relates(kind, b) {
+                return None;
+            }
+            relations.push(tell(dice, kind, subject, object));
+        }
+        // The main object's relation first, told of it.
+        if let Some(first) = relations.iter().position(|r| r.subject == 0 || r.object == 0) {
+            relations.swap(0, first);
+            let r = &mut relations[0];
+            if r.object == 0 {
+                *r = Relation { kind: r.kind.inverse(), subject: r.object, object: r.subject };
+            }
+        }
+        Some(relations)
+    }
+}
+
+/// The relation, told of either of the two.
+fn tell(dice: &mut Dice, kind: RelationKind, subject: usize, object: usize) -> Relation {
+    if dice.chance(0.35) {
+        return Relation { kind: kind.inverse(), subject: object, object: subject };
+    }
+    Relation { kind, subject, object }
+}
+
+fn members(column: Column) -> impl Iterator<Item = usize> {
+    let (first, second) = match column {
+        Column::Single(index) => (index, None),
+        Column::Stack { upper, lower, .. } => (lower, Some(upper)),
+    };
+    std::iter::once(first).chain(second)
+}
+
+/// The member that neighbours are told of: what stands on the ground.
+fn foremost(column: Column) -> usize {
+    match column {
+        Column::Single(index) => index,
+        Column::Stack { lower, .. } => lower,
+    }
+}
+
+/// Left borders of columns of these widths, with chance gaps; `None` when they do not fit.
+fn spread(dice: &mut Dice, widths: &[f32]) -> Option<Vec<f32>> {
+    let room = 1.0 - 2.0 * MARGIN - widths.iter().sum::<f32>();
+    let gaps = widths.len() - 1;
+    let least = 0.008 * gaps as f32;
+    if room < least {
+        return None;
+    }
+    // Close neighbours in half of the scenes, as far as there is room for anything else.
+    let close = dice.chance(0.5);
+    let widest = if close { 0.05 } else { room };
+    let mut left_over = room - least;
+    let mut wanted = Vec::with_capacity(gaps);
+    for gap in 0..gaps {
+        let share = left_over / (gaps - gap) as f32;
+        let extra = dice.between(0.0, share.min(widest));
+        left_over -= extra;
+        wanted.push(0.008 + extra);
+    }
+    let mut x = MARGIN + dice.between(0.0, left_over);
+    let mut lefts = Vec::with_capacity(widths.len());
+    for (i, width) in widths.iter().enumerate() {
+        lefts.push(x);
+        x += width + wanted.get(i).copied().unwrap_or(0.0);
+    }
+    Some(lefts)
+}
+
+/// Everything inside the picture and readable, and every relation true.
+fn is_sound(scene: &Scene) -> bool {
+    let inside = |b: &BBox| b.x1 >= 0.0 && b.y1 >= 0.0 && b.x2 <= 1.0 && b.y2 <= 1.0;
+    let readable = |i: usize, j: usize| {
+        let (a, b) = (scene.objects[i], scene.objects[j]);
+        let across = overlap(a.bounds.x1, a.bounds.x2, b.bounds.x1, b.bounds.x2).max(0.0);
+        let down = overlap(a.bounds.y1, a.bounds.y2, b.bounds.y1, b.bounds.y2).max(0.0);
+        let width = (a.bounds.x2 - a.bounds.x1).min(b.bounds.x2 - b.bounds.x1);
+        let height = (a.bounds.y2 - a.bounds.y1).min(b.bounds.y2 - b.bounds.y1);
+        let shared = across * width * down * height;
+        let behind = [(a, b), (b, a)]
+            .into_iter()
+            .find(|(front, back)| front.relates(RelationKind::InFrontOf, back) || front.relates(RelationKind::On, back))
+            .map(|(_, back)| back.bounds.area());
+        shared <= behind.map_or(1e-4, |area| HIDDEN * area)
+    };
+    let n = scene.objects.len();
+    scene.objects.iter().all(|o| inside(&o.bounds))
+        && (0..n).all(|i| (0..i).all(|j| readable(i, j)))
+        && scene.relations.iter().all(|r| scene.relates(r.kind, r.subject, r.object))
+}
+
+fn object(class: Class, colour: Colour) -> Object {
+    Object { class, colour, size: Size::Small, flip: false, bounds: BBox { x1: 0.0, y1: 0.0, x2: 0.0, y2: 0.0 } }
+}
+
+fn shift(object: &mut Object, x: f32, y: f32) {
+    let b = &mut object.bounds;
+    (b.x1, b.x2) = (b.x1 + x, b.x2 + x);
+    (b.y1, b.y2) = (b.y1 + y, b.y2 + y);
+}
+
+fn any_class(dice: &mut Dice) -> Class {
+    let classes: Vec<Class> = Class::all().collect();
+    classes[dice.below(classes.len())]
+}
+
+/// A background and a colour for the main object. Where held-out pairs are asked for, one of the two or both are.
+fn pair(dice: &mut Dice, class: Class, held_out: bool) -> (Background, Colour) {
+    let (rare_place, rare_colour) = (held_out_background(class), held_out_colour(class));
+    let (place_rare, colour_rare) = match dice.below(3) {
+        _ if !held_out => (false, false),
+        0 => (true, false),
+        1 => (false, true),
+        _ => (true, true),
+    };
+    let places: Vec<Background> = homes(class).filter(|b| (*b == rare_place) == place_rare).collect();
+    let colours: Vec<Colour> = Colour::ALL.iter().copied().filter(|c| (*c == rare_colour) == colour_rare).collect();
+    (dice.choose(&places).unwrap_or(rare_place), dice.choose(&colours).unwrap_or(rare_colour))
+}

@@ -1,0 +1,223 @@
+//! Captions that are wrong by one small thing: a thing, an attribute or a relation replaced, swapped or added.
+
+use serde::{Deserialize, Serialize};
+
+use super::caption::nucleus;
+use super::classes::Class;
+use super::dice::Dice;
+use super::grammar::{Description, Mention, Style};
+use super::held_out::{held_out_background, held_out_colour};
+use super::palette::Colour;
+use super::scene::{RelationKind, Scene, Size};
+
+/// A true caption of a scene, and one that differs from it in one thing and is false.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HardNegative {
+    /// What was done.
+    pub kind: NegativeKind,
+    /// True of the scene.
+    pub caption: String,
+    /// False of the scene.
+    pub negative: String,
+}
+
+/// How a caption was made wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NegativeKind {
+    /// One thing became another: "a red cat" for "a red dog".
+    ReplaceObject,
+    /// One colour or size became another.
+    ReplaceAttribute,
+    /// One relation became another.
+    ReplaceRelation,
+    /// Two things changed places, with all that is said of them.
+    SwapObject,
+    /// Two things exchanged their colours.
+    SwapAttribute,
+    /// A thing that is not there was added.
+    AddObject,
+    /// A colour or a size that is wrong was added.
+    AddAttribute,
+}
+
+impl NegativeKind {
+    /// Every kind.
+    pub const ALL: &[Self] = &[
+        Self::ReplaceObject,
+        Self::ReplaceAttribute,
+        Self::ReplaceRelation,
+        Self::SwapObject,
+        Self::SwapAttribute,
+        Self::AddObject,
+        Self::AddAttribute,
+    ];
+
+    /// As in reports: "replace_object".
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReplaceObject => "replace_object",
+            Self::ReplaceAttribute => "replace_attribute",
+            Self::ReplaceRelation => "replace_relation",
+            Self::SwapObject => "swap_object",
+            Self::SwapAttribute => "swap_attribute",
+            Self::AddObject => "add_object",
+            Self::AddAttribute => "add_attribute",
+        }
+    }
+}
+
+/// One hard negative of each kind that the scene allows (swaps and relations need two objects), always the same for the same scene.
+pub fn hard_negatives(scene: &Scene) -> Vec<HardNegative> {
+    let mut dice = Dice::new([scene.variant, 0, 0, NEGATIVES]);
+    NegativeKind::ALL
+        .iter()
+        .filter_map(|&kind| {
+            let mut caption = nucleus(scene);
+            if kind == NegativeKind::AddAttribute {
+                bare(&mut dice, &mut caption);
+            }
+            let negative = edit(&mut dice, scene, &caption, kind)?;
+            Some(HardNegative {
+                kind,
+                caption: caption.say(Style::PLAIN).text,
+                negative: negative.say(Style::PLAIN).text,
+            })
+        })
+        .collect()
+}
+
+/// A description that is false of the scene and differs from a true one in one thing.
+pub(super) fn contradict(dice: &mut Dice, scene: &Scene, truth: &Description) -> Description {
+    let open: Vec<Description> = NegativeKind::ALL.iter().filter_map(|kind| edit(dice, scene, truth, *kind)).collect();
+    // A thing can always be replaced: there are far more classes than objects.
+    let chosen = dice.below(open.len());
+    open.into_iter().nth(chosen).unwrap_or_else(|| truth.clone())
+}
+
+const NEGATIVES: u64 = 3;
+
+/// The change of this kind, if there is one that makes the description false.
+fn edit(dice: &mut Dice, scene: &Scene, truth: &Description, kind: NegativeKind) -> Option<Description> {
+    let mut edited = truth.clone();
+    let which = dice.below(edited.mentions.len());
+    match kind {
+        NegativeKind::ReplaceObject => {
+            let mention = &mut edited.mentions[which];
+            mention.noun = stranger(dice, scene, *mention)?.name();
+        }
+        NegativeKind::ReplaceAttribute => {
+            let mention = &mut edited.mentions[which];
+            match mention.size {
+                Some(size) if dice.chance(0.3) => mention.size = Some(other_size(size)),
+                _ => mention.colour = Some(other_colour(dice, scene, mention, mention.colour?)?),
+            }
+        }
+        NegativeKind::ReplaceRelation => {
+            edited.relation = Some(other_relation(dice, edited.relation?));
+        }
+        NegativeKind::SwapObject => {
+            edited.relation?;
+            edited.mentions.swap(0, 1);
+        }
+        NegativeKind::SwapAttribute => {
+            let [first, second, ..] = edited.mentions.as_mut_slice() else {
+                return None;
+            };
+            (first.colour, second.colour) = (Some(second.colour?), Some(first.colour?));
+        }
+        NegativeKind::AddObject => {
+            let class = stranger(dice, scene, edited.mentions[which])?;
+            edited.mentions.push(Mention {
+                object: scene.objects.len(),
+                noun: class.name(),
+                colour: dice.choose(&colours(class)),
+                size: None,
+            });
+        }
+        NegativeKind::AddAttribute => {
+            let mention = &mut edited.mentions[which];
+            let object = scene.objects.get(mention.object)?;
+            match (mention.colour, mention.size) {
+                (None, _) => {
+                    mention.colour = Some(other_colour(dice, scene, mention, object.colour)?);
+                }
+                (_, None) => mention.size = Some(other_size(object.size)),
+                _ => return None,
+            }
+        }
+    }
+    let fair = !names_held_out(&edited) || names_held_out(truth);
+    (fair && truth.holds(scene) && !edited.holds(scene)).then_some(edited)
+}
+
+/// Whether it names a class in its held-out colour. No text of a training split may.
+fn names_held_out(description: &Description) -> bool {
+    description.mentions.iter().any(|mention| {
+        let class = Class::named(mention.noun);
+        class.is_some_and(|class| mention.colour == Some(held_out_colour(class)))
+    })
+}
+
+/// Takes the colour or the size off every thing, so that one can be added.
+fn bare(dice: &mut Dice, description: &mut Description) {
+    let colour = dice.chance(0.6);
+    for mention in &mut description.mentions {
+        if colour {
+            mention.colour = None;
+        }
+        mention.size = None;
+    }
+}
+
+/// A class that is not in the scene but might be, a near relative of the one mentioned more often than not; none that would make a
+/// held-out pair.
+fn stranger(dice: &mut Dice, scene: &Scene, mention: Mention) -> Option<Class> {
+    let near = scene.objects.get(mention.object).map(|object| object.class);
+    let mut candidates: Vec<Class> = Class::all()
+        .filter(|class| scene.objects.iter().all(|object| object.class != *class))
+        .filter(|class| class.lives_in(scene.background))
+        .filter(|class| held_out_background(*class) != scene.background)
+        .filter(|class| mention.colour.is_none_or(|c| c != held_out_colour(*class)))
+        .collect();
+    let relatives: Vec<Class> =
+        candidates.iter().copied().filter(|class| near.is_some_and(|near| near.path()[1] == class.path()[1])).collect();
+    if !relatives.is_empty() && dice.chance(0.6) {
+        candidates = relatives;
+    }
+    dice.choose(&candidates)
+}
+
+fn colours(class: Class) -> Vec<Colour> {
+    let all = Colour::ALL.iter().copied();
+    all.filter(|colour| *colour != held_out_colour(class)).collect()
+}
+
+/// Another colour; that of another object of the scene in half of the cases, if it may be.
+fn other_colour(dice: &mut Dice, scene: &Scene, mention: &Mention, not: Colour) -> Option<Colour> {
+    let class = Class::named(mention.noun)?;
+    let mut candidates = colours(class);
+    candidates.retain(|colour| *colour != not);
+    let present: Vec<Colour> =
+        scene.objects.iter().map(|object| object.colour).filter(|colour| candidates.contains(colour)).collect();
+    if !present.is_empty() && dice.chance(0.5) {
+        candidates = present;
+    }
+    dice.choose(&candidates)
+}
+
+fn other_size(size: Size) -> Size {
+    match size {
+        Size::Small => Size::Large,
+        Size::Large => Size::Small,
+    }
+}
+
+fn other_relation(dice: &mut Dice, kind: RelationKind) -> RelationKind {
+    match kind {
+        RelationKind::NextTo => {
+            dice.pick([RelationKind::On, RelationKind::Under, RelationKind::Above, RelationKind::Below])
+        }
+        _ => kind.inverse(),
+    }
+}

@@ -1,0 +1,134 @@
+//! Colours: the ten that captions name, and the fixed ones of beaks, tyres and window panes.
+
+use serde::{Deserialize, Serialize};
+
+/// A colour of the picture, red green blue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rgb(pub(crate) u8, pub(crate) u8, pub(crate) u8);
+
+/// A colour word of the toy world. Every object has exactly one, and wears it on its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)] // the names say it
+pub enum Colour {
+    Red,
+    Orange,
+    Yellow,
+    Green,
+    Blue,
+    Purple,
+    Pink,
+    Brown,
+    White,
+    Black,
+}
+
+impl Colour {
+    /// Every colour word.
+    pub const ALL: &[Self] = &[
+        Self::Red,
+        Self::Orange,
+        Self::Yellow,
+        Self::Green,
+        Self::Blue,
+        Self::Purple,
+        Self::Pink,
+        Self::Brown,
+        Self::White,
+        Self::Black,
+    ];
+
+    /// The word of the captions.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Red => "red",
+            Self::Orange => "orange",
+            Self::Yellow => "yellow",
+            Self::Green => "green",
+            Self::Blue => "blue",
+            Self::Purple => "purple",
+            Self::Pink => "pink",
+            Self::Brown => "brown",
+            Self::White => "white",
+            Self::Black => "black",
+        }
+    }
+
+    pub(crate) fn rgb(self) -> Rgb {
+        match self {
+            Self::Red => Rgb(222, 60, 58),
+            Self::Orange => Rgb(246, 142, 44),
+            Self::Yellow => Rgb(252, 208, 62),
+            Self::Green => Rgb(76, 168, 84),
+            Self::Blue => Rgb(58, 118, 214),
+            Self::Purple => Rgb(138, 84, 190),
+            Self::Pink => Rgb(250, 150, 188),
+            Self::Brown => Rgb(142, 92, 58),
+            Self::White => Rgb(248, 246, 240),
+            Self::Black => Rgb(62, 60, 72),
+        }
+    }
+}
+
+impl Rgb {
+    /// `share` of `other` in this colour, 0 to 1.
+    pub(crate) fn mix(self, other: Self, share: f32) -> Self {
+        let mix = |a: u8, b: u8| (f32::from(a) + (f32::from(b) - f32::from(a)) * share).round() as u8;
+        Self(mix(self.0, other.0), mix(self.1, other.1), mix(self.2, other.2))
+    }
+
+    pub(crate) fn skia(self) -> tiny_skia::Color {
+        tiny_skia::Color::from_rgba8(self.0, self.1, self.2, 255)
+    }
+}
+
+/// Shadows lean to a cool dark, lights to a warm pale: pictures stay soft, and no two shapes meet in pure black or white.
+pub(crate) const SHADE: Rgb = Rgb(38, 32, 58);
+/// The colour that highlights lean to.
+pub(crate) const GLOW: Rgb = Rgb(255, 250, 236);
+
+/// What a shape is painted with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ink {
+    /// The colour of the object.
+    Body,
+    /// The same, lighter: bellies, highlights.
+    Light,
+    /// The same, darker: far legs, folds.
+    Dark,
+    /// Whatever the object's colour.
+    Fixed(Rgb),
+}
+
+pub(crate) use Ink::{Body, Dark, Light};
+
+/// Pupils, noses, outlines of things that are always dark.
+pub(crate) const NIGHT: Ink = Ink::Fixed(Rgb(46, 42, 56));
+/// Whites of eyes, teeth, pages.
+pub(crate) const CREAM: Ink = Ink::Fixed(Rgb(255, 251, 240));
+/// Beaks and feet.
+pub(crate) const BEAK: Ink = Ink::Fixed(Rgb(244, 156, 50));
+/// Hooves, tyres.
+pub(crate) const TYRE: Ink = Ink::Fixed(Rgb(58, 56, 66));
+/// Hubs, rails, blades.
+pub(crate) const STEEL: Ink = Ink::Fixed(Rgb(186, 194, 206));
+/// The same in shadow.
+pub(crate) const IRON: Ink = Ink::Fixed(Rgb(122, 128, 144));
+/// Panes.
+pub(crate) const GLASS: Ink = Ink::Fixed(Rgb(196, 232, 246));
+/// Trunks, handles, doors.
+pub(crate) const WOOD: Ink = Ink::Fixed(Rgb(150, 104, 66));
+/// The same in shadow.
+pub(crate) const BARK: Ink = Ink::Fixed(Rgb(116, 78, 52));
+/// Stems and leaves of things whose colour is elsewhere.
+pub(crate) const LEAF: Ink = Ink::Fixed(Rgb(94, 166, 80));
+/// The same in shadow.
+pub(crate) const MOSS: Ink = Ink::Fixed(Rgb(66, 130, 70));
+/// Brass, straw, crusts.
+pub(crate) const GOLD: Ink = Ink::Fixed(Rgb(238, 190, 76));
+/// Snouts, tongues, inner ears.
+pub(crate) const ROSY: Ink = Ink::Fixed(Rgb(244, 164, 164));
+/// Cheerful red of details.
+pub(crate) const CHERRY: Ink = Ink::Fixed(Rgb(206, 58, 62));
+/// Headlamps, stars, flames.
+pub(crate) const LAMP: Ink = Ink::Fixed(Rgb(255, 236, 150));

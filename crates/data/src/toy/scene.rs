@@ -1,0 +1,219 @@
+//! What a picture shows: objects with their boxes, how they lie to each other, and where.
+
+use serde::{Deserialize, Serialize};
+
+use super::backdrop::Background;
+use super::classes::Class;
+use super::palette::Colour;
+use crate::sample::BBox;
+
+/// Everything a picture shows. A function of (seed, split, index) made by [`super::ToyWorld::scene`]; rendered at any resolution by
+/// [`super::render`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scene {
+    /// Where it takes place.
+    pub background: Background,
+    /// One to four objects of different classes and colours; the first is the main one, and gives the sample its label.
+    pub objects: Vec<Object>,
+    /// Relations worth telling, at most one for each pair; the first is about the main object.
+    pub relations: Vec<Relation>,
+    /// Moves hills and clouds, and chooses words: the same scene with another variant is another picture of the same things.
+    pub variant: u64,
+}
+
+/// One thing in a scene.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Object {
+    /// What it is.
+    pub class: Class,
+    /// The colour of its body.
+    pub colour: Colour,
+    /// Whether its longer side is short or long in the picture.
+    pub size: Size,
+    /// Looks to the left instead of the right.
+    pub flip: bool,
+    /// All of it, also where something in front hides a bit: the drawn outline's extent.
+    pub bounds: BBox,
+}
+
+/// The longer side of an object's box: below 0.32 of the picture or above 0.38.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)] // the names say it
+pub enum Size {
+    Small,
+    Large,
+}
+
+/// How `subject` lies to `object`: "the subject is left of the object".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relation {
+    /// The kind.
+    pub kind: RelationKind,
+    /// Index in [`Scene::objects`].
+    pub subject: usize,
+    /// Index in [`Scene::objects`].
+    pub object: usize,
+}
+
+/// Ways of lying to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)] // the names say it
+pub enum RelationKind {
+    LeftOf,
+    RightOf,
+    Above,
+    Below,
+    On,
+    Under,
+    InFrontOf,
+    Behind,
+    NextTo,
+}
+
+/// Boxes may touch by this much of the picture and still lie beside each other.
+const TOUCH: f32 = 0.01;
+
+/// The widest gap between neighbours.
+pub(crate) const NEIGHBOURS: f32 = 0.07;
+
+impl Size {
+    /// The word of the captions.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::Large => "large",
+        }
+    }
+
+    /// The longer side of the box, in fractions of the picture.
+    pub(crate) fn range(self) -> (f32, f32) {
+        match self {
+            Self::Small => (0.26, 0.32),
+            Self::Large => (0.38, 0.62),
+        }
+    }
+}
+
+impl RelationKind {
+    /// Every kind.
+    pub const ALL: &[Self] = &[
+        Self::LeftOf,
+        Self::RightOf,
+        Self::Above,
+        Self::Below,
+        Self::On,
+        Self::Under,
+        Self::InFrontOf,
+        Self::Behind,
+        Self::NextTo,
+    ];
+
+    /// Between two objects: "to the left of".
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::LeftOf => "to the left of",
+            Self::RightOf => "to the right of",
+            Self::Above => "above",
+            Self::Below => "below",
+            Self::On => "on",
+            Self::Under => "under",
+            Self::InFrontOf => "in front of",
+            Self::Behind => "behind",
+            Self::NextTo => "next to",
+        }
+    }
+
+    /// The same, told from the other object; also its contradiction when told of the same one, except for `NextTo`.
+    pub fn inverse(self) -> Self {
+        match self {
+            Self::LeftOf => Self::RightOf,
+            Self::RightOf => Self::LeftOf,
+            Self::Above => Self::Below,
+            Self::Below => Self::Above,
+            Self::On => Self::Under,
+            Self::Under => Self::On,
+            Self::InFrontOf => Self::Behind,
+            Self::Behind => Self::InFrontOf,
+            Self::NextTo => Self::NextTo,
+        }
+    }
+}
+
+impl Scene {
+    /// Whether object `subject` lies so to object `object`, by their boxes.
+    pub fn relates(&self, kind: RelationKind, subject: usize, object: usize) -> bool {
+        let (Some(a), Some(b)) = (self.objects.get(subject), self.objects.get(object)) else {
+            return false;
+        };
+        subject != object && a.relates(kind, b)
+    }
+}
+
+impl Object {
+    /// Whether it lies so to another object.
+    pub fn relates(&self, kind: RelationKind, other: &Self) -> bool {
+        let (a, b) = (&self.bounds, &other.bounds);
+        match kind {
+            RelationKind::LeftOf => a.x2 <= b.x1 + TOUCH && overlap(a.y1, a.y2, b.y1, b.y2) > 0.0,
+            RelationKind::Above => {
+                a.y2 <= b.y1 + TOUCH && overlap(a.x1, a.x2, b.x1, b.x2) > 0.3 && !self.rests_on(other)
+            }
+            RelationKind::On => self.rests_on(other),
+            RelationKind::InFrontOf => {
+                a.y2 > b.y2 + 0.03
+                    && a.y1 > b.y1
+                    && a.y1 < b.y2
+                    && overlap(a.x1, a.x2, b.x1, b.x2) > 0.3
+                    && !self.rests_on(other)
+            }
+            RelationKind::NextTo => {
+                let gap = (b.x1 - a.x2).max(a.x1 - b.x2);
+                (-TOUCH..=NEIGHBOURS).contains(&gap) && overlap(a.y1, a.y2, b.y1, b.y2) > 0.3
+            }
+            RelationKind::RightOf | RelationKind::Below | RelationKind::Under | RelationKind::Behind => {
+                other.relates(kind.inverse(), self)
+            }
+        }
+    }
+
+    /// Its visible parts: name and box, an entry for each instance ("wheel", "wheel").
+    pub fn parts(&self) -> impl Iterator<Item = (&'static str, BBox)> {
+        let BBox { x1, y1, x2, y2 } = self.bounds;
+        let flip = self.flip;
+        let parts = self.class.figure().map_or(&[][..], |figure| &figure.parts);
+        parts.iter().map(move |part| {
+            let b = part.bounds;
+            let (left, right) = if flip { (1.0 - b.x2, 1.0 - b.x1) } else { (b.x1, b.x2) };
+            let bounds = BBox {
+                x1: x1 + left * (x2 - x1),
+                y1: y1 + b.y1 * (y2 - y1),
+                x2: x1 + right * (x2 - x1),
+                y2: y1 + b.y2 * (y2 - y1),
+            };
+            (part.name, bounds)
+        })
+    }
+
+    /// Where something small may sit on it, in the picture.
+    pub(crate) fn perch(&self) -> Option<(f32, f32)> {
+        let (x, y) = self.class.figure()?.perch?;
+        let x = if self.flip { 1.0 - x } else { x };
+        let BBox { x1, y1, x2, y2 } = self.bounds;
+        Some((x1 + x * (x2 - x1), y1 + y * (y2 - y1)))
+    }
+
+    fn rests_on(&self, other: &Self) -> bool {
+        let Some((x, y)) = other.perch() else {
+            return false;
+        };
+        let BBox { x1, x2, y2, .. } = self.bounds;
+        (x1..=x2).contains(&x) && (y2 - y).abs() < 0.03
+    }
+}
+
+/// How much two intervals share, as a fraction of the shorter one; negative when they are apart.
+pub(crate) fn overlap(a1: f32, a2: f32, b1: f32, b2: f32) -> f32 {
+    (a2.min(b2) - a1.max(b1)) / (a2 - a1).min(b2 - b1)
+}

@@ -1,0 +1,256 @@
+//! The drawing language: ellipses, polygons, soft outlines and strokes on a sheet of 100 x 100, grouped into named parts.
+//!
+//! Lists of points are written as in SVG: "12,50 30,42".
+//! x grows to the right, y downwards, things stand on y = 100 or thereabouts and look to the right. A drawing may leave the sheet or
+//! fill only a bit of it: [`super::figure::Figure`] measures what was drawn.
+
+use tiny_skia::{FillRule, LineCap, LineJoin, Path, PathBuilder, Stroke};
+
+use super::palette::{CREAM, Ink, NIGHT};
+
+/// Width of the dark rim around an object, in sheet units. It keeps a white cat readable on snow.
+pub(crate) const RIM: f32 = 1.8;
+
+/// How finely strokes are approximated. Rims are looked at less closely than shapes, and are the dearest outlines to fill.
+const FINENESS: f32 = 1.0;
+const RIM_FINENESS: f32 = 0.4;
+
+/// A point of the sheet.
+pub(crate) type At = (f32, f32);
+
+/// A drawing under construction; later shapes cover earlier ones.
+#[derive(Default)]
+pub(crate) struct Sketch {
+    pub(crate) shapes: Vec<Shape>,
+    /// Names of the parts, in the order they were begun; one entry per instance ("wheel", "wheel").
+    pub(crate) parts: Vec<&'static str>,
+    /// Where something small may sit: the middle of its foot.
+    pub(crate) perch: Option<At>,
+    part: Option<usize>,
+}
+
+/// One filled outline.
+pub(crate) struct Shape {
+    pub(crate) path: Path,
+    /// The outline's edge, [`RIM`] wide on the outside; `None` for details that lie inside the object.
+    pub(crate) rim: Option<Path>,
+    pub(crate) ink: Ink,
+    /// Index in [`Sketch::parts`].
+    pub(crate) part: Option<usize>,
+}
+
+impl Sketch {
+    /// Everything drawn by `draw` is one instance of the part `name`.
+    pub(crate) fn part(&mut self, name: &'static str, draw: impl FnOnce(&mut Self)) {
+        let outer = self.part;
+        self.parts.push(name);
+        self.part = Some(self.parts.len() - 1);
+        draw(self);
+        self.part = outer;
+    }
+
+    /// Something small may sit here.
+    pub(crate) fn perch(&mut self, x: f32, y: f32) {
+        self.perch = Some((x, y));
+    }
+
+    pub(crate) fn ellipse(&mut self, ink: Ink, cx: f32, cy: f32, rx: f32, ry: f32) {
+        self.tilted(ink, (cx, cy), (rx, ry), 0.0);
+    }
+
+    pub(crate) fn circle(&mut self, ink: Ink, cx: f32, cy: f32, r: f32) {
+        self.tilted(ink, (cx, cy), (r, r), 0.0);
+    }
+
+    /// An ellipse turned clockwise by `degrees`.
+    pub(crate) fn tilted(&mut self, ink: Ink, (cx, cy): At, (rx, ry): At, degrees: f32) {
+        let (sin, cos) = degrees.to_radians().sin_cos();
+        let at = |u: f32, v: f32| {
+            let (x, y) = (u * rx, v * ry);
+            (cx + x * cos - y * sin, cy + x * sin + y * cos)
+        };
+        // Four cubics; 0.5523 makes the middle of each lie on the circle.
+        const K: f32 = 0.552_284_8;
+        let mut path = PathBuilder::new();
+        path.move_to(at(1.0, 0.0).0, at(1.0, 0.0).1);
+        for [a, b, c] in [
+            [(1.0, K), (K, 1.0), (0.0, 1.0)],
+            [(-K, 1.0), (-1.0, K), (-1.0, 0.0)],
+            [(-1.0, -K), (-K, -1.0), (0.0, -1.0)],
+            [(K, -1.0), (1.0, -K), (1.0, 0.0)],
+        ] {
+            let [a, b, c] = [at(a.0, a.1), at(b.0, b.1), at(c.0, c.1)];
+            path.cubic_to(a.0, a.1, b.0, b.1, c.0, c.1);
+        }
+        path.close();
+        self.fill(ink, path);
+    }
+
+    /// A polygon with sharp corners.
+    pub(crate) fn poly(&mut self, ink: Ink, corners: &str) {
+        self.polygon(ink, points(corners));
+    }
+
+    fn polygon(&mut self, ink: Ink, corners: Vec<At>) {
+        let mut path = PathBuilder::new();
+        for (i, &(x, y)) in corners.iter().enumerate() {
+            if i == 0 {
+                path.move_to(x, y);
+            } else {
+                path.line_to(x, y);
+            }
+        }
+        path.close();
+        self.fill(ink, path);
+    }
+
+    /// A rectangle by its corners.
+    pub(crate) fn rect(&mut self, ink: Ink, x1: f32, y1: f32, x2: f32, y2: f32) {
+        self.polygon(ink, vec![(x1, y1), (x2, y1), (x2, y2), (x1, y2)]);
+    }
+
+    /// A rectangle whose corners have radius `r`.
+    pub(crate) fn slab(&mut self, ink: Ink, (x1, y1): At, (x2, y2): At, r: f32) {
+        self.rounded(ink, vec![(x1, y1), (x2, y1), (x2, y2), (x1, y2)], r);
+    }
+
+    /// A polygon whose corners are rounded with radius `r` (at most half of the shorter edge).
+    pub(crate) fn soft(&mut self, ink: Ink, r: f32, corners: &str) {
+        self.rounded(ink, points(corners), r);
+    }
+
+    fn rounded(&mut self, ink: Ink, corners: Vec<At>, r: f32) {
+        let n = corners.len();
+        let toward = |from: At, to: At| {
+            let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+            let length = dx.hypot(dy).max(1e-3);
+            let step = r.min(length / 2.0) / length;
+            (from.0 + dx * step, from.1 + dy * step)
+        };
+        let mut path = PathBuilder::new();
+        for i in 0..n {
+            let (before, corner, after) = (corners[(i + n - 1) % n], corners[i], corners[(i + 1) % n]);
+            let (enter, leave) = (toward(corner, before), toward(corner, after));
+            if i == 0 {
+                path.move_to(enter.0, enter.1);
+            } else {
+                path.line_to(enter.0, enter.1);
+            }
+            path.quad_to(corner.0, corner.1, leave.0, leave.1);
+        }
+        path.close();
+        self.fill(ink, path);
+    }
+
+    /// A smooth closed outline through the points (a Catmull-Rom spline).
+    pub(crate) fn blob(&mut self, ink: Ink, through: &str) {
+        let points = points(through);
+        let n = points.len();
+        let mut path = PathBuilder::new();
+        path.move_to(points[0].0, points[0].1);
+        for i in 0..n {
+            spline(&mut path, [points[(i + n - 1) % n], points[i], points[(i + 1) % n], points[(i + 2) % n]]);
+        }
+        path.close();
+        self.fill(ink, path);
+    }
+
+    /// A stroke with round ends along straight pieces.
+    pub(crate) fn line(&mut self, ink: Ink, width: f32, through: &str) {
+        let mut path = PathBuilder::new();
+        for (i, (x, y)) in points(through).into_iter().enumerate() {
+            if i == 0 {
+                path.move_to(x, y);
+            } else {
+                path.line_to(x, y);
+            }
+        }
+        self.stroke(ink, width, path);
+    }
+
+    /// A stroke with round ends along a smooth curve through the points.
+    pub(crate) fn curve(&mut self, ink: Ink, width: f32, through: &str) {
+        let through = points(through);
+        let n = through.len();
+        let mut path = PathBuilder::new();
+        path.move_to(through[0].0, through[0].1);
+        for i in 0..n - 1 {
+            let before = through[i.saturating_sub(1)];
+            let after = through[(i + 2).min(n - 1)];
+            spline(&mut path, [before, through[i], through[i + 1], after]);
+        }
+        self.stroke(ink, width, path);
+    }
+
+    /// A ring: a circle's line of the given width.
+    pub(crate) fn ring(&mut self, ink: Ink, cx: f32, cy: f32, r: f32, width: f32) {
+        let mut path = PathBuilder::new();
+        path.push_circle(cx, cy, r);
+        self.stroke(ink, width, path);
+    }
+
+    /// An eye with a glint, looking to the right.
+    pub(crate) fn eye(&mut self, x: f32, y: f32, r: f32) {
+        self.inside(|s| {
+            s.circle(NIGHT, x, y, r);
+            s.circle(CREAM, x + r * 0.35, y - r * 0.35, r * 0.36);
+        });
+    }
+
+    /// What `draw` draws lies inside the object: it needs no rim.
+    pub(crate) fn inside(&mut self, draw: impl FnOnce(&mut Self)) {
+        let first = self.shapes.len();
+        draw(self);
+        for shape in &mut self.shapes[first..] {
+            shape.rim = None;
+        }
+    }
+
+    fn fill(&mut self, ink: Ink, path: PathBuilder) {
+        let Some(path) = path.finish() else { return };
+        let rim = path.stroke(&pen(2.0 * RIM), RIM_FINENESS);
+        self.push(ink, path, rim);
+    }
+
+    fn stroke(&mut self, ink: Ink, width: f32, path: PathBuilder) {
+        let Some(spine) = path.finish() else { return };
+        if let Some(path) = spine.stroke(&pen(width), FINENESS) {
+            let rim = spine.stroke(&pen(width + 2.0 * RIM), RIM_FINENESS);
+            self.push(ink, path, rim);
+        }
+    }
+
+    fn push(&mut self, ink: Ink, path: Path, rim: Option<Path>) {
+        self.shapes.push(Shape { path, rim, ink, part: self.part });
+    }
+}
+
+/// Shapes may cross themselves, and stay filled where they do.
+pub(crate) const RULE: FillRule = FillRule::Winding;
+
+fn pen(width: f32) -> Stroke {
+    Stroke { width, line_cap: LineCap::Round, line_join: LineJoin::Round, ..Stroke::default() }
+}
+
+/// One piece of a Catmull-Rom spline, from the second to the third point, as a cubic.
+fn spline(path: &mut PathBuilder, [before, from, to, after]: [At; 4]) {
+    path.cubic_to(
+        from.0 + (to.0 - before.0) / 6.0,
+        from.1 + (to.1 - before.1) / 6.0,
+        to.0 - (after.0 - from.0) / 6.0,
+        to.1 - (after.1 - from.1) / 6.0,
+        to.0,
+        to.1,
+    );
+}
+
+/// Reads "x,y x,y ...". The lists are literals of this crate: one that cannot be read is a slip of ours, not of a user.
+fn points(text: &str) -> Vec<At> {
+    let read = |pair: &str| {
+        let (x, y) = pair.split_once(',')?;
+        Some((x.parse().ok()?, y.parse().ok()?))
+    };
+    let points: Vec<At> = text.split_whitespace().filter_map(read).collect();
+    debug_assert_eq!(points.len(), text.split_whitespace().count(), "in {text:?}");
+    points
+}

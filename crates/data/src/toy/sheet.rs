@@ -1,0 +1,45 @@
+//! Pictures for people: a class alone, many pictures on one sheet.
+
+use super::backdrop::Background;
+use super::classes::Class;
+use super::paint::draw;
+use super::palette::Colour;
+use super::scene::{Object, Scene, Size};
+use crate::sample::{BBox, Picture};
+
+/// A class by itself on plain paper, `resolution` x `resolution` pixels, as large as fits.
+pub fn portrait(class: Class, colour: Colour, resolution: u32) -> Picture {
+    let aspect = class.figure().map_or(1.0, |figure| figure.aspect);
+    let (width, height) = (0.86 * aspect.min(1.0), 0.86 / aspect.max(1.0));
+    let bounds = BBox {
+        x1: (1.0 - width) / 2.0,
+        y1: 0.93 - (0.86 + height) / 2.0,
+        x2: (1.0 + width) / 2.0,
+        y2: 0.93 - (0.86 - height) / 2.0,
+    };
+    let object = Object { class, colour, size: Size::Large, flip: false, bounds };
+    let scene = Scene { background: Background::Meadow, objects: vec![object], relations: Vec::new(), variant: 0 };
+    draw(&scene, resolution, |canvas| canvas.fill(tiny_skia::Color::from_rgba8(226, 238, 218, 255)))
+}
+
+/// Pictures of one size in rows of `columns`, left to right and top to bottom; white where the last row ends. The first picture gives the
+/// size, and others are left out.
+pub fn contact_sheet(pictures: &[Picture], columns: usize) -> Picture {
+    let Some(first) = pictures.first() else {
+        return Picture { width: 0, height: 0, rgb: Vec::new() };
+    };
+    let (width, height) = (first.width as usize, first.height as usize);
+    let columns = columns.clamp(1, pictures.len());
+    let rows = pictures.len().div_ceil(columns);
+    let stride = 3 * width * columns;
+    let mut rgb = vec![255; stride * height * rows];
+    for (i, picture) in pictures.iter().enumerate() {
+        if (picture.width, picture.height) == (first.width, first.height) {
+            let corner = (i / columns) * height * stride + (i % columns) * 3 * width;
+            for (y, line) in picture.rgb.chunks_exact(3 * width).enumerate() {
+                rgb[corner + y * stride..][..3 * width].copy_from_slice(line);
+            }
+        }
+    }
+    Picture { width: (width * columns) as u32, height: (height * rows) as u32, rgb }
+}

@@ -1,0 +1,17 @@
+//! What the world promises, checked over some thousands of its scenes.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+mod pictures;
+mod scenes;
+mod texts;
+
+fn world(split: Split) -> ToyWorld {
+    ToyWorld::new(ToyConfig { size: 1000, resolution: 64, seed: 7, split }).unwrap()
+}
+
+fn scenes(split: Split, count: usize) -> impl Iterator<Item = Scene> {
+    let world = world(split);
+    (0..count).map(move |index| world.scene(index))
+}

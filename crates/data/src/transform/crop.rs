@@ -1,0 +1,68 @@
+//! Which part of a photo is taken.
+
+use rand::{Rng, RngExt};
+
+use super::resample::Region;
+
+/// The window of a `width` x `height` photo that `Resize(size)` and `CenterCrop(size)` show: the shorter side becomes
+/// `size`, the longer `floor(size * longer / shorter)`, of which the middle is taken, an odd rest rounded half to even
+/// (torchvision). Only the window is resampled, so that a 20,000 x 1 photo is never blown up to 4,480,000 x 224.
+pub(super) fn center(width: u32, height: u32, size: u32) -> Region {
+    let shorter = f64::from(width.min(height));
+    let axis = |side: u32| {
+        let side = f64::from(side);
+        let resized = (f64::from(size) * side / shorter).floor();
+        let skipped = ((resized - f64::from(size)) / 2.0).round_ties_even();
+        let scale = side / resized;
+        let start = skipped * scale;
+        (start, (f64::from(size) * scale).min(side - start))
+    };
+    let ((left, width), (top, height)) = (axis(width), axis(height));
+    Region::Window { left, top, width, height }
+}
+
+/// A part of random area and shape: area a uniform share of the photo in `scale`, width / height log-uniform in
+/// `ratio`, at a uniform place. What does not fit in ten tries becomes the largest middle part whose shape is within
+/// `ratio`. (torchvision's `RandomResizedCrop.get_params`, after Szegedy et al. 2015.)
+pub(super) fn random_resized(width: u32, height: u32, scale: [f32; 2], ratio: [f32; 2], rng: &mut impl Rng) -> Region {
+    let area = f64::from(width) * f64::from(height);
+    let [low, high] = ratio.map(f64::from);
+    for _ in 0..10 {
+        let target = area * rng.random_range(f64::from(scale[0])..=f64::from(scale[1]));
+        let shape = rng.random_range(low.ln()..=high.ln()).exp();
+        let w = (target * shape).sqrt().round_ties_even();
+        let h = (target / shape).sqrt().round_ties_even();
+        if (1.0..=f64::from(width)).contains(&w) && (1.0..=f64::from(height)).contains(&h) {
+            return placed(width, height, w as u32, h as u32, rng);
+        }
+    }
+    let shape = f64::from(width) / f64::from(height);
+    let (mut w, mut h) = (width, height);
+    if shape < low {
+        h = (f64::from(width) / low).round_ties_even() as u32;
+    } else if shape > high {
+        w = (f64::from(height) * high).round_ties_even() as u32;
+    }
+    let (w, h) = (w.clamp(1, width), h.clamp(1, height));
+    Region::Cut { left: (width - w) / 2, top: (height - h) / 2, width: w, height: h }
+}
+
+/// A `w` x `h` part at a uniform place.
+fn placed(width: u32, height: u32, w: u32, h: u32, rng: &mut impl Rng) -> Region {
+    let top = rng.random_range(0..=height - h);
+    let left = rng.random_range(0..=width - w);
+    Region::Cut { left, top, width: w, height: h }
+}
+
+/// The part that a `size` window at a uniform place shows of the photo squeezed to `margin * size` (torchvision's
+/// `Resize` of both sides and `RandomCrop`).
+pub(super) fn random_window(width: u32, height: u32, size: u32, margin: f32, rng: &mut impl Rng) -> Region {
+    let resized = (f64::from(size) * f64::from(margin)).round().max(f64::from(size)) as u32;
+    let mut axis = |side: u32| {
+        let scale = f64::from(side) / f64::from(resized);
+        let start = f64::from(rng.random_range(0..=resized - size)) * scale;
+        (start, (f64::from(size) * scale).min(f64::from(side) - start))
+    };
+    let ((top, height), (left, width)) = (axis(height), axis(width));
+    Region::Window { left, top, width, height }
+}

@@ -1,0 +1,29 @@
+//! White borders.
+
+use super::resample::{Filter, Region, resample};
+use super::white;
+use crate::sample::Picture;
+
+/// The whole photo in a white `size` x `size` square: longer side to `size`, shape kept, in the middle (HyCoCLIP's
+/// preparation of GRIT, for photos and box crops alike).
+///
+/// Shrinking takes the mean of the covered pixels, enlarging a Lanczos kernel, as published (OpenCV's `INTER_AREA` and
+/// `INTER_LANCZOS4`; ours has three lobes instead of four, and nothing is stored as JPEG in between).
+pub fn white_pad(picture: &Picture, size: u32) -> Picture {
+    let longer = picture.width.max(picture.height);
+    let scaled = |side: u32| {
+        let scaled = f64::from(side) * f64::from(size) / f64::from(longer);
+        (scaled.round() as u32).clamp(1, size)
+    };
+    let (width, height) = (scaled(picture.width), scaled(picture.height));
+    let filter = if longer > size { Filter::Area } else { Filter::Lanczos };
+    let inner = resample(picture, Region::whole(picture), width, height, filter);
+    let mut result = white(size, size);
+    let (left, top) = ((size - width) / 2, (size - height) / 2);
+    let row_bytes = width as usize * 3;
+    for (y, row) in inner.rgb.chunks_exact(row_bytes).enumerate() {
+        let start = ((top as usize + y) * size as usize + left as usize) * 3;
+        result.rgb[start..start + row_bytes].copy_from_slice(row);
+    }
+    result
+}
