@@ -1,0 +1,304 @@
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use conifer_space::{SPACES, Source};
+
+use super::*;
+use crate::query::Direction;
+
+const RANKINGS: [Ranking; 5] = [
+    Ranking::Distance,
+    Ranking::Similarity,
+    Ranking::Inner,
+    Ranking::Angle(Direction::Down),
+    Ranking::Angle(Direction::Up),
+];
+
+/// The fast search against its slow twin: every row scored by [`Space`], sorted by score and row.
+#[test]
+fn equals_scoring_every_row_on_every_space() {
+    for entry in SPACES {
+        for spec in (entry.sample)(3) {
+            let rows = cloud(&spec, 150, 1);
+            let queries = cloud(&spec, 6, 2);
+            for root in roots(&spec) {
+                let index = FlatIndex::new(&set_of(&spec, root.clone(), rows.clone())).unwrap();
+                for ranking in RANKINGS {
+                    for k in [1, 10, 400] {
+                        let found = index.top_k(&Query::new(&spec, &queries), ranking, k, &Filter::All).unwrap();
+                        let expected = naive(&spec, &root, &rows, &queries, ranking, k);
+                        assert_eq!(found, expected, "{spec}, {root:?}, {ranking:?}, k = {k}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Where bounds do not overlap they must tell the order of the exact scores, or a search would lose rows.
+#[test]
+fn bounds_contain_the_exact_order() {
+    for entry in SPACES {
+        for spec in (entry.sample)(4) {
+            let rows = cloud(&spec, 120, 3);
+            let query = cloud(&spec, 1, 4);
+            for root in roots(&spec) {
+                let index = FlatIndex::new(&set_of(&spec, root.clone(), rows.clone())).unwrap();
+                for ranking in RANKINGS {
+                    let probe = index.probe(&query[..spec.dim], ranking);
+                    let known: Vec<(Bounds, f32)> = (0..index.len())
+                        .map(|i| {
+                            let score = ranking.score(index.space(), &root, &query[..spec.dim], index.row(i));
+                            (probe(i, index.row(i)), ranking.key(score))
+                        })
+                        .collect();
+                    for (a, key_a) in &known {
+                        for (b, key_b) in &known {
+                            assert!(
+                                a.high >= b.low || key_a < key_b,
+                                "{spec}, {ranking:?}: {a:?} is {key_a}, {b:?} is {key_b}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The first pass is worth its name: of 4,000 random points (64 numbers, or 8 x 8) it leaves at most 40 for the ten best.
+#[test]
+fn few_rows_need_an_exact_look() {
+    let specs = [
+        ManifoldSpec::sphere(64),
+        ManifoldSpec::euclidean(64),
+        ManifoldSpec::lorentz(64, 1.0),
+        ManifoldSpec::product_l1(8, 8, vec![1.0; 8]),
+        ManifoldSpec::product_l2(8, 8, vec![0.5; 8]),
+    ];
+    for spec in specs {
+        let rows = random_points(&spec, 4000, 5);
+        let query = random_points(&spec, 1, 6);
+        let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
+        for ranking in RANKINGS {
+            let probe = index.probe(&query, ranking);
+            let mut selection = Selection::new(10);
+            (0..4000).for_each(|i| selection.push(i, probe(i as usize, index.row(i as usize))));
+            let looks = selection.into_rows().count();
+            assert!((10..=40).contains(&looks), "{spec}, {ranking:?}: {looks} exact looks");
+        }
+    }
+}
+
+/// On the plane, query (1, 0): (2, 0) straight ahead, (1, 1) and (1, -1) at a right angle (a tie), the root behind.
+#[test]
+fn hand_checked_angles_and_ties() {
+    let spec = ManifoldSpec::euclidean(2);
+    let rows = vec![0.0, 0.0, 1.0, 1.0, 2.0, 0.0, 1.0, -1.0];
+    let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
+    let query = [1.0, 0.0];
+    let found = |ranking| {
+        let hits = index.top_k(&Query::new(&spec, &query), ranking, 4, &Filter::All).unwrap();
+        hits[0].iter().map(|h| (h.row, h.score)).collect::<Vec<_>>()
+    };
+    let degrees = |direction| {
+        let hits = found(Ranking::Angle(direction));
+        hits.into_iter().map(|(row, angle)| (row, angle.to_degrees().round())).collect::<Vec<_>>()
+    };
+    assert_eq!(degrees(Direction::Down), [(2, 0.0), (1, 90.0), (3, 90.0), (0, 180.0)]);
+    // Seen from (1, 1), going on to (1, 0) turns by 135 degrees; from (2, 0) it is straight back; at the root any
+    // child is straight ahead.
+    assert_eq!(degrees(Direction::Up), [(0, 0.0), (1, 135.0), (3, 135.0), (2, 180.0)]);
+    let near = found(Ranking::Distance);
+    assert_eq!(near, [(0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0)]);
+    assert_eq!(found(Ranking::Inner), [(2, 2.0), (1, 1.0), (3, 1.0), (0, 0.0)]);
+    assert_eq!(found(Ranking::Similarity)[0], (0, -1.0));
+}
+
+/// A product with unlike curvatures: the summed inner product of PHyCLIP's evaluation prefers another row than the
+/// distance does.
+#[test]
+fn inner_product_of_a_product_is_another_ranking() {
+    let spec = ManifoldSpec::product_l1(2, 1, vec![0.1, 10.0]);
+    // From the origin 1.2 in the flat factor: sinh(1.2 sqrt(0.1)) / sqrt(0.1); 1.0 in the curved one: sinh(sqrt(10)) / sqrt(10).
+    let rows = vec![1.229, 0.0, 0.0, 3.729];
+    let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
+    let best = |ranking| index.top_k(&Query::new(&spec, &[0.0, 0.0]), ranking, 1, &Filter::All).unwrap()[0][0].row;
+    assert_eq!(best(Ranking::Distance), 1);
+    // -<x, y>_L sums cosh(sqrt(c) d) / c: 10.73 + 0.1 for the first row, 10 + 1.18 for the second.
+    assert_eq!(best(Ranking::Inner), 0);
+}
+
+#[test]
+fn filters_select_rows() {
+    let spec = ManifoldSpec::euclidean(1);
+    let mut set = set_of(&spec, Root::Origin, (0..10).map(|i| i as f32).collect());
+    set.modality = (0..10).map(|i| if i % 2 == 0 { Modality::Image } else { Modality::Text }).collect();
+    let index = FlatIndex::new(&set).unwrap();
+    let rows = |filter: &Filter<'_>, k| {
+        let hits = index.top_k(&Query::row(&set, 4), Ranking::Distance, k, filter).unwrap();
+        hits[0].iter().map(|h| h.row).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(&Filter::All, 4), [4, 3, 5, 2]);
+    assert_eq!(rows(&Filter::Modality(&[Modality::Text]), 4), [3, 5, 1, 7]);
+    assert_eq!(rows(&Filter::Modality(&[Modality::Text, Modality::Image]), 2), [4, 3]);
+    assert!(rows(&Filter::Modality(&[]), 2).is_empty());
+    assert_eq!(rows(&Filter::Rows(&|row| row > 6), 9), [7, 8, 9]);
+}
+
+#[test]
+fn nothing_to_find() {
+    let spec = ManifoldSpec::lorentz(3, 1.0);
+    let empty = FlatIndex::new(&set_of(&spec, Root::Origin, vec![])).unwrap();
+    assert!(empty.is_empty());
+    let one = FlatIndex::new(&set_of(&spec, Root::Origin, vec![0.1, 0.2, 0.3])).unwrap();
+    let two_queries = [0.0; 6];
+    let query = Query::new(&spec, &two_queries);
+    for ranking in RANKINGS {
+        assert_eq!(empty.top_k(&query, ranking, 5, &Filter::All).unwrap(), vec![vec![], vec![]]);
+        assert_eq!(one.top_k(&query, ranking, 0, &Filter::All).unwrap(), vec![vec![], vec![]]);
+        assert_eq!(one.top_k(&query, ranking, 5, &Filter::All).unwrap()[1].len(), 1);
+        assert!(one.top_k(&Query::new(&spec, &[]), ranking, 5, &Filter::All).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn bad_queries_have_their_message() {
+    let spec = ManifoldSpec::lorentz(2, 1.0);
+    let index = FlatIndex::new(&set_of(&spec, Root::Origin, vec![0.1, 0.2])).unwrap();
+    let message = |spec: &ManifoldSpec, point: &[f32]| {
+        let found = index.top_k(&Query::new(spec, point), Ranking::Distance, 1, &Filter::All);
+        found.unwrap_err().to_string()
+    };
+    assert_eq!(
+        message(&ManifoldSpec::sphere(2), &[1.0, 0.0]),
+        "search: the query is a point of sphere(dim 2); expected lorentz(dim 2, c 1), the space of the index"
+    );
+    assert_eq!(
+        message(&spec, &[1.0, 0.0, 0.0]),
+        "search: the query is a list of 3 coordinates; expected a multiple of `dim` = 2"
+    );
+    assert_eq!(
+        message(&spec, &[1.0, 0.0, 0.0, f32::NAN]),
+        "search: component 1 of query 1 is NaN; expected a finite number"
+    );
+    let circle = ManifoldSpec::sphere(2);
+    let index = FlatIndex::new(&set_of(&circle, Root::Origin, vec![0.0, 1.0])).unwrap();
+    let found = index.top_k(&Query::new(&circle, &[0.0, 1.0, 0.0, 3.0]), Ranking::Distance, 1, &Filter::All);
+    assert_eq!(
+        found.unwrap_err().to_string(),
+        "search: query 1 is 2 off the sphere(dim 2); expected at most 0.01: was it lifted?"
+    );
+    let spec = |middle| ManifoldSpec::product_l1(3, 1, vec![0.1, middle, 2.0]);
+    let index = FlatIndex::new(&set_of(&spec(1.0), Root::Origin, vec![0.0; 3])).unwrap();
+    let (other, point) = (spec(1.5), [0.0; 3]);
+    let found = index.top_k(&Query::new(&other, &point), Ranking::Distance, 1, &Filter::All);
+    let message = found.unwrap_err().to_string();
+    assert!(message.contains("[0.1, 1.5, 2.0]") && message.contains("[0.1, 1.0, 2.0]"), "{message}");
+}
+
+/// One, two and three threads over several tasks: the same rows in the same order.
+#[test]
+fn threads_change_nothing() {
+    let spec = ManifoldSpec::product_l1(2, 4, vec![0.7, 1.3]);
+    let rows = random_points(&spec, 3 * ROWS_PER_TASK + 17, 7);
+    let queries = random_points(&spec, QUERIES_PER_TASK + 3, 8);
+    let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
+    let found = [1, 2, 3].map(|threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let query = Query::new(&spec, &queries);
+        pool.install(|| index.top_k(&query, Ranking::Angle(Direction::Up), 25, &Filter::All).unwrap())
+    });
+    assert_eq!(found[0], found[1]);
+    assert_eq!(found[0], found[2]);
+}
+
+fn naive(spec: &ManifoldSpec, root: &Root, rows: &[f32], queries: &[f32], ranking: Ranking, k: usize) -> Vec<Vec<Hit>> {
+    let space = space::<f32>(spec).unwrap();
+    let search = |query: &[f32]| {
+        let mut scored: Vec<(f32, Hit)> = rows
+            .chunks_exact(spec.dim)
+            .enumerate()
+            .map(|(row, x)| {
+                let (key, score) = match ranking {
+                    Ranking::Distance => (space.dist(query, x), space.dist(query, x)),
+                    Ranking::Similarity => (-space.similarity(query, x), space.similarity(query, x)),
+                    Ranking::Inner => (-space.inner(query, x), space.inner(query, x)),
+                    Ranking::Angle(Direction::Down) => {
+                        let angle = space.exterior_angle(query, x, root);
+                        (angle, angle)
+                    }
+                    Ranking::Angle(Direction::Up) => {
+                        let angle = space.exterior_angle(x, query, root);
+                        (angle, angle)
+                    }
+                };
+                (key, Hit { row, score })
+            })
+            .collect();
+        scored.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap().then(a.1.row.cmp(&b.1.row)));
+        scored.into_iter().map(|(_, hit)| hit).take(k).collect()
+    };
+    queries.chunks_exact(spec.dim).map(search).collect()
+}
+
+fn roots(spec: &ManifoldSpec) -> [Root; 2] {
+    let point = random_points(spec, 1, 99);
+    [Root::Origin, Root::Point(point.iter().map(|v| f64::from(*v)).collect())]
+}
+
+/// Random points, of which every tenth occurs twice, followed by the points that break formulas: the origin, opposite
+/// and nearly equal points, and norms from 1e-6 to 10 on one ray.
+fn cloud(spec: &ManifoldSpec, count: usize, seed: u64) -> Vec<f32> {
+    let mut points = random_points(spec, count, seed);
+    let repeated: Vec<f32> = points.chunks_exact(spec.dim).step_by(10).flatten().copied().collect();
+    points.extend(repeated);
+    let space = space::<f32>(spec).unwrap();
+    for tangent in conifer_space::laws::edge_tangents(spec.dim) {
+        let tangent: Vec<f32> = tangent.iter().map(|v| v.clamp(-10.0, 10.0) as f32).collect();
+        let mut point = tangent.clone();
+        if spec.kind == "sphere" {
+            space.lift(&tangent, &mut point);
+        }
+        if f64::from(space.off_manifold(&point)) < 0.5 {
+            points.extend(point);
+        }
+    }
+    points
+}
+
+/// Lifts of tangent vectors with uniform components, about three curvature radii long at most.
+fn random_points(spec: &ManifoldSpec, count: usize, seed: u64) -> Vec<f32> {
+    let space = space::<f32>(spec).unwrap();
+    let mut state = seed;
+    let mut uniform = || {
+        // Knuth's MMIX generator; the high bits are good enough for scattering points.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1_u32 << 24) as f32 - 0.5
+    };
+    let mut points = vec![0.0; count * spec.dim];
+    for point in points.chunks_exact_mut(spec.dim) {
+        let tangent: Vec<f32> = (0..spec.dim)
+            .map(|i| {
+                let c = spec.curv.get(i / spec.factor_dim()).map_or(1.0, |c| *c as f32);
+                6.0 * uniform() / (c * spec.factor_dim() as f32).sqrt()
+            })
+            .collect();
+        space.lift(&tangent, point);
+    }
+    points
+}
+
+fn set_of(spec: &ManifoldSpec, root: Root, points: Vec<f32>) -> EmbeddingSet {
+    let count = points.len() / spec.dim;
+    EmbeddingSet {
+        spec: spec.clone(),
+        root,
+        ids: (0..count).map(|i| i.to_string()).collect(),
+        modality: vec![Modality::Text; count],
+        points,
+        columns: BTreeMap::new(),
+        source: Source::default(),
+    }
+}

@@ -1,0 +1,18 @@
+//! Search over a set of embeddings, and walks through it towards the root.
+//!
+//! [`FlatIndex`] compares a query with every row, exactly: by distance, by similarity, or by the exterior angle of the
+//! hierarchy in either direction ([`Ranking`]). It needs no training, gives the same answer for any number of threads,
+//! and is the truth to which approximate indexes are held. [`Traversal`] walks from a point to the root of the hierarchy
+//! (or to another point) and names the nearest row at every step.
+
+mod error;
+mod flat;
+mod query;
+mod scan;
+mod select;
+mod traverse;
+
+pub use error::{Error, Result};
+pub use flat::FlatIndex;
+pub use query::{Direction, Filter, Hit, Query, Ranking};
+pub use traverse::{Cone, Place, Stop, Traversal};

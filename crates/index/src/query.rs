@@ -1,0 +1,123 @@
+//! What a search is asked, and what it answers.
+
+use conifer_space::safe::UNIT_TOLERANCE;
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Space};
+
+use crate::error::{Error, Result};
+
+/// Points to search for, with the space they belong to.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a> {
+    spec: &'a ManifoldSpec,
+    points: &'a [f32],
+}
+
+impl<'a> Query<'a> {
+    /// Row-major points `[Q, dim]` of `spec`; one point is a query with one row.
+    pub fn new(spec: &'a ManifoldSpec, points: &'a [f32]) -> Self {
+        Query { spec, points }
+    }
+
+    /// Every row of a set.
+    pub fn set(set: &'a EmbeddingSet) -> Self {
+        Query::new(&set.spec, &set.points)
+    }
+
+    /// Row `i` of a set, which must be below its length.
+    pub fn row(set: &'a EmbeddingSet, i: usize) -> Self {
+        Query::new(&set.spec, set.row(i))
+    }
+
+    /// The points one by one, once they are known to be points of `space`, that of the index.
+    ///
+    /// # Errors
+    /// Another space than the index has; a number of coordinates that is no multiple of `dim`; a coordinate that is not
+    /// finite; a point that is not on the space.
+    pub(crate) fn checked(&self, space: &dyn Space<f32>) -> Result<std::slice::ChunksExact<'a, f32>> {
+        let index = space.spec();
+        if self.spec != index {
+            return Err(Error::other_space(self.spec, index));
+        }
+        if !self.points.len().is_multiple_of(index.dim) {
+            let found = format!("a list of {} coordinates", self.points.len());
+            return Err(Error::invalid("the query", found, format!("a multiple of `dim` = {}", index.dim)));
+        }
+        if let Some(i) = self.points.iter().position(|v| !v.is_finite()) {
+            let what = format!("component {} of query {}", i % index.dim, i / index.dim);
+            return Err(Error::invalid(what, self.points[i], "a finite number"));
+        }
+        let points = self.points.chunks_exact(index.dim);
+        for (i, off) in points.clone().map(|point| space.off_manifold(point)).enumerate() {
+            if f64::from(off) > UNIT_TOLERANCE {
+                let expected = format!("at most {UNIT_TOLERANCE}: was it lifted?");
+                return Err(Error::invalid(format!("query {i}"), format!("{off} off the {index}"), expected));
+            }
+        }
+        Ok(points)
+    }
+}
+
+/// What makes one row better than another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranking {
+    /// [`Space::dist`], small first.
+    Distance,
+    /// [`Space::similarity`], large first: the cosine on the sphere, minus the distance elsewhere.
+    Similarity,
+    /// [`Space::inner`], large first. On one hyperboloid this ranks as the distance does; on a product it is the score
+    /// with which PHyCLIP was evaluated, which does not.
+    Inner,
+    /// [`Space::exterior_angle`] seen from the root of the index, small first: "what lies below / above this?".
+    Angle(Direction),
+}
+
+/// Which side of the hierarchy the rows are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The query is the parent, the rows are its children: from general to specific.
+    Down,
+    /// The rows are the parents of the query: from specific to general.
+    Up,
+}
+
+impl Ranking {
+    /// The value by which rows are ranked, in its own unit.
+    pub(crate) fn score(self, space: &dyn Space<f32>, root: &Root, query: &[f32], row: &[f32]) -> f32 {
+        match self {
+            Ranking::Distance => space.dist(query, row),
+            Ranking::Similarity => space.similarity(query, row),
+            Ranking::Inner => space.inner(query, row),
+            Ranking::Angle(Direction::Down) => space.exterior_angle(query, row, root),
+            Ranking::Angle(Direction::Up) => space.exterior_angle(row, query, root),
+        }
+    }
+
+    /// The score turned so that the smaller one is the better one.
+    pub(crate) fn key(self, score: f32) -> f32 {
+        match self {
+            Ranking::Distance | Ranking::Angle(_) => score,
+            Ranking::Similarity | Ranking::Inner => -score,
+        }
+    }
+}
+
+/// Which rows may be found.
+#[derive(Clone, Copy, Default)]
+pub enum Filter<'a> {
+    /// Every row.
+    #[default]
+    All,
+    /// Rows of one of these modalities.
+    Modality(&'a [Modality]),
+    /// Rows for which the function says yes.
+    Rows(&'a (dyn Fn(usize) -> bool + Sync)),
+}
+
+/// One row that was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hit {
+    /// Row of the set from which the index was made.
+    pub row: usize,
+    /// The score by which it was ranked: a distance, similarity, inner product, or angle in radians.
+    pub score: f32,
+}

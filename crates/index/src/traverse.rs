@@ -1,0 +1,213 @@
+//! Walks through a set of embeddings: from a point towards the root, or to another point, naming what lies nearest.
+//!
+//! The path is a geodesic of the space, sampled at `steps` points, both ends included. To the origin of a hyperboloid
+//! that is MERU's straight line in the tangent space at the origin (Desai et al. 2023, Section 4.3); on the sphere it is
+//! the arc. At every point the nearest row ([`Ranking::Similarity`]) is taken, with a [`Cone`] only among the rows whose
+//! cone contains the point. Rows are reported once, in the order in which they are first met.
+
+use conifer_space::Root;
+use conifer_space::safe::UNIT_TOLERANCE;
+
+use crate::error::{Error, Result};
+use crate::flat::FlatIndex;
+use crate::query::{Filter, Hit, Query, Ranking};
+
+/// How to walk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Traversal {
+    /// Points on the path, both ends included; at least 2.
+    pub steps: usize,
+    /// Admit only rows whose cone contains the point; `None` admits every row (HyCoCLIP's interpolation).
+    pub cone: Option<Cone>,
+}
+
+/// The cone that a row must have around a point to be named for it: `Space::cone_excess <= 0`, the row as the parent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cone {
+    /// The constant K.
+    pub min_radius: f32,
+    /// Factor on the half-aperture.
+    pub aperture_scale: f32,
+}
+
+/// Something met on the way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stop {
+    /// What was met.
+    pub place: Place,
+    /// Where it was first the nearest: the fraction of the path that lies behind, in [0, 1].
+    pub at: f32,
+    /// Its similarity to the point of the path there.
+    pub similarity: f32,
+}
+
+/// What can be met on a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A row of the index.
+    Row(usize),
+    /// The root.
+    Root,
+}
+
+impl Default for Traversal {
+    /// 50 steps with MERU's cone.
+    fn default() -> Self {
+        Traversal { steps: 50, cone: Some(Cone::default()) }
+    }
+}
+
+impl Default for Cone {
+    /// `K = 0.1` and the whole aperture, as in MERU.
+    fn default() -> Self {
+        Cone { min_radius: 0.1, aperture_scale: 1.0 }
+    }
+}
+
+impl FlatIndex {
+    /// Walks from the single point `from` to the root of the index. The root competes with the rows at every step, needs
+    /// no cone, and is the last stop.
+    ///
+    /// # Errors
+    /// `from` is not one point of the space of the index; fewer than two steps; the sphere with the origin as its root,
+    /// which is no point of it.
+    pub fn traverse_to_root(&self, from: &Query<'_>, traversal: &Traversal, filter: &Filter<'_>) -> Result<Vec<Stop>> {
+        let root = self.root_point()?;
+        let path = self.path("the start of a traversal", from, &root, traversal.steps)?;
+        let to_root: Vec<f32> =
+            path.chunks_exact(root.len()).map(|point| self.space().similarity(point, &root)).collect();
+        let nearest = self.nearest_on_path(&path, &to_root, traversal.cone, filter)?;
+        let mut stops = Vec::new();
+        let mut root_stop = None;
+        for (i, (hit, similarity)) in nearest.into_iter().zip(to_root).enumerate() {
+            let at = fraction(i, traversal.steps);
+            match hit {
+                Some(hit) => push_new(&mut stops, hit, at),
+                None => root_stop = root_stop.or(Some(Stop { place: Place::Root, at, similarity })),
+            }
+        }
+        let at_end = Stop { place: Place::Root, at: 1.0, similarity: self.space().similarity(&root, &root) };
+        stops.push(root_stop.unwrap_or(at_end));
+        Ok(stops)
+    }
+
+    /// Walks from the single point `from` to the single point `to`.
+    ///
+    /// # Errors
+    /// `from` or `to` is not one point of the space of the index; fewer than two steps.
+    pub fn traverse_between(
+        &self,
+        from: &Query<'_>,
+        to: &Query<'_>,
+        traversal: &Traversal,
+        filter: &Filter<'_>,
+    ) -> Result<Vec<Stop>> {
+        let to = self.single("the end of a traversal", to)?;
+        let path = self.path("the start of a traversal", from, to, traversal.steps)?;
+        let anything = vec![f32::NEG_INFINITY; traversal.steps];
+        let nearest = self.nearest_on_path(&path, &anything, traversal.cone, filter)?;
+        let mut stops = Vec::new();
+        for (i, hit) in nearest.into_iter().enumerate() {
+            if let Some(hit) = hit {
+                push_new(&mut stops, hit, fraction(i, traversal.steps));
+            }
+        }
+        Ok(stops)
+    }
+
+    /// The root as a point of the space.
+    fn root_point(&self) -> Result<Vec<f32>> {
+        let origin = vec![0.0; self.spec().dim];
+        let root = match self.root() {
+            Root::Origin => origin,
+            Root::Point(point) => point.iter().map(|v| *v as f32).collect(),
+        };
+        if f64::from(self.space().off_manifold(&root)) > UNIT_TOLERANCE {
+            let expected = format!("a root on the {} to walk to", self.spec());
+            return Err(Error::invalid("the root of the index", "no point of the space", expected));
+        }
+        Ok(root)
+    }
+
+    fn single<'a>(&self, what: &str, query: &Query<'a>) -> Result<&'a [f32]> {
+        let mut points = query.checked(self.space())?;
+        match (points.next(), points.len()) {
+            (Some(point), 0) => Ok(point),
+            (first, more) => {
+                let found = format!("{} points", more + usize::from(first.is_some()));
+                Err(Error::invalid(what, found, "one point"))
+            }
+        }
+    }
+
+    /// `steps` points of the geodesic, row major.
+    fn path(&self, what: &str, from: &Query<'_>, to: &[f32], steps: usize) -> Result<Vec<f32>> {
+        let from = self.single(what, from)?;
+        if steps < 2 {
+            return Err(Error::invalid("`steps` of a traversal", steps, "at least 2"));
+        }
+        let mut path = vec![0.0; steps * to.len()];
+        for (i, point) in path.chunks_exact_mut(to.len()).enumerate() {
+            self.space().geodesic(from, to, fraction(i, steps), point);
+        }
+        Ok(path)
+    }
+
+    /// For every point of a path, the nearest row that is admitted and at least as similar as `at_least`.
+    ///
+    /// Cones are tested in the order of nearness: first for the 64 nearest rows of every point, then for eight times as
+    /// many of the points that are still open, until a row is found or those left are too far.
+    fn nearest_on_path(
+        &self,
+        path: &[f32],
+        at_least: &[f32],
+        cone: Option<Cone>,
+        filter: &Filter<'_>,
+    ) -> Result<Vec<Option<Hit>>> {
+        let dim = self.spec().dim;
+        let point = |i: usize| &path[i * dim..(i + 1) * dim];
+        let mut nearest = vec![None; at_least.len()];
+        let mut open: Vec<usize> = (0..nearest.len()).collect();
+        let mut tested = 0;
+        let mut k = if cone.is_some() { 64 } else { 1 };
+        while !open.is_empty() {
+            let points: Vec<f32> = open.iter().flat_map(|i| point(*i)).copied().collect();
+            let hits = self.top_k(&Query::new(self.spec(), &points), Ranking::Similarity, k, filter)?;
+            let mut still_open = Vec::new();
+            for (i, hits) in open.into_iter().zip(hits) {
+                let admitted = |hit: &&Hit| cone.is_none_or(|cone| self.contains(cone, hit.row, point(i)));
+                let near = hits.iter().skip(tested).take_while(|hit| hit.score >= at_least[i]);
+                nearest[i] = near.clone().find(admitted).copied();
+                let more = tested + near.count() == k;
+                if nearest[i].is_none() && more {
+                    still_open.push(i);
+                }
+            }
+            open = still_open;
+            tested = k;
+            k = k.saturating_mul(8);
+        }
+        Ok(nearest)
+    }
+
+    /// Whether the cone of a row contains a point.
+    fn contains(&self, cone: Cone, row: usize, point: &[f32]) -> bool {
+        let parent = self.row(row);
+        self.space().cone_excess(parent, point, cone.min_radius, cone.aperture_scale, self.root()) <= 0.0
+    }
+}
+
+/// Position of step `i` on the path, exactly 0 and 1 at its ends.
+fn fraction(i: usize, steps: usize) -> f32 {
+    i as f32 / (steps - 1) as f32
+}
+
+fn push_new(stops: &mut Vec<Stop>, hit: Hit, at: f32) {
+    let place = Place::Row(hit.row);
+    if stops.iter().all(|stop| stop.place != place) {
+        stops.push(Stop { place, at, similarity: hit.score });
+    }
+}
+
+#[cfg(test)]
+mod tests;

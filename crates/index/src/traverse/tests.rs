@@ -1,0 +1,171 @@
+#![allow(clippy::unwrap_used)]
+
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Source};
+
+use super::*;
+
+fn index(spec: &ManifoldSpec, root: Root, points: Vec<f32>) -> FlatIndex {
+    let count = points.len() / spec.dim;
+    let ids = (0..count).map(|i| i.to_string()).collect();
+    let modality = vec![Modality::Text; count];
+    let set = EmbeddingSet::new(spec.clone(), root, ids, modality, points, Source::default());
+    FlatIndex::new(&set.unwrap()).unwrap()
+}
+
+/// Points of the hyperbolic plane (c = 1) at distance `r` from the origin in the direction `angle`.
+fn polar(places: &[(f32, f32)]) -> Vec<f32> {
+    places.iter().flat_map(|(r, angle)| [r.sinh() * angle.cos(), r.sinh() * angle.sin()]).collect()
+}
+
+fn places(stops: &[Stop]) -> Vec<(Place, f32)> {
+    stops.iter().map(|stop| (stop.place, stop.at)).collect()
+}
+
+fn plane() -> ManifoldSpec {
+    ManifoldSpec::lorentz(2, 1.0)
+}
+
+/// Four rows on the ray of the query at r = 2.95, 1.95, 0.95, 0.45, and one close beside it whose cone opens elsewhere;
+/// 17 steps put the points of the path at r = 3.2, 3.0, .. 0.2, 0.
+const LADDER: [(f32, f32); 5] = [(0.95, 0.0), (2.95, 0.0), (0.45, 0.0), (1.95, 0.0), (2.5, 0.5)];
+
+/// A row contains exactly the points beyond it, so each is left as soon as the path falls below it: row 1 (2.95) until
+/// 3.0, row 3 (1.95) from 2.8 = step 2, row 0 (0.95) from 1.8 = step 7, row 2 (0.45) from 0.8 = step 12, and below 0.45
+/// nothing but the root, from 0.4 = step 14.
+#[test]
+fn to_the_root_through_cones() {
+    let index = index(&plane(), Root::Origin, polar(&LADDER));
+    let from = polar(&[(3.2, 0.0)]);
+    let traversal = Traversal { steps: 17, ..Traversal::default() };
+    let stops = index.traverse_to_root(&Query::new(&plane(), &from), &traversal, &Filter::All).unwrap();
+    let expected = [
+        (Place::Row(1), 0.0),
+        (Place::Row(3), 2.0 / 16.0),
+        (Place::Row(0), 7.0 / 16.0),
+        (Place::Row(2), 12.0 / 16.0),
+        (Place::Root, 14.0 / 16.0),
+    ];
+    assert_eq!(places(&stops), expected);
+    assert!((stops[0].similarity + 0.25).abs() < 1e-5, "3.2 to 2.95: {:?}", stops[0]);
+    assert!((stops[4].similarity + 0.4).abs() < 1e-5, "0.4 to the root: {:?}", stops[4]);
+}
+
+/// Without cones the middle between two rows decides: 2.45 (first below: 2.4 = step 4), 1.45 (1.4 = step 9), 0.7
+/// (0.6 = step 13), and 0.225 to the root (0.2 = step 15). The row beside the ray, at r = 2.5 and 0.5 radians, is 2 asinh(
+/// sinh(2.5) sin(0.25)) = 2.4 away from its own height on the ray and never the nearest.
+#[test]
+fn to_the_root_without_cones() {
+    let index = index(&plane(), Root::Origin, polar(&LADDER));
+    let from = polar(&[(3.2, 0.0)]);
+    let traversal = Traversal { steps: 17, cone: None };
+    let stops = index.traverse_to_root(&Query::new(&plane(), &from), &traversal, &Filter::All).unwrap();
+    let expected = [
+        (Place::Row(1), 0.0),
+        (Place::Row(3), 4.0 / 16.0),
+        (Place::Row(0), 9.0 / 16.0),
+        (Place::Row(2), 13.0 / 16.0),
+        (Place::Root, 15.0 / 16.0),
+    ];
+    assert_eq!(places(&stops), expected);
+    let only_row_three = Filter::Rows(&|row| row == 3);
+    let stops = index.traverse_to_root(&Query::new(&plane(), &from), &traversal, &only_row_three).unwrap();
+    // Half way between 1.95 and the root: 0.975, first below at 0.8 = step 12.
+    assert_eq!(places(&stops), [(Place::Row(3), 0.0), (Place::Root, 12.0 / 16.0)]);
+}
+
+/// The same ladder in a product of two planes, both factors alike: distances are means of equal distances.
+#[test]
+fn to_the_root_of_a_product() {
+    let spec = ManifoldSpec::product_l1(2, 2, vec![1.0, 1.0]);
+    let double = |points: Vec<f32>| points.chunks_exact(2).flat_map(|p| [p, p].concat()).collect::<Vec<f32>>();
+    let index = index(&spec, Root::Origin, double(polar(&LADDER)));
+    let from = double(polar(&[(3.2, 0.0)]));
+    let traversal = Traversal { steps: 17, ..Traversal::default() };
+    let stops = index.traverse_to_root(&Query::new(&spec, &from), &traversal, &Filter::All).unwrap();
+    let rows: Vec<Place> = stops.iter().map(|stop| stop.place).collect();
+    assert_eq!(rows, [Place::Row(1), Place::Row(3), Place::Row(0), Place::Row(2), Place::Root]);
+}
+
+/// The nearest 200 rows lie beyond the point and cannot contain it; the 201st, at r = 1.2, does (2.0 to 1.2 is less
+/// than 2.0 to the root). Without it, the root is the answer at once.
+#[test]
+fn looks_past_many_rows_that_are_not_admitted() {
+    let mut ladder: Vec<(f32, f32)> = (0..200).map(|i| (2.1 + 0.001 * i as f32, 0.0)).collect();
+    let from = polar(&[(2.0, 0.0)]);
+    let traversal = Traversal { steps: 2, ..Traversal::default() };
+    let walk = |ladder: &[(f32, f32)]| {
+        let index = index(&plane(), Root::Origin, polar(ladder));
+        let stops = index.traverse_to_root(&Query::new(&plane(), &from), &traversal, &Filter::All).unwrap();
+        places(&stops)
+    };
+    assert_eq!(walk(&ladder), [(Place::Root, 0.0)]);
+    ladder.push((1.2, 0.0));
+    assert_eq!(walk(&ladder), [(Place::Row(200), 0.0), (Place::Root, 1.0)]);
+}
+
+/// A quarter of the circle in thirds, with a row every 30 degrees and one that is off the way.
+#[test]
+fn between_two_points_of_the_sphere() {
+    let spec = ManifoldSpec::sphere(2);
+    let at = |degrees: f32| [degrees.to_radians().cos(), degrees.to_radians().sin()];
+    let index = index(&spec, Root::Origin, [60.0, 0.0, 90.0, 30.0, 200.0].iter().flat_map(|d| at(*d)).collect());
+    let traversal = Traversal { steps: 4, cone: None };
+    let (from, to) = (at(1.0), at(91.0));
+    let (from, to) = (Query::new(&spec, &from), Query::new(&spec, &to));
+    let stops = index.traverse_between(&from, &to, &traversal, &Filter::All).unwrap();
+    let expected = [(1, 0.0), (3, 1.0 / 3.0), (0, 2.0 / 3.0), (2, 1.0)].map(|(row, t)| (Place::Row(row), t));
+    assert_eq!(places(&stops), expected);
+    assert!(stops.iter().all(|s| (s.similarity - 1.0_f32.to_radians().cos()).abs() < 1e-6));
+}
+
+/// The sphere's root is a point: from 90 degrees down to the root at 0, rows at 80 and 20.
+#[test]
+fn to_a_root_point_on_the_sphere() {
+    let spec = ManifoldSpec::sphere(2);
+    let at = |degrees: f32| [degrees.to_radians().cos(), degrees.to_radians().sin()];
+    let rows: Vec<f32> = [80.0, 20.0].iter().flat_map(|d| at(*d)).collect();
+    let start = at(90.0);
+    let from = Query::new(&spec, &start);
+    let traversal = Traversal { steps: 10, cone: None };
+    let rooted = index(&spec, Root::Point(vec![1.0, 0.0]), rows.clone());
+    let stops = rooted.traverse_to_root(&from, &traversal, &Filter::All).unwrap();
+    // The path is at 90, 80, .. 0: above 50 the first row is nearer, below it the second, and at the end the root.
+    assert_eq!(stops.iter().map(|s| s.place).collect::<Vec<_>>(), [Place::Row(0), Place::Row(1), Place::Root]);
+    let unrooted = index(&spec, Root::Origin, rows);
+    let message = unrooted.traverse_to_root(&from, &traversal, &Filter::All).unwrap_err().to_string();
+    assert_eq!(
+        message,
+        "search: the root of the index is no point of the space; expected a root on the sphere(dim 2) to walk to"
+    );
+}
+
+#[test]
+fn an_empty_index_leads_straight_to_the_root() {
+    let index = index(&plane(), Root::Origin, vec![]);
+    let (spec, point) = (plane(), polar(&[(1.0, 0.0)]));
+    let query = Query::new(&spec, &point);
+    for cone in [None, Some(Cone::default())] {
+        let traversal = Traversal { steps: 5, cone };
+        let stops = index.traverse_to_root(&query, &traversal, &Filter::All).unwrap();
+        assert_eq!(places(&stops), [(Place::Root, 0.0)]);
+        assert!(index.traverse_between(&query, &query, &traversal, &Filter::All).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn bad_walks_have_their_message() {
+    let spec = plane();
+    let index = index(&spec, Root::Origin, polar(&LADDER));
+    let two = polar(&[(1.0, 0.0), (2.0, 0.0)]);
+    let message = |points: &[f32], steps| {
+        let traversal = Traversal { steps, ..Traversal::default() };
+        let stops = index.traverse_to_root(&Query::new(&spec, points), &traversal, &Filter::All);
+        stops.unwrap_err().to_string()
+    };
+    assert_eq!(message(&two, 50), "search: the start of a traversal is 2 points; expected one point");
+    assert_eq!(message(&[], 50), "search: the start of a traversal is 0 points; expected one point");
+    assert_eq!(message(&two[..2], 1), "search: `steps` of a traversal is 1; expected at least 2");
+    let other = Query::new(&spec, &two[..2]);
+    let end = index.traverse_between(&other, &Query::new(&spec, &two), &Traversal::default(), &Filter::All);
+    assert!(end.unwrap_err().to_string().contains("the end of a traversal is 2 points"));
+}
