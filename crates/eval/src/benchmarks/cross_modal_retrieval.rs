@@ -1,0 +1,84 @@
+use conifer_space::space;
+
+use super::{Benchmark, Context, Input, images, lacking};
+use crate::metrics::{bootstrap_mean, chance_hit_at_k, hit_at_k, rank_of_best};
+use crate::record::{Baseline, Record};
+use crate::score::similarity_rows;
+use crate::{Error, Result};
+
+/// Photos find captions and captions find photos; every caption of a photo is right for it.
+///
+/// "Recall@k" is the CLIP literature's: the share of queries with *any* right candidate in the top k. A tie
+/// with a wrong candidate counts as lost.
+pub(super) struct CrossModalRetrieval;
+
+const TOP: [usize; 3] = [1, 5, 10];
+
+impl Benchmark for CrossModalRetrieval {
+    fn name(&self) -> &'static str {
+        "cross_modal_retrieval"
+    }
+    fn summary(&self) -> &'static str {
+        "Recall@1/5/10 of photo to caption and caption to photo"
+    }
+    fn reference(&self) -> &'static str {
+        "HyCoCLIP Table 2, PHyCLIP Table 2, HierarCaps Table 3"
+    }
+    fn needs(&self) -> &'static [Input] {
+        &[Input::Images, Input::Captions]
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
+        let samples = context.samples(self.name())?;
+        let mut captions = Vec::new();
+        let mut photo_of = Vec::new();
+        for (photo, sample) in samples.iter().enumerate() {
+            if sample.captions.is_empty() {
+                return Err(lacking(self.name(), sample, "the caption", "each sample needs at least one"));
+            }
+            captions.extend(sample.captions.iter().cloned());
+            photo_of.extend(std::iter::repeat_n(photo, sample.captions.len()));
+        }
+        let space = space::<f32>(context.embedder.spec())?;
+        let texts = context.embedder.texts(&captions)?;
+        let photos = context.embedder.images(&images(self.name(), &samples)?, context.options.crop)?;
+        let score = context.options.score;
+        let to_text = similarity_rows(space.as_ref(), score, &photos, &texts, |photo, scores| {
+            rank_of_best(scores, |j| photo_of[j] == photo)
+        });
+        let to_photo = similarity_rows(space.as_ref(), score, &texts, &photos, |text, scores| {
+            rank_of_best(scores, |j| photo_of[text] == j)
+        });
+
+        let mut records = Vec::new();
+        for (split, ranks, candidates) in
+            [("image_to_text", to_text, captions.len()), ("text_to_image", to_photo, samples.len())]
+        {
+            let ranks: Vec<usize> = ranks
+                .into_iter()
+                .collect::<Option<_>>()
+                .ok_or_else(|| Error::Embedder("a score is not a number".into()))?;
+            for k in TOP {
+                let hits: Vec<f64> = ranks.iter().map(|&rank| f64::from(u8::from(rank < k))).collect();
+                let chance = match split {
+                    "text_to_image" => chance_hit_at_k(candidates, 1, k),
+                    _ => {
+                        samples.iter().map(|it| chance_hit_at_k(candidates, it.captions.len(), k)).sum::<f64>()
+                            / samples.len() as f64
+                    }
+                };
+                records.push(Record {
+                    benchmark: self.name().into(),
+                    split: split.into(),
+                    protocol: score.name().into(),
+                    metric: format!("recall@{k}"),
+                    value: hit_at_k(&ranks, k),
+                    interval: bootstrap_mean(&hits, context.options.seed),
+                    n: ranks.len(),
+                    baseline: Baseline::chance(chance),
+                });
+            }
+        }
+        Ok(records)
+    }
+}

@@ -1,0 +1,122 @@
+use std::sync::Arc;
+
+use conifer_data::transform::crop_pixels;
+use conifer_data::{ImageRef, PixelLimits};
+use conifer_space::space;
+
+use super::{Benchmark, Context, Input, images, lacking};
+use crate::metrics::bootstrap_mean;
+use crate::record::{Baseline, Record};
+use crate::{Error, Result};
+
+/// Is the general nearer to the root than the specific? Per sample: phrase before caption, box before
+/// photo, caption before photo, phrase before box (HyCoCLIP Figure 4; PHyCLIP Figure 5, as a rate).
+///
+/// The phrase is the sample's first with a box, the caption the one that the phrase stands in (else the
+/// first). Chance is one half.
+pub(super) struct DepthOrder;
+
+impl Benchmark for DepthOrder {
+    fn name(&self) -> &'static str {
+        "depth_order"
+    }
+    fn summary(&self) -> &'static str {
+        "share of samples whose general view is nearer to the root than the specific one"
+    }
+    fn reference(&self) -> &'static str {
+        "HyCoCLIP Figure 4 (norm histograms), PHyCLIP Figure 5"
+    }
+    fn needs(&self) -> &'static [Input] {
+        &[Input::Images, Input::Captions, Input::Phrases]
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
+        let samples = context.samples(self.name())?;
+        let photos = images(self.name(), &samples)?;
+        let (mut kept, mut crops, mut phrases, mut captions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (sample, photo) in samples.iter().zip(&photos) {
+            let Some(phrase) = sample.phrases.iter().find(|p| p.crop.is_some() || !p.boxes.is_empty()) else {
+                continue;
+            };
+            let caption = phrase.spans.first().map_or(0, |span| span.caption);
+            let caption = sample
+                .captions
+                .get(caption)
+                .ok_or_else(|| lacking(self.name(), sample, "the caption", "each sample needs at least one"))?;
+            let crop = match &phrase.crop {
+                Some(crop) => crop.clone(),
+                None => {
+                    let broken = |it: conifer_data::Broken| Error::Broken {
+                        benchmark: self.name(),
+                        count: 1,
+                        total: samples.len(),
+                        first: it.to_string(),
+                    };
+                    let picture = photo.open(&PixelLimits::default()).map_err(broken)?;
+                    let corners = phrase.boxes[0].to_pixels(picture.width, picture.height);
+                    ImageRef::Pixels(Arc::new(crop_pixels(&picture, corners)))
+                }
+            };
+            kept.push(photo.clone());
+            crops.push(crop);
+            phrases.push(phrase.text.clone());
+            captions.push(caption.clone());
+        }
+        if kept.is_empty() {
+            return Err(Error::Missing {
+                benchmark: self.name(),
+                missing: "every phrase with a box".into(),
+                expected: "grounded samples".into(),
+            });
+        }
+        let root = context.embedder.root()?;
+        let space = space::<f64>(context.embedder.spec())?;
+        let dim = context.embedder.spec().dim;
+        let depth = |points: Vec<f32>| -> Vec<f64> {
+            points
+                .chunks(dim)
+                .map(|p| space.depth(&p.iter().map(|&v| f64::from(v)).collect::<Vec<_>>(), &root))
+                .collect()
+        };
+        let crop = context.options.crop;
+        let image = depth(context.embedder.images(&kept, crop)?);
+        let box_image = depth(context.embedder.images(&crops, crop)?);
+        let text = depth(context.embedder.texts(&captions)?);
+        let box_text = depth(context.embedder.texts(&phrases)?);
+
+        let seed = context.options.seed;
+        let rate = |split: &str, parent: &[f64], child: &[f64]| {
+            let right: Vec<f64> = parent.iter().zip(child).map(|(p, c)| f64::from(u8::from(p < c))).collect();
+            Record {
+                benchmark: self.name().into(),
+                split: split.into(),
+                protocol: "first grounded phrase".into(),
+                metric: "parent is shallower".into(),
+                value: right.iter().sum::<f64>() / right.len() as f64,
+                interval: bootstrap_mean(&right, seed),
+                n: right.len(),
+                baseline: Baseline::chance(0.5),
+            }
+        };
+        let mean_depth = |split: &str, values: &[f64]| Record {
+            benchmark: self.name().into(),
+            split: split.into(),
+            protocol: "first grounded phrase".into(),
+            metric: "mean depth".into(),
+            value: values.iter().sum::<f64>() / values.len() as f64,
+            interval: bootstrap_mean(values, seed),
+            n: values.len(),
+            baseline: None,
+        };
+        Ok(vec![
+            rate("box_text < text", &box_text, &text),
+            rate("box_image < image", &box_image, &image),
+            rate("text < image", &text, &image),
+            rate("box_text < box_image", &box_text, &box_image),
+            mean_depth("box_text", &box_text),
+            mean_depth("text", &text),
+            mean_depth("box_image", &box_image),
+            mean_depth("image", &image),
+        ])
+    }
+}

@@ -1,0 +1,66 @@
+use super::zero_shot_classification::classify;
+use super::{Benchmark, Context, Input};
+use crate::metrics::{bootstrap_mean, hierarchical_scores, random_hierarchical_scores};
+use crate::record::{Baseline, Record};
+use crate::{Error, Result};
+
+/// How far in the class tree the zero-shot answers are from the truth: TIE, LCA (as told and as released),
+/// Jaccard, P_H, R_H, averaged over photos.
+pub(super) struct HierarchicalClassification;
+
+impl Benchmark for HierarchicalClassification {
+    fn name(&self) -> &'static str {
+        "hierarchical_classification"
+    }
+    fn summary(&self) -> &'static str {
+        "tree distance between zero-shot answers and the truth (TIE, LCA, J, P_H, R_H)"
+    }
+    fn reference(&self) -> &'static str {
+        "HyCoCLIP Table 3 and appendix C, PHyCLIP Table 2"
+    }
+    fn needs(&self) -> &'static [Input] {
+        &[Input::Images, Input::Labels, Input::ClassTree]
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
+        let tree = context.tree.ok_or_else(|| Error::Missing {
+            benchmark: self.name(),
+            missing: "the class tree".into(),
+            expected: "name a file of `parent child` edges whose nodes are the class labels".into(),
+        })?;
+        let it = classify(context, self.name())?;
+        let nodes = it
+            .classes
+            .iter()
+            .map(|label| {
+                tree.find(label).ok_or_else(|| Error::UnknownLabel {
+                    label: label.clone(),
+                    nodes: tree.len(),
+                    example: tree.leaves().next().map_or_else(String::new, |leaf| tree.name(leaf).to_owned()),
+                })
+            })
+            .collect::<Result<Vec<usize>>>()?;
+        let scores: Vec<_> =
+            it.predicted.iter().zip(&it.labels).map(|(&p, &l)| hierarchical_scores(tree, nodes[p], nodes[l])).collect();
+        let truth: Vec<usize> = it.labels.iter().map(|&l| nodes[l]).collect();
+        let chance = random_hierarchical_scores(tree, &nodes, &truth).named();
+        let rows: Vec<_> = scores.iter().map(|s| s.named()).collect();
+        Ok(chance
+            .iter()
+            .enumerate()
+            .map(|(i, &(metric, baseline))| {
+                let values: Vec<f64> = rows.iter().map(|row| row[i].1).collect();
+                Record {
+                    benchmark: self.name().into(),
+                    split: "all".into(),
+                    protocol: it.protocol.clone(),
+                    metric: metric.into(),
+                    value: values.iter().sum::<f64>() / values.len() as f64,
+                    interval: bootstrap_mean(&values, context.options.seed),
+                    n: values.len(),
+                    baseline: Baseline::chance(baseline),
+                }
+            })
+            .collect())
+    }
+}

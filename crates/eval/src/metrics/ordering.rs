@@ -1,0 +1,28 @@
+/// Ranks `0..n` of `values` in ascending order, ties in input order.
+pub fn ordering_by_ascending(values: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    order
+}
+
+/// Kendall's tau of a permutation against the identity, in `[-1, 1]`: `1 - 4 inversions / (n (n - 1))`.
+///
+/// HierarCaps' tau_d uses the `argsort` of the depths, which is the inverse of their ranks: a permutation
+/// and its inverse have equally many inversions, so both give the same value. NaN for `n < 2`.
+pub fn kendall_tau_permutation(permutation: &[usize]) -> f64 {
+    let n = permutation.len();
+    let inversions =
+        (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))).filter(|&(i, j)| permutation[i] > permutation[j]).count();
+    1.0 - 4.0 * inversions as f64 / (n * n.saturating_sub(1)) as f64
+}
+
+/// Kendall's tau-a of `values` against their index order: concordant minus discordant pairs over all pairs,
+/// a tie counting 0. NaN for fewer than two values.
+pub fn pair_order_tau(values: &[f64]) -> f64 {
+    let n = values.len();
+    let sum: i64 = (0..n)
+        .flat_map(|i| (i + 1..n).map(move |j| (i, j)))
+        .map(|(i, j)| i64::from(values[j] > values[i]) - i64::from(values[j] < values[i]))
+        .sum();
+    2.0 * sum as f64 / (n * n.saturating_sub(1)) as f64
+}

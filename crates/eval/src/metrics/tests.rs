@@ -1,0 +1,143 @@
+#![allow(clippy::unwrap_used)]
+
+use conifer_data::hierarchy::Tree;
+
+use super::*;
+
+/// root -> animal -> {dog, cat}; root -> vehicle -> car -> taxi
+fn tree() -> Tree {
+    Tree::from_edges(
+        [
+            ("root", "animal"),
+            ("root", "vehicle"),
+            ("animal", "dog"),
+            ("animal", "cat"),
+            ("vehicle", "car"),
+            ("car", "taxi"),
+        ]
+        .map(|(p, c)| (p.to_owned(), c.to_owned())),
+    )
+    .unwrap()
+}
+
+#[test]
+fn accuracy_of_a_table() {
+    // Class 0: 2 of 3 right; class 1: 0 of 1; class 2 has no sample.
+    let it = accuracy(&[0, 0, 1, 0], &[0, 0, 0, 1], 3);
+    assert_eq!(it, Accuracy { macro_average: (2.0 / 3.0 + 0.0) / 2.0, micro_average: 0.5 });
+}
+
+#[test]
+fn rank_counts_ties_against_us() {
+    let scores = [0.1, 0.9, 0.5, 0.5];
+    assert_eq!(rank_of_best(&scores, |j| j == 1), Some(0));
+    assert_eq!(rank_of_best(&scores, |j| j == 2), Some(2)); // 0.9 is better, the equal 0.5 counts as better
+    assert_eq!(rank_of_best(&scores, |j| j == 2 || j == 3), Some(1)); // both are right: only 0.9 is in the way
+    assert_eq!(rank_of_best(&[0.3; 5], |j| j == 0), Some(4)); // a constant model is last
+    assert_eq!(rank_of_best(&scores, |_| false), None);
+    assert_eq!(hit_at_k(&[0, 2, 1, 9], 2), 0.5);
+}
+
+#[test]
+fn chance_of_a_hit() {
+    // 1 right of 4: k/4. 2 right of 4, k = 1: 1/2; k = 2: 1 - (2/4)(1/3) = 5/6; k = 3: 1.
+    for (correct, k, expected) in [(1, 1, 0.25), (1, 4, 1.0), (2, 1, 0.5), (2, 2, 5.0 / 6.0), (2, 3, 1.0), (1, 9, 1.0)]
+    {
+        assert!((chance_hit_at_k(4, correct, k) - expected).abs() < 1e-12, "{correct} right, top {k}");
+    }
+}
+
+#[test]
+fn tree_distances_worked_out_by_hand() {
+    let tree = tree();
+    let at = |name: &str| tree.find(name).unwrap();
+    let right = hierarchical_scores(&tree, at("dog"), at("dog"));
+    assert_eq!((right.tree_induced_error, right.lca, right.lca_released), (0.0, 0.0, 1.0));
+    let sibling = hierarchical_scores(&tree, at("cat"), at("dog"));
+    assert_eq!((sibling.tree_induced_error, sibling.lca, sibling.lca_released), (2.0, 1.0, 1.0));
+    assert_eq!((sibling.jaccard, sibling.precision, sibling.recall), (1.0, 1.0, 1.0));
+    // taxi has ancestors {car, vehicle, root}, dog {animal, root}; shared {root}.
+    let far = hierarchical_scores(&tree, at("taxi"), at("dog"));
+    assert_eq!((far.tree_induced_error, far.lca, far.lca_released), (5.0, 3.0, 3.0));
+    assert_eq!((far.jaccard, far.precision, far.recall), (0.25, 1.0 / 3.0, 0.5));
+    let back = hierarchical_scores(&tree, at("dog"), at("taxi"));
+    assert_eq!((back.lca, back.lca_released), (3.0, 2.0)); // the released LCA is one-sided
+    // Truth dog; a random answer among dog, cat, taxi has TIE (0 + 2 + 5) / 3.
+    let chance = random_hierarchical_scores(&tree, &[at("dog"), at("cat"), at("taxi")], &[at("dog"), at("dog")]);
+    assert!((chance.tree_induced_error - 7.0 / 3.0).abs() < 1e-12);
+}
+
+#[test]
+fn kendall_tau_of_small_permutations() {
+    assert_eq!(kendall_tau_permutation(&[0, 1, 2, 3]), 1.0);
+    assert_eq!(kendall_tau_permutation(&[3, 2, 1, 0]), -1.0);
+    assert!((kendall_tau_permutation(&[1, 0, 2, 3]) - 2.0 / 3.0).abs() < 1e-12); // one inversion of six
+    assert_eq!(ordering_by_ascending(&[0.3, 0.1, 0.2]), [1, 2, 0]);
+    assert_eq!(pair_order_tau(&[1.0, 1.0, 2.0]), 2.0 / 3.0); // the tie counts 0
+}
+
+#[test]
+fn a_widening_ball_finds_general_before_specific() {
+    let depths = [0.0, 1.0, 2.0, 3.0];
+    let by_depth = ordering_by_ascending(&depths);
+    let levels = depth_levels(&depths, 4);
+    assert_eq!(levels, [0.0, 1.0, 2.0, 3.0]);
+    // Candidate 2 is worse than 1, so the level of 2 changes nothing.
+    assert_eq!(retrieve_chain(&by_depth, &depths, &levels, &[0.1, 0.5, 0.4, 0.9], |a, b| a == b), [0, 1, 3]);
+    // Candidates 1 and 3 read the same: the chain keeps the first.
+    assert_eq!(retrieve_chain(&by_depth, &depths, &levels, &[0.1, 0.5, 0.4, 0.9], |a, b| a % 2 == b % 2), [0, 1]);
+    let tiers = [vec!["animal"], vec!["dog"], vec!["a brown dog"], vec!["a brown dog sleeps"]];
+    assert_eq!(
+        chain_precision_recall(&["animal", "cat", "a brown dog"], &tiers),
+        ChainRetrieval { precision: 2.0 / 3.0, recall: 0.5 }
+    );
+    assert_eq!(chain_precision_recall(&[], &tiers).precision, 0.0);
+}
+
+#[test]
+fn bootstrap_covers_the_mean_and_repeats() {
+    let values: Vec<f64> = (0..200).map(|i| f64::from(i % 2)).collect();
+    let [lo, hi] = bootstrap_mean(&values, 3).unwrap();
+    // Standard error of a fair coin's mean over 200 draws is 0.035, the 95 % interval about 0.5 -+ 0.07.
+    assert!((lo - 0.43).abs() < 0.015 && (hi - 0.57).abs() < 0.015, "{lo} .. {hi}");
+    assert_eq!(bootstrap_mean(&values, 3), Some([lo, hi]));
+    assert_eq!(bootstrap_mean(&[1.0], 3), None);
+}
+
+/// `goldens/metrics/hierarchical_classification_n400.json`: the released evaluator on HyCoCLIP's tree.
+#[test]
+fn golden_hierarchical_scores() {
+    let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
+    let (Ok(golden), Ok(edges)) = (
+        std::fs::read_to_string(format!("{shared}/goldens/metrics/hierarchical_classification_n400.json")),
+        std::fs::read_to_string(format!("{shared}/data/imagenet_hierarchy/hycoclip_NC/imagenet_isa.txt")),
+    ) else {
+        eprintln!("skipped: ../shared goldens or imagenet_isa.txt not found");
+        return;
+    };
+    let golden: serde_json::Value = serde_json::from_str(&golden).unwrap();
+    let pairs: Vec<(String, String)> = edges
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(p, c)| (p.trim().into(), c.trim().into()))
+        .collect();
+    let tree = Tree::from_edges(pairs).unwrap();
+    let names = |key: &str| {
+        golden[key].as_array().unwrap().iter().map(|v| tree.find(v.as_str().unwrap()).unwrap()).collect::<Vec<_>>()
+    };
+    let (predicted, truth) = (names("pred_wnid"), names("true_wnid"));
+    assert_eq!(predicted.len(), 400);
+    let scores: Vec<_> = predicted.iter().zip(&truth).map(|(&p, &t)| hierarchical_scores(&tree, p, t)).collect();
+    let mean = hierarchical::HierarchicalScores::mean(&scores);
+    for (key, value) in [
+        ("tie", mean.tree_induced_error),
+        ("lca", mean.lca_released),
+        ("jaccard", mean.jaccard),
+        ("hierarchical_precision", mean.precision),
+        ("hierarchical_recall", mean.recall),
+    ] {
+        let expected =
+            golden[key].as_f64().unwrap_or_else(|| panic!("{key} in {:?}", golden.as_object().unwrap().keys()));
+        assert!((value - expected).abs() <= 1e-6 * expected, "{key}: {value} vs {expected}");
+    }
+}
