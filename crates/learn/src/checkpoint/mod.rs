@@ -1,0 +1,90 @@
+//! Models on disk.
+//!
+//! A checkpoint is a folder:
+//!
+//! | file | what |
+//! |---|---|
+//! | `weights.safetensors` | parameters, scalars and constant buffers under the published names of the MERU family, in PyTorch's layout: the state dict of the published model class, to be loaded strictly |
+//! | `manifest.toml` | how the weights must be fed: space, architecture, pixel statistics, crop, tokenizer ([`Manifest`]) |
+//! | `tokenizer.json` | the tokenizer, where there is one |
+//! | `config.toml`, `optimizer.safetensors`, `state.json` | what only training needs ([`state`]) |
+//!
+//! [`replace_folder`] makes a folder appear completely or not at all; [`write`] fills in the first three files; [`load`] reads the
+//! first two. Published files are read by [`published`].
+
+mod folder;
+mod manifest;
+pub mod published;
+pub mod state;
+mod weights;
+
+use std::path::Path;
+
+use burn::tensor::Device;
+use conifer_data::tokenizer::Tokenizer;
+
+pub use folder::replace_folder;
+pub use manifest::{ImageFeed, Manifest, TextFeed};
+pub use weights::{Array, Values, Weights, export};
+
+use crate::Result;
+use crate::model::Model;
+
+/// The weights in a checkpoint folder.
+pub const WEIGHTS: &str = "weights.safetensors";
+/// The manifest in a checkpoint folder.
+pub const MANIFEST: &str = "manifest.toml";
+/// The tokenizer in a checkpoint folder.
+pub const TOKENIZER: &str = "tokenizer.json";
+
+/// Saves a model for use: [`replace_folder`] with [`write`].
+///
+/// # Errors
+/// As those.
+pub fn save(dir: &Path, model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>) -> Result<()> {
+    replace_folder(dir, |folder| write(folder, model, manifest, tokenizer))
+}
+
+/// Writes weights, manifest and tokenizer into `folder`, which exists. The manifest's curvatures and its `tokenizer` entry are
+/// brought up to date.
+///
+/// # Errors
+/// [`Error::Io`](crate::Error::Io) with the file.
+pub fn write(folder: &Path, model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>) -> Result<()> {
+    let mut manifest = manifest.clone();
+    manifest.manifold = model.head.spec();
+    manifest.texts.tokenizer = tokenizer.map(|_| TOKENIZER.to_owned());
+    if let Some(tokenizer) = tokenizer {
+        tokenizer.save(&folder.join(TOKENIZER))?;
+    }
+    weights::save(&export(model), &folder.join(WEIGHTS))?;
+    manifest.save(&folder.join(MANIFEST))
+}
+
+/// Loads a model onto `device` (one with autodiff to train it, a plain one to use it).
+///
+/// # Errors
+/// [`Error::Io`](crate::Error::Io), [`Error::Format`](crate::Error::Format) or [`Error::Weights`](crate::Error::Weights), with the file.
+pub fn load(dir: &Path, device: &Device) -> Result<(Model, Manifest)> {
+    let manifest = Manifest::load(&dir.join(MANIFEST))?;
+    let path = dir.join(WEIGHTS);
+    let model = weights::import(manifest.blank_model(device)?, weights::load(&path)?, &path)?;
+    Ok((model, manifest))
+}
+
+/// The tokenizer of a checkpoint.
+///
+/// # Errors
+/// If the manifest names none, or the file cannot be read.
+pub fn load_tokenizer(dir: &Path, manifest: &Manifest) -> Result<Tokenizer> {
+    let name = manifest.texts.tokenizer.as_deref().ok_or_else(|| {
+        crate::Error::format(
+            dir.join(MANIFEST),
+            "`texts.tokenizer` is absent; expected a tokenizer file (give one when converting)",
+        )
+    })?;
+    Ok(Tokenizer::open(&dir.join(name))?)
+}
+
+#[cfg(test)]
+mod tests;

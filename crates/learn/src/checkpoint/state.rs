@@ -1,0 +1,145 @@
+//! What a checkpoint holds beside the model so that training goes on as if it had never stopped.
+//!
+//! `state.json` says where the run is, `optimizer.safetensors` holds the moments, `config.toml` the whole experiment. There is no
+//! generator to store: the schedule is a function of the step, and every random choice one of (seed, epoch, sample).
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use conifer_data::loader::LoaderState;
+use serde::{Deserialize, Serialize};
+
+use super::{MANIFEST, Weights, weights};
+use crate::config::Config;
+use crate::error::{Error, Result};
+
+/// The place of the run.
+pub const STATE: &str = "state.json";
+/// The moments of the optimiser.
+pub const OPTIMIZER: &str = "optimizer.safetensors";
+/// The experiment, with every choice written out.
+pub const CONFIG: &str = "config.toml";
+/// Folder of the checkpoints in a run folder.
+pub const CHECKPOINTS: &str = "checkpoints";
+
+/// Text file that names the newest checkpoint.
+const LATEST: &str = "latest";
+const PREFIX: &str = "step_";
+
+/// Where a run is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainState {
+    /// Version of this file, [`TrainState::FORMAT`].
+    pub format: u32,
+    /// Updates made.
+    pub step: u64,
+    /// Samples seen.
+    pub samples: u64,
+    /// Broken samples met and replaced.
+    pub broken: u64,
+    /// Place in the data: the next batch is the one that follows it.
+    pub data: LoaderState,
+    /// Fingerprint of the data; another one cannot be continued on.
+    pub fingerprint: String,
+}
+
+impl TrainState {
+    /// The version this build reads and writes.
+    pub const FORMAT: u32 = 1;
+}
+
+/// Writes state, moments and config into `folder`, which exists.
+///
+/// # Errors
+/// [`Error::Io`] with the file.
+pub fn write_state(folder: &Path, state: &TrainState, moments: &Weights, config: &Config) -> Result<()> {
+    let path = folder.join(STATE);
+    let json = serde_json::to_string_pretty(state).map_err(|error| Error::format(&path, error.to_string()))?;
+    fs::write(&path, json + "\n").map_err(Error::io(&path))?;
+    let path = folder.join(CONFIG);
+    fs::write(&path, config.to_toml()).map_err(Error::io(&path))?;
+    weights::save(moments, &folder.join(OPTIMIZER))
+}
+
+/// Reads what [`write_state`] wrote.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Format`] for a damaged file or another version.
+pub fn read_state(folder: &Path) -> Result<(TrainState, Weights, Config)> {
+    let path = folder.join(STATE);
+    let json = fs::read(&path).map_err(Error::io(&path))?;
+    let state: TrainState = serde_json::from_slice(&json).map_err(|error| Error::format(&path, error.to_string()))?;
+    if state.format != TrainState::FORMAT {
+        return Err(Error::format(&path, format!("`format` is {}; expected {}", state.format, TrainState::FORMAT)));
+    }
+    let moments = weights::load(&folder.join(OPTIMIZER))?;
+    let config = Config::load(&folder.join(CONFIG), &[])?;
+    Ok((state, moments, config))
+}
+
+/// Folder of the checkpoint after `step` updates.
+pub fn checkpoint_path(run: &Path, step: u64) -> PathBuf {
+    run.join(CHECKPOINTS).join(format!("{PREFIX}{step:08}"))
+}
+
+/// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint. Without a readable `latest`, the complete folder with
+/// the highest step is taken.
+///
+/// # Errors
+/// [`Error::Setting`] if there is none.
+pub fn latest_checkpoint(path: &Path) -> Result<PathBuf> {
+    if path.join(MANIFEST).is_file() {
+        return Ok(path.to_owned());
+    }
+    let folder = path.join(CHECKPOINTS);
+    let named = fs::read_to_string(folder.join(LATEST)).ok().map(|name| folder.join(name.trim()));
+    let found =
+        named.filter(|path| is_complete(path)).or_else(|| steps(path).pop().map(|step| checkpoint_path(path, step)));
+    found.ok_or_else(|| {
+        Error::setting("checkpoint", path.display(), "a checkpoint folder, or the folder of a run that has saved one")
+    })
+}
+
+/// Makes `step` the newest checkpoint of the run and removes all but the `keep` newest.
+///
+/// # Errors
+/// [`Error::Io`] with the file. The checkpoints that are there stay usable.
+pub fn publish_checkpoint(run: &Path, step: u64, keep: usize) -> Result<()> {
+    let folder = run.join(CHECKPOINTS);
+    let temporary = folder.join(".latest.writing");
+    let name = checkpoint_path(run, step).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let write = || -> std::io::Result<()> {
+        let mut file = File::create(&temporary)?;
+        file.write_all(name.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, folder.join(LATEST))?;
+        File::open(&folder)?.sync_all()
+    };
+    write().map_err(Error::io(folder.join(LATEST)))?;
+    let steps = steps(run);
+    for &old in steps.iter().filter(|&&old| old != step).rev().skip(keep.saturating_sub(1)) {
+        let path = checkpoint_path(run, old);
+        fs::remove_dir_all(&path).map_err(Error::io(&path))?;
+    }
+    Ok(())
+}
+
+/// Steps of the complete checkpoints of a run, ascending.
+fn steps(run: &Path) -> Vec<u64> {
+    let Ok(entries) = fs::read_dir(run.join(CHECKPOINTS)) else {
+        return Vec::new();
+    };
+    let step = |name: String| name.strip_prefix(PREFIX).and_then(|step| step.parse().ok());
+    let mut steps: Vec<u64> =
+        entries.flatten().filter_map(|entry| step(entry.file_name().to_string_lossy().into_owned())).collect();
+    steps.retain(|&step| is_complete(&checkpoint_path(run, step)));
+    steps.sort_unstable();
+    steps
+}
+
+/// A folder appears under its name only when it is complete, but one that is being removed loses its files one by one.
+fn is_complete(folder: &Path) -> bool {
+    [MANIFEST, super::WEIGHTS, OPTIMIZER, STATE, CONFIG].iter().all(|file| folder.join(file).is_file())
+}

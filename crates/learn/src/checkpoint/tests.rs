@@ -1,0 +1,582 @@
+//! Round trips, damaged files, and the published systems' own numbers: `../shared/goldens/checkpoints` (PyTorch 2.15, float32, CPU;
+//! random weights; see the README there), skipped where that folder is absent.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use burn::module::Module;
+use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use conifer_space::ManifoldSpec;
+use safetensors::SafeTensors;
+
+use super::published::{self, ImportOptions};
+use super::*;
+use crate::encoders::{TextTransformerConfig, TextualConfig, Tokens, VisualConfig, VitConfig};
+use crate::head::{Head, HeadConfig, Side};
+use crate::methods::{Embedded, entry};
+use crate::model::{ModelConfig, PixelStatistics};
+use crate::params::{Init, ParamInfo, ParamVisitor, visit_params};
+
+const GOLDENS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/goldens/checkpoints");
+const MODELS: [&str; 4] = ["clip", "meru", "hycoclip", "phyclip"];
+
+fn golden(file: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(GOLDENS).join(file);
+    if !path.exists() {
+        eprintln!("skipped: ../shared/goldens/checkpoints/{file} not found");
+        return None;
+    }
+    Some(path)
+}
+
+/// Four heads in both towers (README of the goldens); no tensor says so.
+fn options(method: &str) -> ImportOptions {
+    ImportOptions {
+        method: Some(method.to_owned()),
+        visual_heads: Some(4),
+        textual_heads: Some(4),
+        ..ImportOptions::default()
+    }
+}
+
+/// Inputs and outputs that the released model computed.
+struct Io {
+    tensors: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
+}
+
+impl Io {
+    fn read(path: &Path) -> Self {
+        let bytes = fs::read(path).unwrap();
+        let file = SafeTensors::deserialize(&bytes).unwrap();
+        let tensors = file.tensors().into_iter().map(|(name, view)| {
+            let values = match view.dtype() {
+                safetensors::Dtype::I64 => {
+                    view.data().chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().unwrap()) as f32).collect()
+                }
+                _ => view.data().chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect(),
+            };
+            (name, (view.shape().to_vec(), values))
+        });
+        Self { tensors: tensors.collect() }
+    }
+
+    fn get(&self, name: &str) -> &[f32] {
+        &self.tensors[name].1
+    }
+
+    fn pixels(&self, name: &str) -> Tensor<4> {
+        let (shape, values) = &self.tensors[name];
+        let shape: [usize; 4] = shape.as_slice().try_into().unwrap();
+        Tensor::from_data(TensorData::new(values.clone(), shape), &Device::flex())
+    }
+
+    /// The released model reads each text at its largest id, the first end of text (599).
+    fn tokens(&self, name: &str) -> Tokens {
+        let (shape, values) = &self.tensors[name];
+        let end = values
+            .chunks(shape[1])
+            .map(|row| row.iter().position(|&id| id == 599.0).unwrap() as i32)
+            .collect::<Vec<_>>();
+        let ids = values.iter().map(|&id| id as i32).collect::<Vec<_>>();
+        Tokens {
+            ids: Tensor::from_data(TensorData::new(ids, [shape[0], shape[1]]), &Device::flex()),
+            end: Tensor::from_data(TensorData::new(end, [shape[0]]), &Device::flex()),
+        }
+    }
+}
+
+fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.into_data().iter::<f32>().collect()
+}
+
+/// `|a - b| / |b|`, over all elements.
+fn relative(found: &[f32], expected: &[f32]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let square = |x: f64| x * x;
+    let difference: f64 = found.iter().zip(expected).map(|(a, b)| square(f64::from(a - b))).sum();
+    let size: f64 = expected.iter().map(|&b| square(f64::from(b))).sum();
+    (difference / size).sqrt()
+}
+
+/// The projected vector and the point of every view, which the file holds as `out.<view>.euclidean` and `out.<view>.embedding`.
+fn views(model: &Model, io: &Io) -> Vec<(&'static str, Tensor<2>, Tensor<2>)> {
+    let image = |view, name| {
+        let vector = model.encode_images(io.pixels(name)).unwrap();
+        (view, vector.clone(), model.head.lift(vector, Side::Image).unwrap())
+    };
+    let text = |view, name| {
+        let vector = model.encode_texts(io.tokens(name)).unwrap();
+        (view, vector.clone(), model.head.lift(vector, Side::Text).unwrap())
+    };
+    vec![
+        image("image", "in.pixels"),
+        text("text", "in.tokens"),
+        image("box_image", "in.box_pixels"),
+        text("box_text", "in.box_tokens"),
+    ]
+}
+
+fn check_views(model: &Model, io: &Io, what: &str) {
+    for (view, vector, point) in views(model, io) {
+        for (kind, found) in [("euclidean", vector), ("embedding", point)] {
+            let error = relative(&floats(found), io.get(&format!("out.{view}.{kind}")));
+            assert!(error < 1e-5, "{what}: {view}.{kind} is off by {error:e}");
+        }
+    }
+}
+
+#[test]
+fn released_checkpoints_reproduce_their_outputs() {
+    for name in MODELS {
+        let (Some(pth), Some(io)) =
+            (golden(&format!("{name}_nano.pth")), golden(&format!("{name}_nano.io.safetensors")))
+        else {
+            return;
+        };
+        let io = Io::read(&io);
+        for device in [Device::flex(), Device::flex().autodiff()] {
+            let (model, manifest) = published::import(&pth, &options(name), &device).unwrap();
+            check_views(&model, &io, name);
+            // The released HyCoCLIP subtracts the standard deviations: what its buffers say is what it was run with.
+            let PixelStatistics { mean, std } = PixelStatistics::default();
+            let mean = if name == "hycoclip" { std } else { mean };
+            assert_eq!(manifest.model.pixels, PixelStatistics { mean, std }, "{name}");
+            assert_eq!((manifest.texts.end_of_text, manifest.texts.padding), (599, 0));
+            let space = match name {
+                "clip" => ("sphere", 64, 1),
+                "phyclip" => ("product_l1", 64, 8),
+                _ => ("lorentz", 64, 1),
+            };
+            assert_eq!((manifest.manifold.kind.as_str(), manifest.manifold.dim, manifest.manifold.factors), space);
+        }
+    }
+}
+
+/// Gradients by published name, in PyTorch's layout.
+struct Collect<'a> {
+    gradients: &'a Gradients,
+    found: BTreeMap<String, Vec<f32>>,
+}
+
+impl ParamVisitor for Collect<'_> {
+    fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
+        if let Some(gradient) = value.grad(self.gradients) {
+            let gradient = if param.transposed { gradient.swap_dims(0, 1) } else { gradient };
+            let name = param.name.strip_prefix("head.").unwrap_or(param.name);
+            self.found.insert(name.to_owned(), floats(gradient));
+        }
+    }
+}
+
+#[test]
+fn released_checkpoints_reproduce_their_loss_and_gradients() {
+    for name in MODELS {
+        let (Some(pth), Some(io)) =
+            (golden(&format!("{name}_nano.pth")), golden(&format!("{name}_nano.io.safetensors")))
+        else {
+            return;
+        };
+        let io = Io::read(&io);
+        let (model, _) = published::import(&pth, &options(name), &Device::flex().autodiff()).unwrap();
+        let method = (entry(name).unwrap().from_config)(&toml::from_str("reference = true").unwrap()).unwrap();
+        let mut points = views(&model, &io).into_iter().map(|(_, _, point)| point);
+        let batch =
+            Embedded { image: points.next(), text: points.next(), box_image: points.next(), box_text: points.next() };
+        let loss = method.loss(&batch, &model.head.space().unwrap()).unwrap();
+        let error = relative(&floats(loss.total.clone()), io.get("out.loss"));
+        assert!(error < 1e-5, "{name}: the loss is off by {error:e}");
+
+        let gradients = loss.total.backward();
+        let mut collect = Collect { gradients: &gradients, found: BTreeMap::new() };
+        visit_params(&model, &mut collect);
+        let expected: Vec<_> = io.tensors.keys().filter_map(|key| key.strip_prefix("grad.")).collect();
+        assert_eq!(expected.len(), 7, "{name}");
+        for parameter in expected {
+            let error = relative(&collect.found[parameter], io.get(&format!("grad.{parameter}")));
+            assert!(error < 1e-4, "{name}: the gradient of `{parameter}` is off by {error:e}");
+        }
+    }
+}
+
+#[test]
+fn fixed_positions_are_those_of_the_released_model() {
+    let Some(pth) = golden("meru_nano.pth") else { return };
+    let (model, _) = published::import(&pth, &options("meru"), &Device::flex()).unwrap();
+    let fresh = Model::new(model.config(), model.head.clone(), &mut Init::seeded(0, &Device::flex())).unwrap();
+    let (stored, computed) = (export(&model), export(&fresh));
+    let error = relative(computed["visual.pos_embed"].floats().unwrap(), stored["visual.pos_embed"].floats().unwrap());
+    assert!(error < 1e-6, "{error:e}");
+    // Constant buffers follow from the architecture, too.
+    for buffer in ["textual.attn_mask", "pixel_mean", "pixel_std"] {
+        assert_eq!(stored[buffer], computed[buffer], "{buffer}");
+    }
+}
+
+#[test]
+fn converting_a_released_checkpoint_there_and_back_changes_no_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in MODELS {
+        let (Some(pth), Some(io)) =
+            (golden(&format!("{name}_nano.pth")), golden(&format!("{name}_nano.io.safetensors")))
+        else {
+            return;
+        };
+        let (model, manifest) = published::import(&pth, &options(name), &Device::flex()).unwrap();
+        let native = folder.path().join(name);
+        save(&native, &model, &manifest, None).unwrap();
+        let (loaded, read) = load(&native, &Device::flex()).unwrap();
+        assert_eq!(read, manifest);
+        check_views(&loaded, &Io::read(&io), name);
+
+        let exported = folder.path().join(format!("{name}.safetensors"));
+        published::export(&loaded, &exported).unwrap();
+        let (again, _) = published::import(&exported, &options(name), &Device::flex()).unwrap();
+        let twice = folder.path().join(format!("{name}_again.safetensors"));
+        published::export(&again, &twice).unwrap();
+        assert!(fs::read(&exported).unwrap() == fs::read(&twice).unwrap(), "{name}");
+        assert!(fs::read(&exported).unwrap() == fs::read(native.join(WEIGHTS)).unwrap(), "{name}");
+
+        // Exactly the released state dict: same names, same shapes, and, what is learned, the same numbers.
+        let reader = pytorch_reader::PytorchReader::with_top_level_key(&pth, "model").unwrap();
+        let weights = export(&loaded);
+        let mut names: Vec<_> = reader.keys();
+        names.sort();
+        assert_eq!(names, weights.keys().cloned().collect::<Vec<_>>(), "{name}");
+        for (key, array) in &weights {
+            let stored = reader.get(key).unwrap();
+            assert_eq!(stored.shape(), array.shape, "{name}: {key}");
+            let inherited = name == "phyclip" && ["curv", "visual_alpha", "textual_alpha"].contains(&key.as_str());
+            assert!(inherited || stored.read().unwrap() == array.to_le_bytes(), "{name}: {key}");
+        }
+    }
+}
+
+/// A model of every kind of space, small, with random weights.
+fn small(space: &ManifoldSpec) -> (Model, Manifest) {
+    let config = ModelConfig {
+        visual: VisualConfig::Vit(VitConfig { image_size: 8, patch: 4, width: 8, depth: 1, heads: 2 }),
+        textual: TextualConfig::TextTransformer(TextTransformerConfig {
+            vocabulary: 20,
+            context: 6,
+            width: 8,
+            depth: 1,
+            heads: 2,
+            activation: crate::encoders::layers::Activation::QuickGelu,
+        }),
+        pixels: PixelStatistics { mean: [0.5, 0.25, 0.125], std: [0.5; 3] },
+    };
+    let device = Device::flex();
+    let head_config = HeadConfig::default();
+    let head = Head::new(space, &head_config, &device).unwrap();
+    let model = Model::new(&config, head, &mut Init::seeded(1, &device)).unwrap();
+    let texts = TextFeed { tokenizer: None, end_of_text: 19, padding: 0 };
+    let manifest = Manifest::new(&model, &head_config, "meru", texts);
+    (model, manifest)
+}
+
+fn spaces() -> Vec<ManifoldSpec> {
+    vec![
+        ManifoldSpec::sphere(8),
+        ManifoldSpec::euclidean(8),
+        ManifoldSpec::lorentz(8, 0.7),
+        ManifoldSpec::product_l2(2, 4, vec![0.5, 2.0]),
+    ]
+}
+
+#[test]
+fn every_kind_of_space_is_saved_and_loaded_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    for space in spaces() {
+        let (model, mut manifest) = small(&space);
+        manifest.root = Some(vec![0.1, -2.5e-7]);
+        let path = folder.path().join(&space.kind);
+        save(&path, &model, &manifest, None).unwrap();
+        for device in [Device::flex(), Device::flex().autodiff()] {
+            let (loaded, read) = load(&path, &device).unwrap();
+            assert_eq!(export(&loaded), export(&model), "{space:?}");
+            assert_eq!(read, manifest);
+            assert_eq!(loaded.devices()[0].is_autodiff(), device.is_autodiff());
+        }
+        // Saving over a checkpoint replaces it; nothing is left beside it.
+        save(&path, &model, &manifest, None).unwrap();
+    }
+    let mut names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["euclidean", "lorentz", "product_l2", "sphere"]);
+}
+
+#[test]
+fn a_single_feature_scale_is_exported_for_each_factor() {
+    let space = ManifoldSpec::product_l1(2, 4, vec![1.0, 1.0]);
+    let (model, _) = small(&space);
+    let config = HeadConfig { feature_scale_per_factor: false, feature_scale: Some(0.25), ..HeadConfig::default() };
+    let head = Head::new(&space, &config, &Device::flex()).unwrap();
+    let model = Model::new(model.config(), head, &mut Init::seeded(1, &Device::flex())).unwrap();
+    let weights = export(&model);
+    for name in ["visual_alpha", "visual_concept_alphas.0", "visual_concept_alphas.1", "textual_concept_alphas.1"] {
+        assert_eq!(weights[name], Array::f32([], vec![0.25_f32.ln()]), "{name}");
+    }
+    // What was added for PyTorch is no surprise on the way back.
+    weights::import(model, weights, Path::new("x")).unwrap();
+}
+
+#[test]
+fn weights_that_do_not_fit_are_listed_in_one_message() {
+    let (model, _) = small(&ManifoldSpec::lorentz(8, 1.0));
+    let mut weights = export(&model);
+    weights.remove("visual.norm.bias");
+    weights.remove("curv");
+    weights.insert("visual_proj.weight".into(), Array::f32([8, 9], vec![0.0; 72]));
+    weights.insert("logit_scale".into(), Array::f32([], vec![f32::NAN]));
+    weights.insert("visual.head.weight".into(), Array::f32([1], vec![0.0]));
+    weights.insert("pixel_mean".into(), Array::f32([3, 1, 1], vec![0.0; 3]));
+    let message = weights::import(model, weights, Path::new("some/file")).unwrap_err().to_string();
+    for part in [
+        "some/file: 6 tensors do not fit",
+        "missing `visual.norm.bias` [8]",
+        "missing `curv` []",
+        "`visual_proj.weight` is [8, 9], expected [8, 8]",
+        "`logit_scale` is [] F32([NaN]), expected one finite number",
+        "unexpected `visual.head.weight` [1]",
+        "`pixel_mean` is F32([0.0, 0.0, 0.0]), expected F32([0.5, 0.25, 0.125]) (manifest)",
+    ] {
+        assert!(message.contains(part), "{part} in {message}");
+    }
+}
+
+#[test]
+fn half_precision_is_widened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("half.safetensors");
+    // 1.0, -2.0, 0.5 as IEEE half and as bfloat16.
+    let (half, brain) = ([0x00, 0x3c, 0x00, 0xc0, 0x00, 0x38], [0x80, 0x3f, 0x00, 0xc0, 0x00, 0x3f]);
+    let view = |dtype, bytes| safetensors::tensor::TensorView::new(dtype, vec![3], bytes).unwrap();
+    let views = [("f16", view(safetensors::Dtype::F16, &half)), ("bf16", view(safetensors::Dtype::BF16, &brain))];
+    safetensors::serialize_to_file(views, None, &path).unwrap();
+    for (name, array) in weights::load(&path).unwrap() {
+        assert_eq!(array.floats().unwrap(), [1.0, -2.0, 0.5], "{name}");
+    }
+}
+
+#[test]
+fn damaged_checkpoints_say_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
+    let message = |change: &dyn Fn()| {
+        let _ = fs::remove_dir_all(&path);
+        save(&path, &model, &manifest, None).unwrap();
+        change();
+        load(&path, &Device::flex()).unwrap_err().to_string()
+    };
+    let edit = |from: &str, to: &str| {
+        let file = path.join(MANIFEST);
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(&file, text.replacen(from, to, 1)).unwrap();
+    };
+    let weights = path.join(WEIGHTS);
+    for (message, expected) in [
+        (message(&|| fs::remove_file(&weights).unwrap()), "weights.safetensors: No such file"),
+        (
+            message(&|| fs::write(&weights, &fs::read(&weights).unwrap()[..700]).unwrap()),
+            "not a complete safetensors file (700 bytes)",
+        ),
+        (message(&|| fs::write(&weights, b"garbage").unwrap()), "not a complete safetensors file (7 bytes)"),
+        (message(&|| fs::remove_file(path.join(MANIFEST)).unwrap()), "manifest.toml: No such file"),
+        (message(&|| edit("format = 1", "format = 2")), "`format` is 2; expected 1"),
+        (message(&|| edit("format = 1\n", "")), "`format` is absent; expected 1"),
+        (message(&|| edit("method = ", "methode = ")), "unknown field `methode`"),
+        (message(&|| edit("end_of_text = 19", "end_of_text = 'x'")), "invalid type: string"),
+        (message(&|| edit("width = 8", "width = 12")), "`visual.cls_token` is [1, 1, 8], expected [1, 1, 12]"),
+        (message(&|| edit("kind = \"lorentz\"", "kind = \"klein\"")), "klein"),
+    ] {
+        assert!(message.contains(expected), "{expected} in {message}");
+    }
+    let (_, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
+    assert!(load_tokenizer(&path, &manifest).unwrap_err().to_string().contains("`texts.tokenizer` is absent"));
+}
+
+#[test]
+fn a_failed_save_leaves_the_old_checkpoint_and_no_remains() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
+    save(&path, &model, &manifest, None).unwrap();
+    let before = fs::read(path.join(WEIGHTS)).unwrap();
+    let full = |folder: &Path| {
+        write(folder, &model, &manifest, None)?;
+        Err(crate::Error::io(folder)(std::io::Error::from(std::io::ErrorKind::StorageFull)))
+    };
+    let message = replace_folder(&path, full).unwrap_err().to_string();
+    assert!(message.contains("no storage space"), "{message}");
+    assert_eq!(fs::read(path.join(WEIGHTS)).unwrap(), before);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_folder_that_is_no_checkpoint_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("photos");
+    fs::create_dir(&path).unwrap();
+    let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
+    fs::write(path.join("cat.jpg"), b"x").unwrap();
+    let message = save(&path, &model, &manifest, None).unwrap_err().to_string();
+    assert!(message.contains("expected a free name, an empty folder or a checkpoint"), "{message}");
+    fs::remove_file(path.join("cat.jpg")).unwrap();
+    save(&path, &model, &manifest, None).unwrap();
+}
+
+/// `torch.save`'s older form, by hand: magic, version, system, the object, the keys of the storages, the storages.
+fn legacy_file(object: &[u8], storages: &[(&str, &[f32])]) -> Vec<u8> {
+    let mut file = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.".to_vec();
+    file.extend(b"\x80\x02M\xe9\x03.");
+    file.extend(b"\x80\x02}(X\x10\x00\x00\x00protocol_versionM\xe9\x03X\x0d\x00\x00\x00little_endian\x88u.");
+    file.extend(object);
+    file.extend(b"\x80\x02](");
+    for (key, _) in storages {
+        file.extend(text(key));
+    }
+    file.extend(b"e.");
+    for (_, values) in storages {
+        file.extend((values.len() as u64).to_le_bytes());
+        file.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    }
+    file
+}
+
+/// The pickle of a str.
+fn text(value: &str) -> Vec<u8> {
+    [b"X".as_slice(), &(value.len() as u32).to_le_bytes(), value.as_bytes()].concat()
+}
+
+/// The pickle of a contiguous f32 tensor on the storage `key`.
+fn tensor(key: &str, shape: &[usize]) -> Vec<u8> {
+    let integers = |values: &[usize]| {
+        let items: Vec<u8> =
+            values.iter().flat_map(|&value| [b"M".as_slice(), &(value as u16).to_le_bytes()].concat()).collect();
+        [b"(".as_slice(), &items, b"t"].concat()
+    };
+    let count: usize = shape.iter().product();
+    let strides: Vec<usize> = (0..shape.len()).map(|axis| shape[axis + 1..].iter().product()).collect();
+    let count = [b"M".as_slice(), &(count as u16).to_le_bytes()].concat();
+    [
+        b"ctorch._utils\n_rebuild_tensor_v2\n((".as_slice(),
+        &text("storage"),
+        b"ctorch\nFloatStorage\n",
+        &text(key),
+        &text("cpu"),
+        &count,
+        b"NtQK\x00",
+        &integers(shape),
+        &integers(&strides),
+        b"\x89ccollections\nOrderedDict\n)RtR",
+    ]
+    .concat()
+}
+
+/// A state dict saved from a model that was wrapped for several GPUs, in the older form, with the mean embedding of CLIP beside it.
+#[test]
+fn older_files_and_wrapped_models_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, _) = small(&ManifoldSpec::sphere(8));
+    let weights = export(&model);
+    let mut object = b"\x80\x02}(".to_vec();
+    object.extend([text("model"), b"}(".to_vec()].concat());
+    let learned =
+        || weights.iter().filter_map(|(name, array)| Some((name.as_str(), array.shape.as_slice(), array.floats()?)));
+    for (name, shape, _) in learned() {
+        object.extend([text(&format!("module.{name}")), tensor(name, shape)].concat());
+    }
+    object.extend(
+        [b"u".to_vec(), text("root"), tensor("root", &[8]), text("iteration"), b"M\x07\x00u.".to_vec()].concat(),
+    );
+    let root: Vec<f32> = (0..8).map(|i| i as f32 / 8.0).collect();
+    let mut storages: Vec<(&str, &[f32])> = learned().map(|(name, _, floats)| (name, floats)).collect();
+    storages.push(("root", &root));
+    let path = folder.path().join("old.pth");
+    fs::write(&path, legacy_file(&object, &storages)).unwrap();
+
+    let options = ImportOptions {
+        visual_heads: Some(2),
+        textual_heads: Some(2),
+        activation: crate::encoders::layers::Activation::QuickGelu,
+        ..ImportOptions::default()
+    };
+    let (read, manifest) = published::import(&path, &options, &Device::flex()).unwrap();
+    assert_eq!(export(&read), weights);
+    assert_eq!(manifest.method, "clip");
+    assert_eq!(manifest.root.unwrap(), root.iter().map(|&x| f64::from(x)).collect::<Vec<_>>());
+}
+
+/// Each of these would run `echo` when Python loads it.
+#[test]
+fn a_pickle_that_would_run_code_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("evil.pth");
+    let call = [b"cposix\nsystem\n(".as_slice(), &text("echo owned"), b"tR"].concat();
+    let refused = |bytes: Vec<u8>| {
+        fs::write(&path, bytes).unwrap();
+        published::import(&path, &ImportOptions::default(), &Device::flex()).unwrap_err().to_string()
+    };
+    let root = [b"\x80\x02".as_slice(), &call, b"."].concat();
+    let value = [b"\x80\x02}(".as_slice(), &text("model"), b"}(", &text("visual.cls_token"), &call, b"uu."].concat();
+    let nested = [b"\x80\x02}(".as_slice(), &text("scheduler"), b"](", &call, b"eu."].concat();
+    let new_object =
+        [b"\x80\x02}(".as_slice(), &text("model"), b"csubprocess\nPopen\n(", &text("echo owned"), b"t\x81u."].concat();
+    let state = [b"\x80\x02}(".as_slice(), &text("model"), b"cbuiltins\neval\n)R}bu."].concat();
+    for (bytes, object, place) in [
+        (root, "posix.system", "``"),
+        (value.clone(), "posix.system", "`model.visual.cls_token`"),
+        (nested, "posix.system", "`scheduler.0`"),
+        (new_object, "subprocess.Popen", "`model`"),
+        (state, "builtins.eval", "`model`"),
+        (legacy_file(&value, &[]), "posix.system", "`model.visual.cls_token`"),
+    ] {
+        let message = refused(bytes);
+        assert!(
+            message.contains(&format!("the Python object `{object}` at {place}"))
+                && message.contains("nothing was run"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn files_that_are_no_checkpoints_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.pth");
+    let message = |bytes: &[u8], options: &ImportOptions| {
+        fs::write(&path, bytes).unwrap();
+        published::import(&path, options, &Device::flex()).unwrap_err().to_string()
+    };
+    let default = ImportOptions::default();
+    assert!(message(b"", &default).contains("x.pth: not readable as a PyTorch checkpoint"));
+    assert!(message(b"hello, world", &default).contains("not readable as a PyTorch checkpoint"));
+    let other = legacy_file(
+        &[b"\x80\x02}(".as_slice(), &text("fc.weight"), &tensor("0", &[2]), b"u."].concat(),
+        &[("0", &[1.0, 2.0])],
+    );
+    let found = message(&other, &default);
+    assert!(found.contains("holds no tensor `visual.pos_embed`; expected a checkpoint of the MERU family"), "{found}");
+    fs::remove_file(&path).unwrap();
+    let missing = published::import(&path, &default, &Device::flex()).unwrap_err().to_string();
+    assert!(missing.contains("x.pth"), "{missing}");
+
+    let Some(pth) = golden("meru_nano.pth") else { return };
+    let whole = fs::read(pth).unwrap();
+    for kept in [whole.len() / 2, whole.len() - 30, 40] {
+        let found = message(&whole[..kept], &options("meru"));
+        assert!(found.contains("not readable as a PyTorch checkpoint"), "{kept}: {found}");
+    }
+    let mut damaged = whole.clone();
+    for byte in &mut damaged[400_000..400_016] {
+        *byte ^= 0xff;
+    }
+    let found = message(&damaged, &options("meru"));
+    assert!(found.contains("tensor"), "a checksum fails: {found}");
+    let found = message(&whole, &default);
+    assert!(found.contains("`visual_heads` is not given for width 48"), "{found}");
+}

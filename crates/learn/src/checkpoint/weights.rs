@@ -1,0 +1,312 @@
+//! Tensors by their published names: out of a model, into a model, to a safetensors file and back.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use burn::tensor::{Tensor, TensorData};
+use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, View};
+
+use crate::head::Head;
+use crate::model::Model;
+use crate::params::{ParamInfo, ParamMapper, ParamVisitor, map_params, visit_params};
+use crate::{Error, Result};
+
+/// Tensors by published name, in PyTorch's layout.
+pub type Weights = BTreeMap<String, Array>;
+
+/// One stored tensor, row major.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Its shape; empty for a scalar.
+    pub shape: Vec<usize>,
+    /// Its elements.
+    pub values: Values,
+}
+
+/// Elements of an [`Array`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// Everything that is learned.
+    F32(Vec<f32>),
+    /// Masks.
+    Bool(Vec<bool>),
+}
+
+impl Array {
+    /// An f32 tensor.
+    pub fn f32(shape: impl Into<Vec<usize>>, values: Vec<f32>) -> Self {
+        Self { shape: shape.into(), values: Values::F32(values) }
+    }
+
+    /// A boolean tensor.
+    pub fn bool(shape: impl Into<Vec<usize>>, values: Vec<bool>) -> Self {
+        Self { shape: shape.into(), values: Values::Bool(values) }
+    }
+
+    /// The elements as they are stored: little endian, one byte for a boolean.
+    pub fn to_le_bytes(&self) -> Vec<u8> {
+        match &self.values {
+            Values::F32(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            Values::Bool(values) => values.iter().map(|&value| u8::from(value)).collect(),
+        }
+    }
+
+    /// The elements as f32, if they are.
+    pub fn floats(&self) -> Option<&[f32]> {
+        match &self.values {
+            Values::F32(values) => Some(values),
+            Values::Bool(_) => None,
+        }
+    }
+}
+
+impl View for &Array {
+    fn dtype(&self) -> Dtype {
+        match self.values {
+            Values::F32(_) => Dtype::F32,
+            Values::Bool(_) => Dtype::BOOL,
+        }
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        self.to_le_bytes().into()
+    }
+
+    fn data_len(&self) -> usize {
+        match &self.values {
+            Values::F32(values) => 4 * values.len(),
+            Values::Bool(values) => values.len(),
+        }
+    }
+}
+
+/// Everything a published checkpoint of this architecture holds: parameters, the scalars of the head, and the constant buffers that
+/// PyTorch's strict loading asks for ([`constants`]).
+pub fn export(model: &Model) -> Weights {
+    let mut exporter = Exporter { weights: constants(model) };
+    visit_params(model, &mut exporter);
+    for scalar in model.head.scalars() {
+        for (name, log) in scalar.names().iter().zip(scalar.log_values()) {
+            exporter.weights.insert(name.clone(), Array::f32([], vec![log]));
+        }
+    }
+    exporter.weights
+}
+
+/// The model with the stored values. Constant buffers in `weights` are not needed, and not looked at except that the pixel
+/// statistics must be those of the model.
+///
+/// # Errors
+/// [`Error::Weights`] listing every tensor that is missing, left over, or of another shape; `path` is only for the message.
+pub(super) fn import(model: Model, mut weights: Weights, path: &Path) -> Result<Model> {
+    let constants = constants(&model);
+    let mut importer = Importer { weights: &mut weights, problems: Vec::new() };
+    let mut model = map_params(model, &mut importer);
+    let mut problems = importer.problems;
+    model.head = import_head(model.head, &mut weights, &mut problems);
+    for (name, array) in weights {
+        match constants.get(&name) {
+            None => problems.push(format!("unexpected `{name}` {:?}", array.shape)),
+            Some(constant) if name.starts_with("pixel_") && *constant != array => {
+                problems.push(format!("`{name}` is {:?}, expected {:?} (manifest)", array.values, constant.values));
+            }
+            Some(_) => {}
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(model),
+        false => Err(Error::Weights { path: path.to_owned(), problems }),
+    }
+}
+
+/// Entries of a published state dict that follow from the architecture: the causal mask, the pixel statistics and, for a product
+/// space, the scalars which PHyCLIP's model inherits and never reads. A published model with one feature scale per factor can also
+/// load one that has a single scale: it is written once per factor.
+fn constants(model: &Model) -> Weights {
+    let mut weights = Weights::new();
+    let pixels = model.config().pixels;
+    weights.insert("pixel_mean".into(), Array::f32([3, 1, 1], pixels.mean.to_vec()));
+    weights.insert("pixel_std".into(), Array::f32([3, 1, 1], pixels.std.to_vec()));
+    for (name, array) in model.visual.buffers() {
+        weights.insert(format!("visual.{name}"), array);
+    }
+    for (name, array) in model.textual.buffers() {
+        weights.insert(format!("textual.{name}"), array);
+    }
+    let spec = model.head.spec();
+    if spec.kind.starts_with("product_") {
+        let scalar = |log: f32| Array::f32([], vec![log]);
+        let initial_scale = -0.5 * (spec.dim as f32).ln();
+        weights.insert("curv".into(), scalar(0.0));
+        for side in ["visual", "textual"] {
+            let single = format!("{side}_alpha");
+            let logs = model.head.scalars().into_iter().find(|scalar| scalar.names() == [single.as_str()]);
+            let log = logs.map_or(initial_scale, |scalar| scalar.log_values()[0]);
+            weights.insert(single, scalar(log));
+            for factor in 0..spec.factors {
+                weights.insert(format!("{side}_concept_alphas.{factor}"), scalar(log));
+            }
+        }
+    }
+    weights
+}
+
+/// Writes `weights` as safetensors; the same weights give the same bytes.
+///
+/// # Errors
+/// [`Error::Io`] with the path.
+pub(super) fn save(weights: &Weights, path: &Path) -> Result<()> {
+    safetensors::serialize_to_file(weights, None, path).map_err(|error| match error {
+        SafeTensorError::IoError(error) => Error::io(path)(error),
+        error => Error::format(path, error.to_string()),
+    })
+}
+
+/// Reads a safetensors file; half precision and f64 become f32.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Format`] for a file that is cut, damaged, or holds another kind of tensor.
+pub(super) fn load(path: &Path) -> Result<Weights> {
+    let bytes = fs::read(path).map_err(Error::io(path))?;
+    let file = SafeTensors::deserialize(&bytes).map_err(|error| {
+        Error::format(path, format!("not a complete safetensors file ({} bytes): {error}", bytes.len()))
+    })?;
+    file.iter()
+        .map(|(name, view)| {
+            let shape = view.shape().to_vec();
+            let array = match view.dtype() {
+                Dtype::F32 => Array::f32(shape, view.data().chunks_exact(4).map(le_f32).collect()),
+                Dtype::BOOL => Array::bool(shape, view.data().iter().map(|&byte| byte != 0).collect()),
+                Dtype::F16 => Array::f32(shape, wider(view.data(), burn::tensor::DType::F16)),
+                Dtype::BF16 => Array::f32(shape, wider(view.data(), burn::tensor::DType::BF16)),
+                Dtype::F64 => Array::f32(shape, wider(view.data(), burn::tensor::DType::F64)),
+                other => {
+                    return Err(Error::format(
+                        path,
+                        format!("`{name}` holds {other}; expected F32, F16, BF16, F64 or BOOL"),
+                    ));
+                }
+            };
+            Ok((name.to_owned(), array))
+        })
+        .collect()
+}
+
+fn le_f32(bytes: &[u8]) -> f32 {
+    f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
+/// Elements of another float type as f32.
+pub(super) fn wider(bytes: &[u8], dtype: burn::tensor::DType) -> Vec<f32> {
+    let count = bytes.len() / dtype.size();
+    TensorData::from_bytes_vec(bytes.to_vec(), [count], dtype).iter::<f32>().collect()
+}
+
+/// Parameters of the head are stored under names of their own, not by path.
+fn is_head(name: &str) -> bool {
+    name.starts_with("head.")
+}
+
+/// Copies parameters out.
+struct Exporter {
+    weights: Weights,
+}
+
+impl ParamVisitor for Exporter {
+    fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
+        if is_head(param.name) {
+            return;
+        }
+        let shape = value.dims().to_vec();
+        let floats: Vec<f32> = value.to_data().iter::<f32>().collect();
+        let array = match param.transposed {
+            true => Array::f32([shape[1], shape[0]], transpose(&floats, shape[0], shape[1])),
+            false => Array::f32(shape, floats),
+        };
+        self.weights.insert(param.name.to_owned(), array);
+    }
+}
+
+/// Moves parameters in.
+struct Importer<'a> {
+    weights: &'a mut Weights,
+    problems: Vec<String>,
+}
+
+impl ParamMapper for Importer<'_> {
+    fn map<const D: usize>(&mut self, param: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D> {
+        if is_head(param.name) {
+            return value;
+        }
+        let mut expected = value.dims().to_vec();
+        if param.transposed {
+            expected.reverse();
+        }
+        let Some(array) = self.weights.remove(param.name) else {
+            self.problems.push(format!("missing `{}` {expected:?}", param.name));
+            return value;
+        };
+        let Values::F32(floats) = array.values else {
+            self.problems.push(format!("`{}` is boolean, expected f32", param.name));
+            return value;
+        };
+        if array.shape != expected {
+            self.problems.push(format!("`{}` is {:?}, expected {expected:?}", param.name, array.shape));
+            return value;
+        }
+        let floats = match param.transposed {
+            true => transpose(&floats, expected[0], expected[1]),
+            false => floats,
+        };
+        Tensor::from_data(TensorData::new(floats, value.dims()), (&value.device(), value.dtype()))
+    }
+}
+
+fn import_head(head: Head, weights: &mut Weights, problems: &mut Vec<String>) -> Head {
+    let names: Vec<String> = head.scalars().into_iter().flat_map(|scalar| scalar.names().to_vec()).collect();
+    let before = problems.len();
+    let mut logs = BTreeMap::new();
+    for name in names {
+        match weights.remove(&name) {
+            None => problems.push(format!("missing `{name}` []")),
+            Some(array) => match array.floats() {
+                // Some exporters keep a scalar as one element.
+                Some(&[log]) if array.shape.len() <= 1 && log.is_finite() => {
+                    logs.insert(name, log);
+                }
+                _ => problems
+                    .push(format!("`{name}` is {:?} {:?}, expected one finite number", array.shape, array.values)),
+            },
+        }
+    }
+    if problems.len() > before {
+        return head;
+    }
+    let kept = head.clone();
+    head.with_log_values(|name| Ok(logs[name])).unwrap_or_else(|error| {
+        problems.push(error.to_string());
+        kept
+    })
+}
+
+/// `[rows, columns]` to `[columns, rows]`, in blocks that fit the cache.
+fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    const BLOCK: usize = 32;
+    let mut out = vec![0.0; values.len()];
+    for row_block in (0..rows).step_by(BLOCK) {
+        for column_block in (0..columns).step_by(BLOCK) {
+            for row in row_block..(row_block + BLOCK).min(rows) {
+                for column in column_block..(column_block + BLOCK).min(columns) {
+                    out[column * rows + row] = values[row * columns + column];
+                }
+            }
+        }
+    }
+    out
+}

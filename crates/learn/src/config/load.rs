@@ -1,0 +1,146 @@
+//! From files and command-line overrides to a [`Config`].
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::{Config, keys};
+use crate::checkpoint::state::{CONFIG, latest_checkpoint};
+use crate::error::{Error, Result};
+
+/// Key by which a file names the file it builds on.
+const EXTENDS: &str = "extends";
+
+impl Config {
+    /// Reads `path`, the files it extends, and the overrides `sets` (`"optim.lr=1e-3"`); fills in what is not said, and checks it.
+    ///
+    /// # Errors
+    /// A file that cannot be read or parsed, an unknown key (with the nearest known one), a value of the wrong type or out of range.
+    pub fn load(path: &Path, sets: &[String]) -> Result<Self> {
+        Self::finish(read_chain(path, &mut Vec::new())?, &path.display().to_string(), sets)
+    }
+
+    /// The same from text that extends nothing; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn parse(name: &str, text: &str, sets: &[String]) -> Result<Self> {
+        let table = parse_table(Path::new(name), text)?;
+        keys::check(&table).map_err(|detail| Error::format(name, detail))?;
+        Self::finish(table, name, sets)
+    }
+
+    /// The config of the run in folder `run`, as its newest checkpoint holds it.
+    ///
+    /// # Errors
+    /// No checkpoint there, or as [`Config::load`].
+    pub fn of_run(run: &Path) -> Result<Self> {
+        Self::load(&latest_checkpoint(run)?.join(CONFIG), &[])
+    }
+
+    /// All values as TOML; [`Config::load`] reads it back to the same config.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a config is made of tables, numbers and texts")
+    }
+
+    fn finish(mut table: Table, name: &str, sets: &[String]) -> Result<Self> {
+        for set in sets {
+            merge(&mut table, parse_set(set)?, "");
+        }
+        spread_reference(&mut table);
+        let config: Self = table.try_into().map_err(|error: toml::de::Error| Error::format(name, one_line(&error)))?;
+        let config = config.resolve()?;
+        config.check()?;
+        Ok(config)
+    }
+}
+
+/// The table of `path` over those it extends. `chain` holds the files that are being read.
+fn read_chain(path: &Path, chain: &mut Vec<PathBuf>) -> Result<Table> {
+    let text = fs::read_to_string(path).map_err(Error::io(path))?;
+    let here = fs::canonicalize(path).map_err(Error::io(path))?;
+    if chain.contains(&here) {
+        return Err(Error::format(path, "`extends` leads back to this file; expected a chain that ends"));
+    }
+    chain.push(here);
+    let mut table = parse_table(path, &text)?;
+    let base = table.remove(EXTENDS);
+    keys::check(&table).map_err(|detail| Error::format(path, detail))?;
+    match base {
+        None => Ok(table),
+        Some(Value::String(base)) => {
+            let base = path.parent().unwrap_or(Path::new(".")).join(base);
+            let mut merged = read_chain(&base, chain)?;
+            merge(&mut merged, table, "");
+            Ok(merged)
+        }
+        Some(other) => Err(Error::format(path, format!("`extends` is {other}; expected the path of a config"))),
+    }
+}
+
+fn parse_table(path: &Path, text: &str) -> Result<Table> {
+    toml::from_str(text).map_err(|error| Error::format(path, format!("no TOML: {}", error.to_string().trim_end())))
+}
+
+/// `a.b=value` as a table. A value that is no TOML is a text, so that paths and names need no quotes.
+fn parse_set(set: &str) -> Result<Table> {
+    let wrong = |detail: &str| Error::setting("--set", set, detail.to_owned());
+    let (key, text) = set.split_once('=').ok_or_else(|| wrong("`key=value`, with dots in the key: `optim.lr=1e-3`"))?;
+    let value = match toml::from_str::<Table>(&format!("value = {text}")) {
+        Ok(mut table) if table.len() == 1 => table.remove("value"),
+        _ => None,
+    };
+    let value = value.unwrap_or_else(|| Value::String(text.to_owned()));
+    let mut parts = key.trim().rsplit('.');
+    let mut table = Table::from_iter([(parts.next().unwrap_or_default().to_owned(), value)]);
+    for part in parts {
+        table = Table::from_iter([(part.to_owned(), Value::Table(table))]);
+    }
+    keys::check(&table).map_err(|detail| wrong(&format!("a known key: {detail}")))?;
+    Ok(table)
+}
+
+/// Writes every key of `over` over `base`, table by table. A table that gets another `kind` or `preset` is replaced as a whole, since
+/// its other keys belonged to the old one.
+fn merge(base: &mut Table, over: Table, path: &str) {
+    let changes = |key: &str| over.get(key).is_some_and(|new| base.get(key) != Some(new));
+    if path == "data" {
+        if changes("kind") {
+            for key in ["path", "split", "options"] {
+                base.remove(key);
+            }
+        }
+    } else if changes("kind") || changes("preset") {
+        base.clear();
+    }
+    for (key, value) in over {
+        match (base.get_mut(&key), value) {
+            (Some(Value::Table(base)), Value::Table(over)) => {
+                let path = if path.is_empty() { key } else { format!("{path}.{key}") };
+                merge(base, over, &path);
+            }
+            (_, value) => {
+                base.insert(key, value);
+            }
+        }
+    }
+}
+
+/// A top-level `reference = true` is the default of the three sections that have one.
+fn spread_reference(table: &mut Table) {
+    let Some(reference @ Value::Boolean(_)) = table.get("reference").cloned() else {
+        return;
+    };
+    for section in ["method", "head", "optim"] {
+        let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+        if let Value::Table(section) = section {
+            section.entry("reference").or_insert(reference.clone());
+        }
+    }
+}
+
+/// A serde error with its key, on one line.
+fn one_line(error: &toml::de::Error) -> String {
+    error.to_string().trim().replace('\n', " ")
+}

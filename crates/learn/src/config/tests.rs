@@ -1,0 +1,220 @@
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use super::keys::KEYS;
+use super::*;
+
+fn parse(text: &str) -> Result<Config> {
+    Config::parse("test.toml", text, &[])
+}
+
+fn message(text: &str) -> String {
+    parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn an_empty_config_is_the_default_with_its_choices_written_out() {
+    let config = parse("").unwrap();
+    assert_eq!(config.manifold.kind.as_deref(), Some("product_l1"));
+    assert_eq!(config.manifold.factors, Some(8));
+    assert_eq!(config.method.settings["entailment_weight"].as_float(), Some(0.2));
+    assert_eq!(Config { manifold: Default::default(), method: Default::default(), ..config }, Config::default());
+}
+
+#[test]
+fn what_is_printed_reads_back_to_the_same_config() {
+    for kind in crate::methods::METHODS.iter().map(|entry| entry.name) {
+        let config = parse(&format!(
+            "seed = 3\n[data]\npath = 'a/b'\nsplit = 'train'\n[data.options]\nx = 1\n[method]\nkind = '{kind}'"
+        ))
+        .unwrap();
+        assert_eq!(Config::parse("again", &config.to_toml(), &[]).unwrap(), config, "{}", config.to_toml());
+    }
+}
+
+#[test]
+fn unknown_keys_are_named_with_their_path_and_the_nearest_known_one() {
+    for (text, expected) in [
+        (
+            "[optim]\nlr = 1e-3\nweight_decey = 0.1",
+            "unknown key `optim.weight_decey`; did you mean `optim.weight_decay`?",
+        ),
+        ("[train]\nlr = 1e-3", "unknown key `train.lr`; did you mean `optim.lr`?"),
+        ("sede = 1", "unknown key `sede`; did you mean `seed`?"),
+        ("[data.augment]\nhflop = 0.5", "unknown key `data.augment.hflop`; did you mean `data.augment.hflip`?"),
+        ("[method]\nkind = 'meru'\nentailment_wieght = 1", "did you mean `method.entailment_weight`?"),
+        ("[model]\nvisual = { preset = 'vit_nano', patches = 4 }", "did you mean `model.visual.patch`?"),
+        ("[train]\nhorsepower = 3", "unknown key `train.horsepower`; known in `train`: batch_size, checkpoint_every, "),
+        ("[trainer]\nbatches = 3", "unknown key `trainer.batches`"),
+    ] {
+        let found = message(text);
+        assert!(found.contains("test.toml") && found.contains(expected), "{found}");
+    }
+    let set = |set: &str| Config::parse("x", "", &[set.to_owned()]).unwrap_err().to_string();
+    assert!(set("optim.larning_rate=1").contains("`optim.larning_rate`"));
+    assert!(set("optim.lr").contains("`--set` is optim.lr"));
+}
+
+#[test]
+fn a_key_of_another_method_is_refused() {
+    let found = message("[method]\nkind = 'clip'\naperture_scale = { inter = 1.0 }");
+    assert!(found.contains("method") && found.contains("aperture_scale"), "{found}");
+}
+
+#[test]
+fn wrong_types_and_values_out_of_range_are_named() {
+    for (text, words) in [
+        ("[optim]\nlr = 'fast'", ["optim.lr", "test.toml"]),
+        ("[optim]\nbetas = [0.9]", ["optim.betas", "test.toml"]),
+        ("[data]\ncaption = 'longest'", ["data.caption", "with_phrase"]),
+        ("[optim]\nlr = 0", ["`optim.lr` is 0", "more than 0"]),
+        ("[optim]\nlr = nan", ["`optim.lr` is NaN", "more than 0"]),
+        ("[optim]\nbetas = [0.9, 1.0]", ["`optim.betas[1]` is 1", "less than 1"]),
+        ("[optim]\nschedule = 'stairs'", ["schedule `stairs`", "cosine, linear, constant"]),
+        ("[train]\nsteps = 10", ["`optim.warmup_steps` is 4000", "at most train.steps = 10"]),
+        ("[train]\nbatch_size = 1", ["`train.batch_size` is 1", "at least 2"]),
+        ("[data]\nprefetch = 0", ["`prefetch` is 0", "at least 1"]),
+        ("[model]\nembed_dim = 60\n[manifold]\nfactors = 7", ["factors", "divisor"]),
+        ("[method]\nkind = 'moco'", ["method `moco`", "clip, meru, hycoclip, phyclip"]),
+        ("[tokenizer]\nkind = 'words'", ["tokenizer", "clip_merges"]),
+        ("seed = ", ["test.toml", "no TOML"]),
+    ] {
+        let found = message(text);
+        assert!(words.iter().all(|word| found.contains(word)), "{text}: {found}");
+    }
+}
+
+#[test]
+fn overrides_are_typed_and_need_no_quotes() {
+    let sets =
+        ["optim.lr=1e-3", "data.path=/some where/x.jsonl", "optim.betas=[0.9, 0.95]", "method.kind=clip", "seed=7"];
+    let config = Config::parse("x", "", &sets.map(str::to_owned)).unwrap();
+    assert_eq!(config.optim.lr, 1e-3);
+    assert_eq!(config.data.path.as_deref(), Some(Path::new("/some where/x.jsonl")));
+    assert_eq!(config.optim.betas, [0.9, 0.95]);
+    assert_eq!((config.method.kind.as_str(), config.seed), ("clip", 7));
+    assert_eq!(config.manifold.kind.as_deref(), Some("sphere"));
+}
+
+#[test]
+fn files_extend_files_key_by_key_and_a_new_kind_replaces_its_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write(
+        "base.toml",
+        "[optim]\nlr = 1e-3\nwarmup_steps = 5\n[method]\nkind = 'meru'\nmin_radius = 0.2\n[data]\nworkers = 3\npath = 'old'\n",
+    );
+    fs::create_dir(folder.path().join("sub")).unwrap();
+    write("sub/middle.toml", "extends = '../base.toml'\n[optim]\nlr = 2e-3\n[method]\nmin_radius = 0.3\n");
+    write("top.toml", "extends = 'sub/middle.toml'\nseed = 4\n");
+    let config = Config::load(&folder.path().join("top.toml"), &[]).unwrap();
+    assert_eq!((config.seed, config.optim.lr, config.optim.warmup_steps), (4, 2e-3, 5));
+    assert_eq!(config.method.settings["min_radius"].as_float(), Some(0.3));
+
+    write("other.toml", "extends = 'top.toml'\n[method]\nkind = 'clip'\n[data]\nkind = 'image_folder'\n");
+    let config = Config::load(&folder.path().join("other.toml"), &[]).unwrap();
+    assert!(!config.method.settings.contains_key("min_radius"));
+    assert_eq!((config.data.workers, config.data.path), (3, None));
+
+    write("a.toml", "extends = 'b.toml'");
+    write("b.toml", "extends = 'a.toml'");
+    let found = Config::load(&folder.path().join("a.toml"), &[]).unwrap_err().to_string();
+    assert!(found.contains("leads back"), "{found}");
+    write("c.toml", "extends = 'absent.toml'");
+    let found = Config::load(&folder.path().join("c.toml"), &[]).unwrap_err().to_string();
+    assert!(found.contains("absent.toml"), "{found}");
+    write("d.toml", "extends = 'e.toml'");
+    write("e.toml", "[optim]\nlrr = 1");
+    let found = Config::load(&folder.path().join("d.toml"), &[]).unwrap_err().to_string();
+    assert!(found.contains("e.toml: unknown key"), "the file with the slip is named: {found}");
+}
+
+#[test]
+fn one_switch_asks_for_the_released_behaviour_everywhere() {
+    let config = parse("reference = true\n[head]\nreference = false").unwrap();
+    assert!(config.optim.reference && !config.head.reference);
+    assert_eq!(config.method.settings["reference"].as_bool(), Some(true));
+    assert_eq!(config.method.settings["box_candidates"].as_str(), Some("wholes"));
+}
+
+#[test]
+fn the_space_follows_the_method_unless_it_is_said() {
+    let space = |text: &str| parse(text).unwrap().space().unwrap();
+    let dim = "[model]\nembed_dim = 32\n";
+    assert_eq!(space(&format!("{dim}[method]\nkind = 'clip'")).kind, "sphere");
+    assert_eq!(space(&format!("{dim}[method]\nkind = 'hycoclip'")).kind, "lorentz");
+    let product = space(&format!("{dim}[method]\nkind = 'hycoclip'\n[manifold]\nkind = 'product_l2'"));
+    assert_eq!((product.kind.as_str(), product.factors, product.dim), ("product_l2", 4, 32));
+    let flat = space(&format!("{dim}[manifold]\nkind = 'lorentz'"));
+    assert_eq!((flat.kind.as_str(), flat.factors), ("lorentz", 1));
+}
+
+#[test]
+fn facts_that_stand_elsewhere_are_taken_from_there() {
+    let config =
+        parse("seed = 5\n[train]\nbatch_size = 6\n[model]\nvisual = { preset = 'vit_nano', image_size = 40 }").unwrap();
+    let loader = config.loader(config.method().unwrap().views());
+    assert_eq!((loader.seed, loader.batch_size, loader.image_size, loader.view), (5, 6, 40, View::Boxes));
+    assert_eq!(loader.context, config.model.textual.reads().context);
+    assert_eq!(config.architecture(777).unwrap().textual.reads().vocabulary, 777);
+    let pairs = parse("[method]\nkind = 'clip'").unwrap();
+    assert_eq!(pairs.loader(pairs.method().unwrap().views()).view, View::Pair);
+}
+
+/// Configs that together use every key.
+const EVERYTHING: [&str; 3] = [
+    "[data]\npath = 'p'\nsplit = 's'\noptions = { x = 1 }\ncache_pixels = { bytes = 5 }\naugment = { blur = { kernel = 3, sigma = [1, 2] } }
+     [tokenizer]\nkind = 'clip_merges'\npath = 'm'\nvocab_size = 600\n[head]\nfeature_scale = 0.5\n[manifold]\ncurv = [1, 1, 1, 1, 1, 1, 1, 1]",
+    "[data.augment.crop]\nkind = 'random_window'\nmargin = 1.2",
+    "[data.augment.crop]\nkind = 'random_resized'",
+];
+
+#[test]
+fn the_schema_lists_exactly_the_keys_that_exist() {
+    fn paths(prefix: &str, value: &Value, found: &mut BTreeSet<String>) {
+        let free = ["model.visual", "model.textual", "data.options"].contains(&prefix);
+        match value {
+            Value::Table(table) if !free => {
+                for (key, value) in table {
+                    let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+                    paths(&path, value, found);
+                }
+            }
+            _ => {
+                found.insert(prefix.to_owned());
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    for text in EVERYTHING {
+        let table = Table::try_from(parse(text).unwrap()).unwrap();
+        paths("", &Value::Table(table), &mut found);
+    }
+    found.retain(|key| !key.starts_with("model.visual") && !key.starts_with("model.textual"));
+    found.retain(|key| !key.starts_with("method.") || key == "method.kind");
+    let listed: BTreeSet<String> = KEYS.iter().map(|(key, ..)| (*key).to_owned()).collect();
+    assert_eq!(found, listed);
+
+    let rows = schema();
+    let row = |key: &str| rows.iter().find(|row| row.key == key).unwrap_or_else(|| panic!("no row {key}"));
+    assert_eq!(row("optim.lr").default, "0.0005");
+    assert_eq!(row("method.entailment_weight (hycoclip)").default, "0.1");
+    assert!(row("model.visual.preset").expected.contains("vit_b16"));
+}
+
+#[test]
+fn smoke_shrinks_any_experiment_and_keeps_what_it_is() {
+    let text = "[method]\nkind = 'phyclip'\n[model]\nembed_dim = 512\nvisual = { preset = 'vit_b16' }\ntextual = { preset = 'text_l12_w512' }
+                [data]\nkind = 'grit_processed'\npath = 'x'\n[tokenizer]\nkind = 'file'\npath = 'y'\n[train]\nsteps = 500000\nbatch_size = 768";
+    let smoke = parse(text).unwrap().smoke().unwrap();
+    assert_eq!((smoke.data.kind.as_str(), smoke.data.path.is_none()), ("toy", true));
+    assert_eq!((smoke.train.steps, smoke.train.batch_size, smoke.model.embed_dim), (20, 8, 32));
+    let space = smoke.space().unwrap();
+    assert_eq!((space.kind.as_str(), space.factors), ("product_l1", 4));
+    assert_eq!(smoke.method.kind, "phyclip");
+}

@@ -1,0 +1,265 @@
+//! A trained model at work: photographs and texts to points, and to an [`EmbeddingSet`] that carries its space.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use conifer_data::batch::{ImageBatch, TokenBatch};
+use conifer_data::tokenizer::Tokenizer;
+use conifer_data::transform::{EvalCrop, evaluate};
+use conifer_data::{Broken, ImageRef, PixelLimits};
+use conifer_space::points::sha256_hex;
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source};
+use rayon::prelude::*;
+
+use crate::checkpoint::{self, Manifest, Weights};
+use crate::model::{Model, pixels, tokens};
+use crate::{Error, Result};
+
+/// Called with the number of rows done and their total, after every batch.
+pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
+
+/// A model without autodiff, its tokenizer and what it must be fed.
+///
+/// The points of a row do not depend on the rows beside it, except for the last bits: matrix products of other sizes add in another
+/// order.
+#[derive(Debug)]
+pub struct Embedder {
+    name: String,
+    model: Model,
+    manifest: Manifest,
+    tokenizer: Tokenizer,
+    device: Device,
+    spec: ManifoldSpec,
+    batch: usize,
+    limits: PixelLimits,
+    fingerprint: OnceLock<String>,
+}
+
+impl Embedder {
+    /// `name` is what embeddings will say they come from. A model on a device with autodiff is taken to the plain device.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the tokenizer is not the model's: it has ids the model has no rows for, or ends texts with another id.
+    pub fn new(name: impl Into<String>, model: &Model, manifest: Manifest, tokenizer: Tokenizer) -> Result<Self> {
+        let vocabulary = model.config().textual.reads().vocabulary;
+        if tokenizer.vocab_size() > vocabulary {
+            let found = format!("a vocabulary of {} ids", tokenizer.vocab_size());
+            return Err(Error::setting(
+                "tokenizer",
+                found,
+                format!("at most {vocabulary}, the rows of the text encoder"),
+            ));
+        }
+        if tokenizer.end_of_text() != manifest.texts.end_of_text {
+            let found = format!("ending texts with id {}", tokenizer.end_of_text());
+            return Err(Error::setting("tokenizer", found, format!("{} (manifest)", manifest.texts.end_of_text)));
+        }
+        let model = model.valid();
+        Ok(Self {
+            name: name.into(),
+            spec: model.head.spec(),
+            device: model.devices().into_iter().next().unwrap_or_default(),
+            model,
+            manifest,
+            tokenizer,
+            batch: 32,
+            limits: PixelLimits::default(),
+            fingerprint: OnceLock::new(),
+        })
+    }
+
+    /// Opens a checkpoint folder; `tokenizer` replaces the one in it.
+    ///
+    /// # Errors
+    /// As [`checkpoint::load`], [`checkpoint::load_tokenizer`] and [`Embedder::new`].
+    pub fn open(dir: &Path, tokenizer: Option<Tokenizer>, device: &Device) -> Result<Self> {
+        let (model, manifest) = checkpoint::load(dir, &device.clone().without_autodiff())?;
+        let tokenizer = match tokenizer {
+            Some(tokenizer) => tokenizer,
+            None => checkpoint::load_tokenizer(dir, &manifest)?,
+        };
+        Self::new(dir.display().to_string(), &model, manifest, tokenizer)
+    }
+
+    /// The same with `rows` photographs or texts at a time (32 unless said): memory against speed.
+    #[must_use]
+    pub fn with_batch(mut self, rows: usize) -> Self {
+        self.batch = rows.max(1);
+        self
+    }
+
+    /// The space of all points, with its learned curvatures.
+    pub fn spec(&self) -> &ManifoldSpec {
+        &self.spec
+    }
+
+    /// How the model must be fed.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The apex of the cones: the origin of a hyperbolic space. On a sphere, the root of the checkpoint if it has one (normalised), else
+    /// the embedding of the empty text. In a Euclidean space the origin.
+    ///
+    /// # Errors
+    /// If the empty text cannot be embedded.
+    pub fn root(&self) -> Result<Root> {
+        if self.spec.kind != "sphere" {
+            return Ok(Root::Origin);
+        }
+        let point: Vec<f64> = match &self.manifest.root {
+            Some(root) => root.clone(),
+            None => self.texts(&[""], &mut |_, _| {})?.into_iter().map(f64::from).collect(),
+        };
+        let norm = point.iter().map(|x| x * x).sum::<f64>().sqrt();
+        Ok(Root::Point(point.into_iter().map(|x| x / norm).collect()))
+    }
+
+    /// Points of `texts`, row-major `[N, dim]`, in their order. Equal texts are embedded once, texts of similar length together.
+    ///
+    /// # Errors
+    /// If the tokenizer or the model fails; every text has a point, an empty one too.
+    pub fn texts<S: AsRef<str> + Sync>(&self, texts: &[S], progress: Progress<'_>) -> Result<Vec<f32>> {
+        let rows = self.tokenize(texts)?;
+        let mut places: BTreeMap<(usize, &[u32]), Vec<usize>> = BTreeMap::new();
+        for (place, row) in rows.iter().enumerate() {
+            places.entry((row.len(), row)).or_default().push(place);
+        }
+        let unique: Vec<(&[u32], &[usize])> =
+            places.iter().map(|((_, row), places)| (*row, places.as_slice())).collect();
+
+        let dim = self.spec.dim;
+        let mut points = vec![0.0; texts.len() * dim];
+        let mut done = 0;
+        for chunk in unique.chunks(self.batch) {
+            let rows: Vec<&[u32]> = chunk.iter().map(|(row, _)| *row).collect();
+            let batch = TokenBatch::from_rows(&rows, self.manifest.texts.end_of_text);
+            let embedded = floats(self.model.embed_texts(tokens(&batch, &self.device))?);
+            for ((_, places), point) in chunk.iter().zip(embedded.chunks_exact(dim)) {
+                for &place in *places {
+                    points[place * dim..][..dim].copy_from_slice(point);
+                }
+                done += places.len();
+            }
+            progress(done, texts.len());
+        }
+        Ok(points)
+    }
+
+    /// Points of `images`, row-major `[N, dim]`, in their order.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] if a photograph cannot be read: nothing is dropped.
+    pub fn images(&self, images: &[ImageRef], crop: EvalCrop, progress: Progress<'_>) -> Result<Vec<f32>> {
+        self.images_with(images, crop, progress, |_| {})
+    }
+
+    /// A set of texts: `ids` name the rows, `data` says where they come from.
+    ///
+    /// # Errors
+    /// As [`Embedder::texts`]; [`Error::Space`] if there is not one id per text.
+    pub fn text_set<S: AsRef<str> + Sync>(
+        &self,
+        ids: Vec<String>,
+        texts: &[S],
+        modality: Modality,
+        data: &str,
+        progress: Progress<'_>,
+    ) -> Result<EmbeddingSet> {
+        let points = self.texts(texts, progress)?;
+        let mut hashes = self.fingerprint().to_owned();
+        for row in self.tokenize(texts)? {
+            let bytes: Vec<u8> = row.iter().flat_map(|id| id.to_le_bytes()).collect();
+            hashes += &sha256_hex(&bytes);
+        }
+        self.set(ids, modality, points, data, &hashes)
+    }
+
+    /// A set of photographs, cropped as `crop` says: `ids` name the rows, `data` says where they come from.
+    ///
+    /// # Errors
+    /// As [`Embedder::images`]; [`Error::Space`] if there is not one id per photograph.
+    pub fn image_set(
+        &self,
+        ids: Vec<String>,
+        images: &[ImageRef],
+        crop: EvalCrop,
+        modality: Modality,
+        data: &str,
+        progress: Progress<'_>,
+    ) -> Result<EmbeddingSet> {
+        let mut hashes = self.fingerprint().to_owned();
+        let points = self.images_with(images, crop, progress, |pixels| hashes += &sha256_hex(pixels))?;
+        self.set(ids, modality, points, data, &hashes)
+    }
+
+    fn tokenize<S: AsRef<str> + Sync>(&self, texts: &[S]) -> Result<Vec<Vec<u32>>> {
+        let context = self.model.config().textual.reads().context;
+        let encode = |text: &S| Ok(self.tokenizer.encode(text.as_ref(), context)?);
+        texts.par_iter().map(encode).collect()
+    }
+
+    /// Shows the pixels of every photograph, `[3, size, size]`, to `seen`, in order.
+    fn images_with(
+        &self,
+        images: &[ImageRef],
+        crop: EvalCrop,
+        progress: Progress<'_>,
+        mut seen: impl FnMut(&[u8]),
+    ) -> Result<Vec<f32>> {
+        let size = self.model.config().visual.reads().image_size;
+        let mut points = Vec::with_capacity(images.len() * self.spec.dim);
+        for chunk in images.chunks(self.batch) {
+            let read = |image: &ImageRef| Ok(evaluate(&image.open(&self.limits)?, size as u32, crop));
+            let rows: Vec<Result<Vec<u8>, Broken>> = chunk.par_iter().map(read).collect();
+            let failed = rows.iter().filter(|row| row.is_err()).count();
+            let rows: Vec<Vec<u8>> = rows
+                .into_iter()
+                .collect::<Result<_, Broken>>()
+                .map_err(|first| Error::Broken { count: failed, total: chunk.len(), first: first.to_string() })?;
+            rows.iter().for_each(|row| seen(row));
+            let batch = ImageBatch::from_rows(&rows, size);
+            points.extend(floats(self.model.embed_images(pixels(&batch, &self.device))?));
+            progress(points.len() / self.spec.dim, images.len());
+        }
+        Ok(points)
+    }
+
+    fn set(
+        &self,
+        ids: Vec<String>,
+        modality: Modality,
+        points: Vec<f32>,
+        data: &str,
+        hashes: &str,
+    ) -> Result<EmbeddingSet> {
+        let source = Source {
+            model: self.name.clone(),
+            data: data.to_owned(),
+            hash: sha256_hex(hashes.as_bytes()),
+            conifer: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let modalities = vec![modality; ids.len()];
+        Ok(EmbeddingSet::new(self.spec.clone(), self.root()?, ids, modalities, points, source)?)
+    }
+
+    /// sha256 over the weights, computed once.
+    fn fingerprint(&self) -> &str {
+        self.fingerprint.get_or_init(|| fingerprint(&checkpoint::export(&self.model)))
+    }
+}
+
+fn floats(points: Tensor<2>) -> Vec<f32> {
+    points.into_data().iter::<f32>().collect()
+}
+
+fn fingerprint(weights: &Weights) -> String {
+    let tensor = |(name, array): (&String, &checkpoint::Array)| format!("{name}{}", sha256_hex(&array.to_le_bytes()));
+    sha256_hex(weights.iter().map(tensor).collect::<String>().as_bytes())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! The layers both encoders are made of. Activations are kept as rows `[B*L, width]`, so that every linear map is one matrix
+//! product over all tokens of the batch.
+
+use burn::module::{Module, Param};
+use burn::tensor::{Tensor, activation, module};
+use serde::{Deserialize, Serialize};
+
+use crate::params::{Bias, Fill, Init, Matrix, Norm};
+
+/// Affine map of rows: `y = x W + b`, `[N, in] -> [N, out]`.
+#[derive(Module, Debug)]
+pub struct Linear {
+    /// `W`, `[in, out]`.
+    pub weight: Matrix,
+    /// `b`, `[out]`.
+    pub bias: Bias,
+}
+
+impl Linear {
+    /// A new layer with the given initial distributions.
+    pub fn new(init: &mut Init, width_in: usize, width_out: usize, weight: Fill, bias: Fill) -> Self {
+        Self { weight: init.matrix(width_in, width_out, weight), bias: init.bias(width_out, bias) }
+    }
+
+    /// `[N, in] -> [N, out]`.
+    pub fn forward(&self, rows: Tensor<2>) -> Tensor<2> {
+        module::linear(rows, self.weight.value.val(), Some(self.bias.value.val()))
+    }
+}
+
+/// Epsilon of every published model of the MERU family (timm's own default is 1e-6).
+pub const LAYER_NORM_EPSILON: f64 = 1e-5;
+
+/// `(x - mean) / sqrt(var + 1e-5) * gain + bias` over the last axis, with the biased variance.
+#[derive(Module, Debug)]
+pub struct LayerNorm {
+    /// Gain, `[width]`.
+    pub weight: Norm,
+    /// Bias, `[width]`.
+    pub bias: Norm,
+}
+
+impl LayerNorm {
+    /// Gain 1 and bias 0.
+    pub fn new(init: &mut Init, width: usize) -> Self {
+        Self { weight: init.norm(width, 1.0), bias: init.norm(width, 0.0) }
+    }
+
+    /// `[N, width] -> [N, width]`.
+    pub fn forward(&self, rows: Tensor<2>) -> Tensor<2> {
+        module::layer_norm(rows, self.weight.value.val(), Some(self.bias.value.val()), LAYER_NORM_EPSILON)
+    }
+}
+
+/// A table of rows, looked up by index.
+#[derive(Module, Debug)]
+pub struct Table {
+    /// `[entries, width]`.
+    pub weight: Param<Tensor<2>>,
+}
+
+/// Non-linearity of the feed-forward layers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activation {
+    /// `x Phi(x)` with the exact normal distribution function: the MERU family, most of open_clip.
+    #[default]
+    Gelu,
+    /// `x sigmoid(1.702 x)`: OpenAI's CLIP.
+    QuickGelu,
+}
+
+impl Activation {
+    /// Applies the function to every element.
+    pub fn apply(self, x: Tensor<2>) -> Tensor<2> {
+        match self {
+            Self::Gelu => activation::gelu(x),
+            Self::QuickGelu => x.clone() * activation::sigmoid(x * 1.702),
+        }
+    }
+}

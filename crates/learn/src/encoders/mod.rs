@@ -1,0 +1,147 @@
+//! Photographs and texts to features.
+//!
+//! [`ENCODERS`] lists every encoder. To add one: a file here with a config struct (serde, `deny_unknown_fields`), a Burn module made
+//! of the leaves of [`params`](crate::params) and an [`Encoder`] implementation; then one line in the table below. Configs, presets,
+//! checkpoints and the conformance tests follow from that line.
+//!
+//! In a config an encoder is a table: a preset, values on top of a preset, or `kind` and all values. Unknown keys are refused.
+//!
+//! ```toml
+//! visual = { preset = "vit_s16", image_size = 96 }
+//! textual = { kind = "text_transformer", vocabulary = 600, context = 20, width = 64, depth = 3, heads = 4 }
+//! ```
+
+mod block;
+pub mod layers;
+mod registry;
+pub mod text_transformer;
+pub mod vit;
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::Array;
+use crate::head::Side;
+use crate::params::Init;
+use crate::{Error, Result};
+use registry::encoders;
+pub use text_transformer::{TextTransformer, TextTransformerConfig, Tokens};
+pub use vit::{Vit, VitConfig};
+
+encoders! {
+    /// Architecture of an image encoder.
+    VisualConfig,
+    /// An image encoder: normalised pixels `[B, 3, H, W]` to features `[B, width]`.
+    VisualEncoder,
+    Tensor<4>, Pixels, Side::Image, "visual", {
+        "vit" => Vit(Vit, VitConfig): "vision transformer of the MERU family: fixed 2-D sin-cos positions, class token, exact GELU",
+    }
+    /// Architecture of a text encoder.
+    TextualConfig,
+    /// A text encoder: token ids to features `[B, width]`.
+    TextualEncoder,
+    Tokens, Texts, Side::Text, "textual", {
+        "text_transformer" => TextTransformer(TextTransformer, TextTransformerConfig): "CLIP's causal transformer, pooled at the end of the text",
+    }
+}
+
+/// One encoder, as the command line lists it.
+#[derive(Debug)]
+pub struct EncoderEntry {
+    /// Its name: `kind` in a config.
+    pub name: &'static str,
+    /// One line for people.
+    pub summary: &'static str,
+    /// What it reads.
+    pub side: Side,
+    /// Names of its presets.
+    pub presets: fn() -> Vec<&'static str>,
+}
+
+/// What an image encoder reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pixels {
+    /// Side of the square photographs, in pixels.
+    pub image_size: usize,
+}
+
+/// What a text encoder reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Texts {
+    /// Longest sequence, in tokens.
+    pub context: usize,
+    /// Number of token ids.
+    pub vocabulary: usize,
+}
+
+/// A tower: input to features, one row per sample.
+pub trait Encoder: Module {
+    /// Its architecture, in numbers.
+    type Config: Clone + std::fmt::Debug + PartialEq + Serialize + DeserializeOwned + 'static;
+    /// What it reads.
+    type Input;
+    /// What its input must look like.
+    type Reads;
+    /// Named architectures.
+    const PRESETS: &'static [(&'static str, Self::Config)];
+
+    /// A new encoder with the published initialisation.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for an impossible architecture.
+    fn new(config: &Self::Config, init: &mut Init) -> Result<Self>
+    where
+        Self: Sized;
+
+    /// What an encoder of this architecture reads.
+    fn reads(config: &Self::Config) -> Self::Reads;
+
+    /// Width of the features.
+    fn width(&self) -> usize;
+
+    /// Features `[B, width]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the input does not fit the architecture.
+    fn forward(&self, input: Self::Input) -> Result<Tensor<2>>;
+
+    /// Constant tensors that a published state dict holds beside the parameters, by name.
+    fn buffers(&self) -> Vec<(&'static str, Array)> {
+        Vec::new()
+    }
+}
+
+/// The values of one encoder, with the section's name in the message.
+fn read_config<C: DeserializeOwned>(section: &str, table: toml::Table) -> Result<C> {
+    let shown = table.to_string().trim().replace('\n', ", ");
+    C::deserialize(table).map_err(|error| {
+        Error::setting(section, format!("{{ {shown} }}"), format!("its values only: {}", error.message()))
+    })
+}
+
+fn unknown_encoder(side: Side, found: Option<&str>) -> Error {
+    let known: Vec<&str> = ENCODERS.iter().filter(|entry| entry.side == side).map(|entry| entry.name).collect();
+    Error::Unknown {
+        kind: "encoder",
+        name: found.unwrap_or("(no `kind` and no `preset`)").to_owned(),
+        known: known.join(", "),
+    }
+}
+
+fn unknown_preset(side: Side, found: &str) -> Error {
+    let known: Vec<&str> =
+        ENCODERS.iter().filter(|entry| entry.side == side).flat_map(|entry| (entry.presets)()).collect();
+    Error::Unknown { kind: "encoder preset", name: found.to_owned(), known: known.join(", ") }
+}
+
+fn check_positive(section: &str, values: &[(&str, usize)]) -> Result<()> {
+    match values.iter().find(|(_, value)| *value == 0) {
+        Some((name, _)) => Err(Error::setting(format!("{section}.{name}"), 0, "at least 1")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! The macro behind the table of encoders: Burn modules are not object safe, so "any image encoder" has to be an enum, and the table
+//! writes that enum.
+
+/// Turns the table above into, per side, the tagged config and the module that hold any of its encoders, and into [`ENCODERS`].
+macro_rules! encoders {
+    ($(
+        $(#[$config_doc:meta])* $Config:ident,
+        $(#[$encoder_doc:meta])* $Encoder:ident,
+        $Input:ty, $Reads:ty, $side:expr, $field:literal,
+        { $( $name:literal => $Variant:ident($Module:ty, $ModuleConfig:ty): $summary:literal, )+ }
+    )+) => {
+        /// Every encoder there is.
+        pub const ENCODERS: &[EncoderEntry] = &[$($(
+            EncoderEntry {
+                name: $name,
+                summary: $summary,
+                side: $side,
+                presets: || <$Module as Encoder>::PRESETS.iter().map(|(name, _)| *name).collect(),
+            },
+        )+)+];
+
+        $(
+            $(#[$config_doc])*
+            #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+            #[serde(tag = "kind", try_from = "toml::Table")]
+            pub enum $Config { $(
+                #[doc = $summary]
+                #[serde(rename = $name)]
+                $Variant($ModuleConfig),
+            )+ }
+
+            $(#[$encoder_doc])*
+            #[derive(Module, Debug)]
+            pub enum $Encoder { $(
+                #[doc = $summary]
+                $Variant($Module),
+            )+ }
+
+            impl $Config {
+                /// A named architecture.
+                ///
+                /// # Errors
+                /// [`Error::Unknown`], with the names there are.
+                pub fn preset(name: &str) -> Result<Self> {
+                    $(
+                        let presets = <$Module as Encoder>::PRESETS;
+                        if let Some((_, config)) = presets.iter().find(|(known, _)| *known == name) {
+                            return Ok(Self::$Variant(config.clone()));
+                        }
+                    )+
+                    Err(unknown_preset($side, name))
+                }
+
+                /// The same architecture with one value replaced: `config.with("vocabulary", 600)`.
+                ///
+                /// # Errors
+                /// [`Error::Setting`] for a key or a value it does not have.
+                pub fn with(&self, key: &str, value: impl Into<toml::Value>) -> Result<Self> {
+                    let mut table = toml::Table::try_from(self).map_err(|error| Error::setting($field, error, "an encoder"))?;
+                    table.insert(key.to_owned(), value.into());
+                    Self::try_from(table)
+                }
+
+                /// What its input must look like.
+                pub fn reads(&self) -> $Reads {
+                    match self { $( Self::$Variant(config) => <$Module as Encoder>::reads(config), )+ }
+                }
+
+                /// A new encoder of this architecture.
+                ///
+                /// # Errors
+                /// [`Error::Setting`] for an impossible architecture.
+                pub fn build(&self, init: &mut Init) -> Result<$Encoder> {
+                    match self { $(
+                        Self::$Variant(config) => Ok($Encoder::$Variant(Encoder::new(config, init)?)),
+                    )+ }
+                }
+            }
+
+            impl TryFrom<toml::Table> for $Config {
+                type Error = Error;
+
+                fn try_from(mut table: toml::Table) -> Result<Self> {
+                    if let Some(preset) = table.remove("preset") {
+                        let preset = Self::preset(preset.as_str().unwrap_or_default())?;
+                        let mut full = toml::Table::try_from(preset).map_err(|error| Error::setting($field, error, "an encoder"))?;
+                        full.extend(table);
+                        table = full;
+                    }
+                    let kind = table.remove("kind");
+                    match kind.as_ref().and_then(toml::Value::as_str) {
+                        $( Some($name) => Ok(Self::$Variant(read_config($field, table)?)), )+
+                        other => Err(unknown_encoder($side, other)),
+                    }
+                }
+            }
+
+            impl $Encoder {
+                /// Width of the features.
+                pub fn width(&self) -> usize {
+                    match self { $( Self::$Variant(encoder) => encoder.width(), )+ }
+                }
+
+                /// Features `[B, width]`.
+                ///
+                /// # Errors
+                /// [`Error::Shape`] if the input does not fit the architecture.
+                pub fn forward(&self, input: $Input) -> Result<Tensor<2>> {
+                    match self { $( Self::$Variant(encoder) => encoder.forward(input), )+ }
+                }
+
+                /// Constant tensors of the published state dict, by name.
+                pub fn buffers(&self) -> Vec<(&'static str, Array)> {
+                    match self { $( Self::$Variant(encoder) => encoder.buffers(), )+ }
+                }
+            }
+        )+
+    };
+}
+pub(super) use encoders;

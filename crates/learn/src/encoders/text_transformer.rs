@@ -1,0 +1,205 @@
+//! The text transformer of CLIP (Radford et al., ICML 2021, Sec. 2.4), as the MERU family trains it.
+
+use burn::module::{Module, Param};
+use burn::tensor::{Int, Tensor, module};
+use serde::{Deserialize, Serialize};
+
+use super::block::{Block, Form, MLP_RATIO};
+use super::layers::{Activation, LayerNorm, Linear, Table};
+use super::{Encoder, Texts, check_positive};
+use crate::checkpoint::Array;
+use crate::params::{Bias, Fill, Init, Matrix};
+use crate::{Error, Result};
+
+/// Architecture of a [`TextTransformer`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TextTransformerConfig {
+    /// Number of token ids: that of the tokenizer.
+    pub vocabulary: usize,
+    /// Longest sequence, in tokens, start and end included.
+    pub context: usize,
+    /// Width of the tokens; a multiple of `heads`.
+    pub width: usize,
+    /// Number of blocks.
+    pub depth: usize,
+    /// Number of attention heads (published models: width / 64).
+    pub heads: usize,
+    /// Non-linearity of the feed-forward layers.
+    #[serde(default)]
+    pub activation: Activation,
+}
+
+impl TextTransformerConfig {
+    const fn new(vocabulary: usize, context: usize, width: usize, depth: usize, heads: usize) -> Self {
+        Self { vocabulary, context, width, depth, heads, activation: Activation::Gelu }
+    }
+
+    fn check(&self) -> Result<()> {
+        check_positive(
+            "textual",
+            &[("vocabulary", self.vocabulary), ("context", self.context), ("width", self.width)],
+        )?;
+        check_positive("textual", &[("depth", self.depth), ("heads", self.heads)])?;
+        if !self.width.is_multiple_of(self.heads) {
+            return Err(Error::setting("textual.width", self.width, format!("a multiple of heads = {}", self.heads)));
+        }
+        Ok(())
+    }
+}
+
+/// Token ids, right-padded to a common length, and where each sequence ends.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    /// `[B, L]`. What stands after the end of a sequence is never read: the attention is causal and the end is what is pooled.
+    pub ids: Tensor<2, Int>,
+    /// Position of the end-of-text token of each sequence, `[B]`.
+    pub end: Tensor<1, Int>,
+}
+
+/// Causal pre-norm transformer, pooled at the end of the text.
+///
+/// `x = table[ids] + positions`, `depth` blocks, then `LayerNorm(x)[end]`. Parameters and their names are those of the MERU family;
+/// `attn.in_proj_weight` holds query, key and value below each other.
+#[derive(Module, Debug)]
+pub struct TextTransformer {
+    token_embed: Table,
+    posit_embed: Param<Tensor<2>>,
+    resblocks: Vec<TextBlock>,
+    ln_final: LayerNorm,
+    #[module(skip)]
+    config: TextTransformerConfig,
+}
+
+#[derive(Module, Debug)]
+struct TextBlock {
+    attn: TextAttention,
+    ln_1: LayerNorm,
+    mlp: TextMlp,
+    ln_2: LayerNorm,
+}
+
+#[derive(Module, Debug)]
+struct TextAttention {
+    in_proj_weight: Matrix,
+    in_proj_bias: Bias,
+    out_proj: Linear,
+}
+
+#[derive(Module, Debug)]
+struct TextMlp {
+    c_fc: Linear,
+    c_proj: Linear,
+}
+
+impl Encoder for TextTransformer {
+    type Config = TextTransformerConfig;
+    type Input = Tokens;
+    type Reads = Texts;
+
+    const PRESETS: &'static [(&'static str, TextTransformerConfig)] = &[
+        // The published models ("L12_W512") with CLIP's vocabulary.
+        ("text_l12_w512", TextTransformerConfig::new(49_408, 77, 512, 12, 8)),
+        // Partners of the small ViTs; the vocabulary is that of the tokenizer they are trained with.
+        ("text_nano", TextTransformerConfig::new(2_048, 40, 128, 4, 4)),
+        ("text_micro", TextTransformerConfig::new(4_096, 48, 192, 6, 6)),
+        ("text_tiny", TextTransformerConfig::new(8_192, 64, 256, 8, 8)),
+    ];
+
+    fn new(config: &TextTransformerConfig, init: &mut Init) -> Result<Self> {
+        config.check()?;
+        let &TextTransformerConfig { vocabulary, context, width, depth, .. } = config;
+        Ok(Self {
+            token_embed: Table { weight: init.param([vocabulary, width], Fill::Normal(0.02)) },
+            posit_embed: init.param([context, width], Fill::Normal(0.01)),
+            resblocks: (0..depth).map(|_| TextBlock::new(init, width, depth)).collect(),
+            ln_final: LayerNorm::new(init, width),
+            config: config.clone(),
+        })
+    }
+
+    fn reads(config: &TextTransformerConfig) -> Texts {
+        Texts { context: config.context, vocabulary: config.vocabulary }
+    }
+
+    fn width(&self) -> usize {
+        self.config.width
+    }
+
+    /// Tokens to the final norm at the end of each text, `[B, width]`. Cut the batch to its longest sequence before: every column
+    /// costs time, those after the last end bring nothing.
+    fn forward(&self, tokens: Tokens) -> Result<Tensor<2>> {
+        let [batch, length] = tokens.ids.dims();
+        let (width, context) = (self.config.width, self.config.context);
+        if batch == 0 || length == 0 || length > context || tokens.end.dims() != [batch] {
+            return Err(Error::Shape {
+                name: "tokens".into(),
+                found: vec![batch, length, tokens.end.dims()[0]],
+                expected: format!("ids [B, L] with 1 <= L <= {context} and one end per row (shown: B, L, ends)"),
+            });
+        }
+        let positions = self.posit_embed.val().slice([0..length]).unsqueeze::<3>();
+        let x = module::embedding(self.token_embed.weight.val(), tokens.ids) + positions;
+        let mut x = x.reshape([batch * length, width]);
+
+        let form = Form { heads: self.config.heads, causal: true, activation: self.config.activation };
+        let device = x.device();
+        let end_rows = Tensor::<1, Int>::arange(0..batch as i64, &device) * length as i64 + tokens.end.clone();
+        let after_end = Tensor::<1, Int>::arange(0..length as i64, &device)
+            .reshape([1, 1, 1, length])
+            .expand([batch, 1, 1, length])
+            .greater(tokens.end.reshape([batch, 1, 1, 1]).expand([batch, 1, 1, length]));
+        for (index, block) in self.resblocks.iter().enumerate() {
+            let block = block.parts();
+            x = if index + 1 < self.resblocks.len() {
+                block.forward(x, batch, form)
+            } else {
+                block.forward_rows(x, end_rows.clone(), Some(after_end.clone()), form)
+            };
+        }
+        Ok(self.ln_final.forward(x))
+    }
+
+    /// The causal mask, `[context, context]`: true where the key (column) comes after the query (row).
+    fn buffers(&self) -> Vec<(&'static str, Array)> {
+        let context = self.config.context;
+        let mask = (0..context * context).map(|i| i % context > i / context).collect();
+        vec![("attn_mask", Array::bool([context, context], mask))]
+    }
+}
+
+impl TextBlock {
+    /// Normal weights with standard deviations W^-0.5 (query, key, value), (2 W depth)^-0.5 (both maps back into the residual stream)
+    /// and (2W)^-0.5; attention biases 0, feed-forward biases uniform in 1/sqrt(inputs). (CLIP's and MERU's initialisation.)
+    fn new(init: &mut Init, width: usize, depth: usize) -> Self {
+        let normal = |variance: usize| Fill::Normal((variance as f64).powf(-0.5));
+        let uniform = |inputs: usize| Fill::Uniform((inputs as f64).powf(-0.5));
+        let hidden = MLP_RATIO * width;
+        let residual = normal(2 * width * depth);
+        Self {
+            attn: TextAttention {
+                in_proj_weight: init.matrix(width, 3 * width, normal(width)),
+                in_proj_bias: init.bias(3 * width, Fill::Constant(0.0)),
+                out_proj: Linear::new(init, width, width, residual, Fill::Constant(0.0)),
+            },
+            ln_1: LayerNorm::new(init, width),
+            mlp: TextMlp {
+                c_fc: Linear::new(init, width, hidden, normal(2 * width), uniform(width)),
+                c_proj: Linear::new(init, hidden, width, residual, uniform(hidden)),
+            },
+            ln_2: LayerNorm::new(init, width),
+        }
+    }
+
+    fn parts(&self) -> Block<'_> {
+        Block {
+            norm1: &self.ln_1,
+            qkv_weight: &self.attn.in_proj_weight,
+            qkv_bias: &self.attn.in_proj_bias,
+            out: &self.attn.out_proj,
+            norm2: &self.ln_2,
+            up: &self.mlp.c_fc,
+            down: &self.mlp.c_proj,
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The vision transformer of the MERU family (Dosovitskiy et al., ICLR 2021; positions of Chen et al., "MoCo v3", ICCV 2021).
+
+use burn::module::{Module, Param};
+use burn::tensor::{Int, Tensor, module};
+use serde::{Deserialize, Serialize};
+
+use super::block::{Block, Form, MLP_RATIO};
+use super::layers::{Activation, LayerNorm, Linear};
+use super::{Encoder, Pixels, check_positive};
+use crate::params::{Bias, Fill, Fixed, Init};
+use crate::{Error, Result};
+
+/// Architecture of a [`Vit`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VitConfig {
+    /// Side of the square photographs, in pixels; a multiple of `patch`.
+    pub image_size: usize,
+    /// Side of a patch, in pixels.
+    pub patch: usize,
+    /// Width of the tokens; a multiple of 4 (positions) and of `heads`.
+    pub width: usize,
+    /// Number of blocks.
+    pub depth: usize,
+    /// Number of attention heads.
+    pub heads: usize,
+}
+
+impl VitConfig {
+    const fn new(image_size: usize, patch: usize, width: usize, depth: usize, heads: usize) -> Self {
+        Self { image_size, patch, width, depth, heads }
+    }
+
+    /// Patches along one side.
+    pub fn grid(&self) -> usize {
+        self.image_size / self.patch
+    }
+
+    /// Patches and the class token.
+    pub fn tokens(&self) -> usize {
+        self.grid() * self.grid() + 1
+    }
+
+    fn check(&self) -> Result<()> {
+        check_positive("visual", &[("image_size", self.image_size), ("patch", self.patch), ("width", self.width)])?;
+        check_positive("visual", &[("depth", self.depth), ("heads", self.heads)])?;
+        if !self.image_size.is_multiple_of(self.patch) {
+            return Err(Error::setting(
+                "visual.image_size",
+                self.image_size,
+                format!("a multiple of patch = {}", self.patch),
+            ));
+        }
+        if !self.width.is_multiple_of(4) || !self.width.is_multiple_of(self.heads) {
+            let expected = format!("a multiple of 4 and of heads = {}", self.heads);
+            return Err(Error::setting("visual.width", self.width, expected));
+        }
+        Ok(())
+    }
+}
+
+/// Pre-norm transformer over square patches, with fixed 2-D sin-cos positions and a class token.
+///
+/// `x = [class; patches P + b] + positions`, `depth` blocks (exact GELU, hidden width 4, biases everywhere), then
+/// `LayerNorm(x)[class]`. Parameters and their names are those of timm's `VisionTransformer`.
+#[derive(Module, Debug)]
+pub struct Vit {
+    cls_token: Param<Tensor<3>>,
+    pos_embed: Fixed,
+    patch_embed: PatchEmbed,
+    blocks: Vec<VitBlock>,
+    norm: LayerNorm,
+    #[module(skip)]
+    config: VitConfig,
+}
+
+#[derive(Module, Debug)]
+struct PatchEmbed {
+    proj: PatchProjection,
+}
+
+/// Kept in the published layout of a convolution, `[width, 3, patch, patch]`; applied as one matrix product.
+#[derive(Module, Debug)]
+struct PatchProjection {
+    weight: Param<Tensor<4>>,
+    bias: Bias,
+}
+
+#[derive(Module, Debug)]
+struct VitBlock {
+    norm1: LayerNorm,
+    attn: VitAttention,
+    norm2: LayerNorm,
+    mlp: VitMlp,
+}
+
+#[derive(Module, Debug)]
+struct VitAttention {
+    qkv: Linear,
+    proj: Linear,
+}
+
+#[derive(Module, Debug)]
+struct VitMlp {
+    fc1: Linear,
+    fc2: Linear,
+}
+
+impl Encoder for Vit {
+    type Config = VitConfig;
+    type Input = Tensor<4>;
+    type Reads = Pixels;
+
+    const PRESETS: &'static [(&'static str, VitConfig)] = &[
+        // 12 heads at width 384, as MoCo v3 has it (timm's plain ViT-S has 6).
+        ("vit_s16", VitConfig::new(224, 16, 384, 12, 12)),
+        ("vit_b16", VitConfig::new(224, 16, 768, 12, 12)),
+        ("vit_l16", VitConfig::new(224, 16, 1024, 24, 16)),
+        // For two cores and an afternoon: 0.8, 2.8 and 6.4 million parameters, 65, 65 and 145 tokens.
+        ("vit_nano", VitConfig::new(64, 8, 128, 4, 4)),
+        ("vit_micro", VitConfig::new(96, 12, 192, 6, 6)),
+        ("vit_tiny", VitConfig::new(96, 8, 256, 8, 8)),
+    ];
+
+    fn new(config: &VitConfig, init: &mut Init) -> Result<Self> {
+        config.check()?;
+        let &VitConfig { patch, width, depth, .. } = config;
+        let fan_in = 3 * patch * patch;
+        let patch_bound = Fill::Uniform((fan_in as f64).powf(-0.5));
+        Ok(Self {
+            cls_token: init.param([1, 1, width], Fill::Normal(1e-6)),
+            pos_embed: init.fixed([1, config.tokens(), width], sin_cos_positions(config.grid(), width)),
+            patch_embed: PatchEmbed {
+                proj: PatchProjection {
+                    weight: init.param([width, 3, patch, patch], patch_bound),
+                    bias: init.bias(width, patch_bound),
+                },
+            },
+            blocks: (0..depth).map(|_| VitBlock::new(init, width)).collect(),
+            norm: LayerNorm::new(init, width),
+            config: config.clone(),
+        })
+    }
+
+    fn reads(config: &VitConfig) -> Pixels {
+        Pixels { image_size: config.image_size }
+    }
+
+    fn width(&self) -> usize {
+        self.config.width
+    }
+
+    /// Normalised pixels `[B, 3, H, W]` to the class token after the last norm, `[B, width]`.
+    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
+        let size = self.config.image_size;
+        let found = pixels.dims();
+        let [batch, ..] = found;
+        if found != [batch, 3, size, size] || batch == 0 {
+            return Err(Error::Shape {
+                name: "pixels".into(),
+                found: found.to_vec(),
+                expected: format!("[B, 3, {size}, {size}]"),
+            });
+        }
+        let (width, tokens) = (self.config.width, self.config.tokens());
+        let class = self.cls_token.val().expand([batch, 1, width]);
+        let x = Tensor::cat(vec![class, self.embed_patches(pixels)], 1) + self.pos_embed.value.val();
+        let mut x = x.reshape([batch * tokens, width]);
+
+        let form = Form { heads: self.config.heads, causal: false, activation: Activation::Gelu };
+        let class_rows = Tensor::<1, Int>::arange(0..batch as i64, &x.device()) * tokens as i64;
+        for (index, block) in self.blocks.iter().enumerate() {
+            let block = block.parts();
+            x = if index + 1 < self.blocks.len() {
+                block.forward(x, batch, form)
+            } else {
+                block.forward_rows(x, class_rows.clone(), None, form)
+            };
+        }
+        Ok(self.norm.forward(x))
+    }
+}
+
+impl Vit {
+    /// `[B, 3, H, W] -> [B, patches, width]`: the convolution with stride = kernel, as one matrix product over all patches. Patches
+    /// are listed row by row.
+    fn embed_patches(&self, pixels: Tensor<4>) -> Tensor<3> {
+        let (grid, patch, width) = (self.config.grid(), self.config.patch, self.config.width);
+        let batch = pixels.dims()[0];
+        let pixels_per_patch = 3 * patch * patch;
+        let patches = pixels
+            .reshape([batch, 3, grid, patch, grid, patch])
+            .permute([0, 2, 4, 1, 3, 5])
+            .reshape([batch * grid * grid, pixels_per_patch]);
+        let projection = &self.patch_embed.proj;
+        let weight = projection.weight.val().reshape([width, pixels_per_patch]).transpose();
+        module::linear(patches, weight, Some(projection.bias.value.val())).reshape([batch, grid * grid, width])
+    }
+}
+
+impl VitBlock {
+    /// Linear weights N(0, 0.02^2), biases 0 (timm's default initialisation of a ViT).
+    fn new(init: &mut Init, width: usize) -> Self {
+        let mut linear =
+            |width_in, width_out| Linear::new(init, width_in, width_out, Fill::Normal(0.02), Fill::Constant(0.0));
+        let attn = VitAttention { qkv: linear(width, 3 * width), proj: linear(width, width) };
+        let mlp = VitMlp { fc1: linear(width, MLP_RATIO * width), fc2: linear(MLP_RATIO * width, width) };
+        Self { norm1: LayerNorm::new(init, width), attn, norm2: LayerNorm::new(init, width), mlp }
+    }
+
+    fn parts(&self) -> Block<'_> {
+        Block {
+            norm1: &self.norm1,
+            qkv_weight: &self.attn.qkv.weight,
+            qkv_bias: &self.attn.qkv.bias,
+            out: &self.attn.proj,
+            norm2: &self.norm2,
+            up: &self.mlp.fc1,
+            down: &self.mlp.fc2,
+        }
+    }
+}
+
+/// Fixed positions `[1 + grid^2, width]`, row major: zeros for the class token, then per patch
+/// `[sin(a w), cos(a w), sin(b w), cos(b w)]` with frequencies `w_i = 10000^(-i / (width/4))`.
+///
+/// For the patch in row r and column c, `a = r` and `b = c`: the published code lists the grid with its column index running
+/// slowest and the patches with their row index running slowest, so what it calls the horizontal position is the row.
+fn sin_cos_positions(grid: usize, width: usize) -> Vec<f32> {
+    let quarter = width / 4;
+    let frequencies: Vec<f64> = (0..quarter).map(|i| 10_000_f64.powf(-(i as f64) / quarter as f64)).collect();
+    let mut table = vec![0.0; width];
+    for row in 0..grid {
+        for column in 0..grid {
+            for position in [row, column] {
+                let angles = frequencies.iter().map(|frequency| frequency * position as f64);
+                table.extend(angles.clone().map(|angle| angle.sin() as f32));
+                table.extend(angles.map(|angle| angle.cos() as f32));
+            }
+        }
+    }
+    table
+}

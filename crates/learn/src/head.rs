@@ -1,0 +1,241 @@
+//! From encoder features to points: the scales before the lift, the curvature of the space and the temperature after it.
+
+use burn::module::Module;
+use burn::tensor::{DType, Device, Tensor};
+use conifer_geometry::{Manifold, RootT, manifold};
+use conifer_space::ManifoldSpec;
+use serde::{Deserialize, Serialize};
+
+use crate::methods::Space;
+use crate::scalars::BoundedScalar;
+use crate::{Error, Result};
+
+/// Which tower a feature comes from: each has its own scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Photographs and boxes cut out of them.
+    Image,
+    /// Captions and phrases.
+    Text,
+}
+
+/// Settings of a [`Head`]: first values and ranges of its scalars, all learned in log space.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HeadConfig {
+    /// First curvature c of every Lorentz factor for which the manifold's own list gives none. 1 (HyCoCLIP App. B, PHyCLIP App. C.3).
+    pub curv: f64,
+    /// Whether the curvature is learned (all papers: yes).
+    pub learn_curv: bool,
+    /// Range of every curvature: [0.1, 10] (PHyCLIP App. C.3).
+    pub curv_range: [f64; 2],
+    /// First feature scale; absent: 1/sqrt(D) with D the whole dimension (HyCoCLIP App. B and PHyCLIP App. C.3: 1/sqrt(512)),
+    /// or with `reference` 1/sqrt(dimension of one factor), as PHyCLIP's code does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feature_scale: Option<f64>,
+    /// Whether the feature scales are learned.
+    pub learn_feature_scale: bool,
+    /// Largest feature scale: 1 (released code of the MERU family). There is no smallest.
+    pub max_feature_scale: f64,
+    /// One feature scale per factor of a product space (PHyCLIP's code) instead of one for all (PHyCLIP App. C.3).
+    pub feature_scale_per_factor: bool,
+    /// First temperature of the contrastive softmax: 0.07 (HyCoCLIP App. B, PHyCLIP App. C.3).
+    pub temperature: f64,
+    /// Whether the temperature is learned.
+    pub learn_temperature: bool,
+    /// Smallest temperature: 0.01 (same sources). There is no largest.
+    pub min_temperature: f64,
+    /// First values as in the released code where they differ from the paper.
+    pub reference: bool,
+}
+
+impl Default for HeadConfig {
+    fn default() -> Self {
+        Self {
+            curv: 1.0,
+            learn_curv: true,
+            curv_range: [0.1, 10.0],
+            feature_scale: None,
+            learn_feature_scale: true,
+            max_feature_scale: 1.0,
+            feature_scale_per_factor: true,
+            temperature: 0.07,
+            learn_temperature: true,
+            min_temperature: 0.01,
+            reference: false,
+        }
+    }
+}
+
+/// The learnable scalars around a manifold. Works in f32 whatever the encoders run in.
+///
+/// | scalar | Lorentz | product of K factors | sphere | Euclidean |
+/// |---|---|---|---|---|
+/// | curvature | `curv` | `curvs.0` ... | - | - |
+/// | feature scales | `visual_alpha`, `textual_alpha` | `visual_concept_alphas.0` ..., `textual_concept_alphas.0` ... | - | as Lorentz |
+/// | 1/temperature | `logit_scale` | `logit_scale` | `logit_scale` | `logit_scale` |
+///
+/// The names are those of the published checkpoints. A sphere has no scale, since its lift divides by the norm.
+#[derive(Module, Debug)]
+pub struct Head {
+    curv: Option<BoundedScalar>,
+    visual_scale: Option<BoundedScalar>,
+    textual_scale: Option<BoundedScalar>,
+    logit_scale: BoundedScalar,
+    #[module(skip)]
+    spec: ManifoldSpec,
+}
+
+impl Head {
+    /// A head on the space `spec`; an empty `spec.curv` is filled from `config.curv`.
+    ///
+    /// # Errors
+    /// [`Error::Space`] if the space is impossible, [`Error::Setting`] if a first value lies outside its range.
+    pub fn new(spec: &ManifoldSpec, config: &HeadConfig, device: &Device) -> Result<Self> {
+        let mut spec = spec.clone();
+        let kind = conifer_space::entry(&spec.kind)?;
+        if kind.curved && spec.curv.is_empty() {
+            spec.curv = vec![config.curv; spec.factors];
+        }
+        spec.check()?;
+
+        let curv = kind.curved.then(|| {
+            let names = if kind.factored { indexed("curvs", spec.factors) } else { vec!["curv".into()] };
+            BoundedScalar::new(names, &spec.curv, config.curv_range, config.learn_curv, device)
+        });
+        let per_factor = kind.factored && config.feature_scale_per_factor;
+        let width = if config.reference { spec.factor_dim() } else { spec.dim };
+        let first = config.feature_scale.unwrap_or((width as f64).powf(-0.5));
+        let scale = |single: &str, list: &str| {
+            let names = if per_factor { indexed(list, spec.factors) } else { vec![single.into()] };
+            let init = vec![first; names.len()];
+            BoundedScalar::new(names, &init, [0.0, config.max_feature_scale], config.learn_feature_scale, device)
+        };
+        // Without tangent vectors (the sphere) the lift divides by the norm, and a scale would do nothing.
+        let scaled = kind.tangent_norm.is_some();
+        let visual_scale = scaled.then(|| scale("visual_alpha", "visual_concept_alphas"));
+        let textual_scale = scaled.then(|| scale("textual_alpha", "textual_concept_alphas"));
+        if !(config.temperature > 0.0 && config.min_temperature > 0.0 && config.min_temperature <= config.temperature) {
+            return Err(Error::setting(
+                "head.temperature",
+                format!("{} with head.min_temperature {}", config.temperature, config.min_temperature),
+                "0 < min_temperature <= temperature",
+            ));
+        }
+        let logit_scale = BoundedScalar::new(
+            vec!["logit_scale".into()],
+            &[1.0 / config.temperature],
+            [0.0, 1.0 / config.min_temperature],
+            config.learn_temperature,
+            device,
+        )?;
+        Ok(Self {
+            curv: curv.transpose()?,
+            visual_scale: visual_scale.transpose()?,
+            textual_scale: textual_scale.transpose()?,
+            logit_scale,
+            spec,
+        })
+    }
+
+    /// The space with its current curvatures, as numbers: what is written beside embeddings.
+    pub fn spec(&self) -> ManifoldSpec {
+        ManifoldSpec { curv: self.curv.as_ref().map(BoundedScalar::values).unwrap_or_default(), ..self.spec.clone() }
+    }
+
+    /// The manifold with its current curvatures, differentiable.
+    ///
+    /// # Errors
+    /// [`Error::Geometry`] if the geometry refuses the space; a head that could be built never meets it.
+    pub fn manifold(&self) -> Result<Box<dyn Manifold>> {
+        Ok(manifold(&self.spec, self.curv.as_ref().map(BoundedScalar::value))?)
+    }
+
+    /// Features `[B, D]` of one tower to points `[B, D]` (space components): `lift(scale * features)`, in f32.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the features have another width than the space.
+    pub fn lift(&self, features: Tensor<2>, side: Side) -> Result<Tensor<2>> {
+        let [rows, width] = features.dims();
+        if width != self.spec.dim {
+            return Err(Error::Shape {
+                name: format!("features ({side:?})"),
+                found: vec![rows, width],
+                expected: format!("[B, {}] (the dimension of the space)", self.spec.dim),
+            });
+        }
+        let features = features.cast(DType::F32);
+        let scale = match side {
+            Side::Image => &self.visual_scale,
+            Side::Text => &self.textual_scale,
+        };
+        let tangent = match scale {
+            Some(scale) => features * spread(scale.value(), self.spec.dim),
+            None => features,
+        };
+        Ok(self.manifold()?.lift(tangent))
+    }
+
+    /// What a method needs beside the points: the manifold, the root (the origin) and this step's 1/temperature.
+    ///
+    /// # Errors
+    /// As [`Head::manifold`].
+    pub fn space(&self) -> Result<Space> {
+        Ok(Space {
+            manifold: self.manifold()?,
+            root: RootT::Origin,
+            curv: self.curv.as_ref().map(BoundedScalar::value),
+            logit_scale: self.logit_scale.value(),
+        })
+    }
+
+    /// Clamps every scalar into its range. Call it after each optimiser step.
+    #[must_use]
+    pub fn project(self) -> Self {
+        Self {
+            curv: self.curv.map(BoundedScalar::project),
+            visual_scale: self.visual_scale.map(BoundedScalar::project),
+            textual_scale: self.textual_scale.map(BoundedScalar::project),
+            logit_scale: self.logit_scale.project(),
+            spec: self.spec,
+        }
+    }
+
+    /// Every scalar of this head: for the log, for the exporter (published names), for the optimiser (no weight decay).
+    pub fn scalars(&self) -> Vec<&BoundedScalar> {
+        let optional = [&self.curv, &self.visual_scale, &self.textual_scale];
+        optional.into_iter().flatten().chain([&self.logit_scale]).collect()
+    }
+
+    /// The head with the logarithms a published checkpoint holds; `lookup` finds one by its published name.
+    ///
+    /// # Errors
+    /// Whatever `lookup` returns for a name it does not know, and [`Error::Setting`] for a value that is not finite.
+    pub fn with_log_values(self, mut lookup: impl FnMut(&str) -> Result<f32>) -> Result<Self> {
+        let mut load = |scalar: BoundedScalar| {
+            let logs = scalar.names().iter().map(|name| lookup(name)).collect::<Result<Vec<_>>>()?;
+            scalar.with_log_values(&logs)
+        };
+        Ok(Self {
+            curv: self.curv.map(&mut load).transpose()?,
+            visual_scale: self.visual_scale.map(&mut load).transpose()?,
+            textual_scale: self.textual_scale.map(&mut load).transpose()?,
+            logit_scale: load(self.logit_scale)?,
+            spec: self.spec,
+        })
+    }
+}
+
+fn indexed(list: &str, n: usize) -> Vec<String> {
+    (0..n).map(|i| format!("{list}.{i}")).collect()
+}
+
+/// `[K]` -> `[1, D]`: entry k repeated over the D/K coordinates of its factor.
+fn spread(scale: Tensor<1>, dim: usize) -> Tensor<2> {
+    let [k] = scale.dims();
+    scale.reshape([k, 1]).expand([k, dim / k]).reshape([1, dim])
+}
+
+#[cfg(test)]
+#[path = "head/tests.rs"]
+mod tests;

@@ -1,0 +1,98 @@
+//! What a run writes about itself: `metrics.jsonl` and TensorBoard events, one record for each logged step.
+
+mod events;
+mod metrics;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+pub use events::EventFile;
+pub use metrics::{METRICS_FILE, MetricsFile, read_metrics};
+
+use crate::error::Result;
+
+/// Numbers of one optimiser step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepRecord {
+    /// Updates made, this one included (the first step is 1).
+    pub step: u64,
+    /// Pass over the data the last sample of this step came from, from 0.
+    pub epoch: u64,
+    /// Learning rate used.
+    pub lr: f64,
+    /// Total loss, mean over the micro-batches.
+    pub loss: f64,
+    /// Each term of the loss by name, mean over its samples.
+    pub terms: serde_json::Map<String, serde_json::Value>,
+    /// Each learnable scalar by name, as a value (not its logarithm), before the update; one number, or one for each factor.
+    pub scalars: serde_json::Map<String, serde_json::Value>,
+    /// Euclidean norm over all gradients, before clipping.
+    pub gradient_norm: f64,
+    /// Samples seen so far.
+    pub samples: u64,
+    /// Throughput since the last record.
+    pub samples_per_second: f64,
+    /// Expected seconds to the end of the run.
+    pub eta_seconds: f64,
+    /// Broken samples replaced so far.
+    pub broken: u64,
+}
+
+/// Both logs of a run folder.
+#[derive(Debug)]
+pub struct RunLog {
+    metrics: MetricsFile,
+    events: EventFile,
+}
+
+impl RunLog {
+    /// Opens the logs in `folder` to continue after `step` updates (0: from the start). Records of later steps, which a run wrote
+    /// after the checkpoint it now resumes from, are removed.
+    ///
+    /// # Errors
+    /// A file that cannot be read or written.
+    pub fn open(folder: &Path, step: u64) -> Result<Self> {
+        Ok(Self { metrics: MetricsFile::open(folder, step)?, events: EventFile::create(folder, step)? })
+    }
+
+    /// Appends one record to both.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn write(&mut self, record: &StepRecord) -> Result<()> {
+        self.metrics.append(record)?;
+        self.events.scalars(record.step, &tags(record))
+    }
+}
+
+/// A record as TensorBoard tags. A scalar with one value for each factor is given by its smallest, mean and largest value (the
+/// JSON has them all), since hundreds of curves cannot be read.
+fn tags(record: &StepRecord) -> Vec<(String, f64)> {
+    let mut tags = vec![
+        ("optim/lr".to_owned(), record.lr),
+        ("optim/gradient_norm".to_owned(), record.gradient_norm),
+        ("loss/total".to_owned(), record.loss),
+        ("speed/samples_per_second".to_owned(), record.samples_per_second),
+        ("data/broken".to_owned(), record.broken as f64),
+    ];
+    for (name, value) in &record.terms {
+        tags.push((format!("loss/{name}"), value.as_f64().unwrap_or(f64::NAN)));
+    }
+    for (name, value) in &record.scalars {
+        match value.as_array() {
+            None => tags.push((format!("scalar/{name}"), value.as_f64().unwrap_or(f64::NAN))),
+            Some(values) => {
+                let values: Vec<f64> = values.iter().filter_map(serde_json::Value::as_f64).collect();
+                let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+                tags.push((format!("scalar/{name}/min"), values.iter().copied().fold(f64::INFINITY, f64::min)));
+                tags.push((format!("scalar/{name}/mean"), mean));
+                tags.push((format!("scalar/{name}/max"), values.iter().copied().fold(f64::NEG_INFINITY, f64::max)));
+            }
+        }
+    }
+    tags
+}

@@ -1,0 +1,79 @@
+//! CLIP: symmetric contrast of photographs and captions, cosine similarity.
+//!
+//! Radford et al., "Learning Transferable Visual Models From Natural Language Supervision", ICML 2021; in the form of the
+//! baselines of MERU, HyCoCLIP and PHyCLIP: `1/2 (L(I, T) + L(T, I))`, the similarity being the cosine on the unit sphere.
+
+use conifer_data::View;
+use conifer_space::ManifoldSpec;
+use serde::{Deserialize, Serialize};
+
+use super::MethodEntry;
+use super::objective::{Boxes, Contrast, Objective, Part};
+use super::settings::{self, Settings, Terms};
+use crate::Result;
+use crate::terms::Denominator;
+
+/// Registry line.
+pub const ENTRY: MethodEntry = MethodEntry {
+    name: NAME,
+    summary: "symmetric contrast of photograph and caption on the sphere",
+    reference: REFERENCE,
+    views: &[View::Pair],
+    terms: &["contrast_image_text", "contrast_text_image"],
+    manifold: ManifoldSpec::sphere,
+    from_config: |table| Ok(Box::new(build(&settings::parse(table)?)?)),
+    resolve: settings::resolve::<Config>,
+};
+
+const NAME: &str = "clip";
+const REFERENCE: &str = "Radford et al., ICML 2021; baseline of HyCoCLIP Table 1";
+
+/// Settings, with the values of the paper as defaults.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Released behaviour. Paper and code agree here, so this changes nothing.
+    pub reference: bool,
+    /// Whether boxes with their phrases join the batch as additional pairs ("w/ boxes" in HyCoCLIP Table 1). Default: none.
+    pub boxes: Boxes,
+    /// `contrast_image_text`: photographs ask, captions are the candidates; `contrast_text_image`: the other way. All on.
+    pub terms: Terms,
+}
+
+impl Settings for Config {
+    const METHOD: &'static str = NAME;
+
+    fn defaults(reference: bool) -> Self {
+        Self { reference, boxes: Boxes::None, terms: Terms::all(ENTRY.terms) }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.terms.check(ENTRY.terms)
+    }
+}
+
+/// The objective with these settings.
+///
+/// # Errors
+/// [`Error::Setting`](crate::Error::Setting) if every term is switched off.
+pub fn build(config: &Config) -> Result<Objective> {
+    let objective = Objective {
+        method: NAME,
+        reference: REFERENCE,
+        contrasts: symmetric_contrast(),
+        cones: Vec::new(),
+        entailment_weight: 0.0,
+        denominator: Denominator::All,
+        boxes: config.boxes,
+    };
+    objective.keep(|name| config.terms.on(name))
+}
+
+/// `1/2 (L(I, T) + L(T, I))`.
+pub(super) fn symmetric_contrast() -> Vec<Contrast> {
+    let contrast = |name, query, candidates| Contrast { name, query, candidates, weight: 0.5 };
+    vec![
+        contrast("contrast_image_text", Part::Image, Part::Text),
+        contrast("contrast_text_image", Part::Text, Part::Image),
+    ]
+}

@@ -1,0 +1,261 @@
+//! Objectives that are weighted sums of contrasts and cones over the parts of a grounded pair.
+//!
+//! ```text
+//! contrastive = sum_c weight_c * mean_b info_nce_c(b)
+//! entailment  = sum_e weight_e * mean_b cone_e(b)
+//! total       = contrastive + entailment_weight * entailment
+//! ```
+//!
+//! CLIP, MERU, HyCoCLIP and PHyCLIP are such sums, so each of their files only says *which* pairs it looks at and with what
+//! weight. Means over the batch stand where the papers print sums (DEVIATIONS.md).
+
+use burn::tensor::Tensor;
+use conifer_data::View;
+use serde::{Deserialize, Serialize};
+
+use super::{Embedded, Loss, Method, Space};
+use crate::terms::{ConeShape, Denominator, cone, info_nce};
+use crate::{Error, Result};
+
+/// A part of a grounded pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The whole photograph.
+    Image,
+    /// The whole caption.
+    Text,
+    /// A box cut out of the photograph.
+    BoxImage,
+    /// The phrase of that box.
+    BoxText,
+}
+
+/// What a method without terms of its own for boxes does with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Boxes {
+    /// Does not read them.
+    None,
+    /// Appends box and phrase as one more pair per sample: the batch has 2B pairs.
+    Samples,
+}
+
+/// Query i against all candidates; candidate i is its positive.
+#[derive(Clone, Debug)]
+pub struct Contrast {
+    /// Name in the log and in the settings.
+    pub name: &'static str,
+    /// What asks.
+    pub query: Part,
+    /// What is compared with it.
+    pub candidates: Part,
+    /// Factor in the contrastive sum.
+    pub weight: f64,
+}
+
+/// Child i shall lie in the cone of parent i.
+#[derive(Clone, Debug)]
+pub struct Cone {
+    /// Name in the log and in the settings.
+    pub name: &'static str,
+    /// The general one, apex of the cone.
+    pub parent: Part,
+    /// The specific one.
+    pub child: Part,
+    /// Size of the cones.
+    pub shape: ConeShape,
+    /// Factor in the entailment sum.
+    pub weight: f64,
+}
+
+/// The whole sum.
+#[derive(Clone, Debug)]
+pub struct Objective {
+    /// Name of the method.
+    pub method: &'static str,
+    /// Paper and equations.
+    pub reference: &'static str,
+    /// Contrastive terms.
+    pub contrasts: Vec<Contrast>,
+    /// Cone terms.
+    pub cones: Vec<Cone>,
+    /// gamma: factor of the entailment sum in the total.
+    pub entailment_weight: f64,
+    /// Candidates in the softmax denominators.
+    pub denominator: Denominator,
+    /// With [`Boxes::Samples`] every term sees 2B pairs. Only for objectives whose terms name no boxes.
+    pub boxes: Boxes,
+}
+
+impl Method for Objective {
+    fn name(&self) -> &'static str {
+        self.method
+    }
+
+    fn reference(&self) -> &'static str {
+        self.reference
+    }
+
+    fn views(&self) -> &'static [View] {
+        let parts = self.parts();
+        let reads = |some: [Part; 2]| parts.iter().any(|part| some.contains(part));
+        match (reads([Part::Image, Part::Text]), reads([Part::BoxImage, Part::BoxText])) {
+            (true, true) => &[View::Pair, View::Boxes],
+            (false, true) => &[View::Boxes],
+            _ => &[View::Pair],
+        }
+    }
+
+    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+        self.check_batch(batch)?;
+        let merged;
+        let batch = if self.boxes == Boxes::Samples {
+            merged = self.append_boxes(batch)?;
+            &merged
+        } else {
+            batch
+        };
+
+        let mut similarities = Similarities::default();
+        let mut contrasts = Vec::new();
+        for term in &self.contrasts {
+            let [query, candidates] = [self.read(batch, term.query)?, self.read(batch, term.candidates)?];
+            let similarity = similarities.of(term, || space.manifold.pairwise_similarity(query, candidates));
+            contrasts.push((term.name, term.weight, info_nce(similarity, space.logit_scale.clone(), self.denominator)));
+        }
+        let mut cones = Vec::new();
+        for term in &self.cones {
+            let [parent, child] = [self.read(batch, term.parent)?, self.read(batch, term.child)?];
+            cones.push((term.name, term.weight, cone(space, parent, child, &term.shape)?));
+        }
+
+        let contrastive = weighted_sum(&contrasts);
+        let entailment = weighted_sum(&cones);
+        let groups = [("contrastive", 1.0, contrastive), ("entailment", self.entailment_weight, entailment)];
+        let groups: Vec<_> =
+            groups.into_iter().filter_map(|(name, weight, value)| Some((name, weight, value?))).collect();
+        let total =
+            weighted_sum(&groups).ok_or_else(|| Error::setting("method.terms", "all false", "at least one term"))?;
+        let terms = groups.into_iter().chain(contrasts).chain(cones).map(|(name, _, values)| (name, values)).collect();
+        Ok(Loss { total, terms })
+    }
+}
+
+impl Objective {
+    /// The same objective without the terms that `on` refuses by name.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if no term is left.
+    pub fn keep(mut self, on: impl Fn(&str) -> bool) -> Result<Self> {
+        self.contrasts.retain(|term| on(term.name));
+        self.cones.retain(|term| on(term.name));
+        if self.contrasts.is_empty() && self.cones.is_empty() {
+            return Err(Error::setting("method.terms", "all false", format!("at least one term of {}", self.method)));
+        }
+        Ok(self)
+    }
+
+    /// Every part that a term names, each once.
+    fn parts(&self) -> Vec<Part> {
+        let contrasts = self.contrasts.iter().flat_map(|term| [term.query, term.candidates]);
+        let cones = self.cones.iter().flat_map(|term| [term.parent, term.child]);
+        let mut parts: Vec<Part> = contrasts.chain(cones).collect();
+        if self.boxes == Boxes::Samples {
+            parts.extend([Part::BoxImage, Part::BoxText]);
+        }
+        parts.sort();
+        parts.dedup();
+        parts
+    }
+
+    fn check_batch(&self, batch: &Embedded) -> Result<()> {
+        let least = match self.denominator {
+            Denominator::Negatives => 2,
+            Denominator::All => 1,
+        };
+        let mut shape = None;
+        for part in self.parts() {
+            let found = self.read(batch, part)?.dims();
+            let expected = *shape.get_or_insert(found);
+            if found != expected {
+                return Err(Error::Shape {
+                    name: part.column().to_owned(),
+                    found: found.to_vec(),
+                    expected: format!("{expected:?}, as the other views of the batch"),
+                });
+            }
+            if found[0] < least {
+                return Err(Error::Shape {
+                    name: part.column().to_owned(),
+                    found: found.to_vec(),
+                    expected: format!("a batch of at least {least} for {}", self.method),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, batch: &Embedded, part: Part) -> Result<Tensor<2>> {
+        let points = match part {
+            Part::Image => &batch.image,
+            Part::Text => &batch.text,
+            Part::BoxImage => &batch.box_image,
+            Part::BoxText => &batch.box_text,
+        };
+        points.clone().ok_or_else(|| {
+            let view = if matches!(part, Part::Image | Part::Text) { "pair" } else { "boxes" };
+            let expected = format!("one point per sample ({} reads the view `{view}`)", self.method);
+            Error::setting(format!("{} of the batch", part.column()), "missing", expected)
+        })
+    }
+
+    fn append_boxes(&self, batch: &Embedded) -> Result<Embedded> {
+        let join =
+            |whole, part| Ok::<_, Error>(Some(Tensor::cat(vec![self.read(batch, whole)?, self.read(batch, part)?], 0)));
+        Ok(Embedded {
+            image: join(Part::Image, Part::BoxImage)?,
+            text: join(Part::Text, Part::BoxText)?,
+            ..Embedded::default()
+        })
+    }
+}
+
+impl Part {
+    fn column(self) -> &'static str {
+        match self {
+            Part::Image => "image",
+            Part::Text => "text",
+            Part::BoxImage => "box_image",
+            Part::BoxText => "box_text",
+        }
+    }
+}
+
+/// Pairwise similarities of this batch. Similarity is symmetric, so the rows of A against B are the columns of B against A: on a
+/// product of K factors this saves K matrices of the batch's size squared.
+#[derive(Default)]
+struct Similarities {
+    known: Vec<(Part, Part, Tensor<2>)>,
+}
+
+impl Similarities {
+    fn of(&mut self, term: &Contrast, compute: impl FnOnce() -> Tensor<2>) -> Tensor<2> {
+        for (query, candidates, similarity) in &self.known {
+            if (*query, *candidates) == (term.query, term.candidates) {
+                return similarity.clone();
+            }
+            if (*query, *candidates) == (term.candidates, term.query) {
+                return similarity.clone().transpose();
+            }
+        }
+        let similarity = compute();
+        self.known.push((term.query, term.candidates, similarity.clone()));
+        similarity
+    }
+}
+
+/// `sum_i weight_i mean(values_i)`, `[1]`; nothing if there are no terms.
+fn weighted_sum(terms: &[(&'static str, f64, Tensor<1>)]) -> Option<Tensor<1>> {
+    let weighted = terms.iter().map(|(_, weight, values)| values.clone().mean() * *weight);
+    weighted.reduce(|sum, term| sum + term)
+}

@@ -1,0 +1,83 @@
+//! PHyCLIP: the composition of HyCoCLIP on a product of hyperbolic spaces.
+//!
+//! "PHyCLIP: l1-Product of Hyperbolic Factors Unifies Hierarchy and Compositionality in Vision-Language Representation
+//! Learning", ICLR 2026. A point is a tuple of K points, one per factor:
+//!
+//! ```text
+//! d   = mean_i d_i                                                        Eq. 2 (`product_l1`); `product_l2`: root mean square
+//! L   = 1/4 ( L(I, T) + L(T, I) + L(Ib, Tb) + L(Tb, Ib) )                 Eq. 4; terms: Eq. 3, similarity -d
+//! E   = mean_i max(0, ext_i - eta aperture_i), summed over the pairs      Eqs. 5-6
+//! all = L + gamma E                                                       Eq. 1
+//! ```
+//!
+//! The manifold decides l1 or l2, the number of factors and their dimension; with one factor this is HyCoCLIP with boxes
+//! contrasted among themselves.
+
+use conifer_data::View;
+use conifer_space::ManifoldSpec;
+use serde::{Deserialize, Serialize};
+
+use super::MethodEntry;
+use super::hycoclip::{self, BoxCandidates, composition};
+use super::objective::Objective;
+use super::settings::{self, Settings};
+use crate::Result;
+
+/// Registry line.
+pub const ENTRY: MethodEntry = MethodEntry {
+    name: NAME,
+    summary: "HyCoCLIP's terms on an l1 or l2 product of hyperbolic spaces, boxes contrasted with boxes",
+    reference: REFERENCE,
+    views: &[View::Pair, View::Boxes],
+    terms: hycoclip::TERMS,
+    manifold: factors_of_eight,
+    from_config: |table| Ok(Box::new(build(&settings::parse(table)?)?)),
+    resolve: settings::resolve::<Config>,
+};
+
+const NAME: &str = "phyclip";
+const REFERENCE: &str = "PHyCLIP, ICLR 2026, Eqs. 1-6";
+
+/// Settings: those of HyCoCLIP with other defaults.
+///
+/// * `entailment_weight`: gamma of Eq. 1, 0.2 (App. C.3), on the plain sum of Eq. 6; with `reference` on half that sum.
+/// * `box_candidates`: `boxes` (Eq. 4); with `reference` `wholes`.
+/// * `contrast_box_image_text` is then box photograph against phrases, `contrast_box_text_image` phrase against box photographs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Config(pub hycoclip::Config);
+
+impl Settings for Config {
+    const METHOD: &'static str = NAME;
+
+    fn defaults(reference: bool) -> Self {
+        Self(hycoclip::Config {
+            entailment_weight: 0.2,
+            box_candidates: if reference { BoxCandidates::Wholes } else { BoxCandidates::Boxes },
+            ..hycoclip::Config::defaults(reference)
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        self.0.check()
+    }
+}
+
+/// The objective with these settings.
+///
+/// # Errors
+/// [`Error::Setting`](crate::Error::Setting) if every term is switched off.
+pub fn build(config: &Config) -> Result<Objective> {
+    composition(NAME, REFERENCE, &config.0, config.0.reference.then(released_max_aperture))
+}
+
+/// The released code keeps the sine of a half aperture below `1 - 1e-6`, in f32: a factor near the origin, and many are, has a cone
+/// of 1.42e-3 radians less than a half space, which shows in the fifth digit of the loss.
+fn released_max_aperture() -> f64 {
+    f64::from((1.0 - 1e-6) as f32).asin()
+}
+
+/// K = D/8 factors of dimension 8 (Sec. 4.1: 64 x 8), curvatures left to the head.
+fn factors_of_eight(dim: usize) -> ManifoldSpec {
+    ManifoldSpec { dim, ..ManifoldSpec::product_l1((dim / 8).max(1), 8, Vec::new()) }
+}

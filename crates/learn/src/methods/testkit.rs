@@ -1,0 +1,169 @@
+//! Batches, heads and gradients for the tests of this crate's methods.
+#![allow(clippy::unwrap_used)]
+
+use burn::tensor::{DType, Device, Gradients, Tensor, TensorData};
+use conifer_space::ManifoldSpec;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::{Embedded, Loss, Method, Space, entry};
+use crate::head::{Head, HeadConfig, Side};
+
+/// Names of the four views, in the order used by every array of this module.
+pub(crate) const VIEWS: [&str; 4] = ["image", "text", "box_image", "box_text"];
+
+/// Projected features of the four views before the scale: `[view][sample][dim]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Features(pub(crate) [Vec<Vec<f64>>; 4]);
+
+impl Features {
+    /// Four related views per sample, as an encoder would give them: a shared direction plus noise, wholes longer than boxes,
+    /// photographs longer than texts. Values fit f32 exactly, so that an f64 oracle sees the same numbers.
+    pub(crate) fn random(seed: u64, rows: usize, dim: usize) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let shared: Vec<Vec<f64>> = (0..rows).map(|_| normals(&mut rng, dim)).collect();
+        let norms = [2.0, 1.5, 1.4, 1.0];
+        Self(norms.map(|norm| {
+            let view = |direction: &Vec<f64>| {
+                let noise = normals(&mut rng, dim);
+                let mixed = direction.iter().zip(noise).map(|(d, n)| norm * (d + 0.7 * n));
+                mixed.map(|x| f64::from(x as f32)).collect()
+            };
+            shared.iter().map(view).collect()
+        }))
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.0[0].len()
+    }
+
+    pub(crate) fn dim(&self) -> usize {
+        self.0[0][0].len()
+    }
+
+    /// Sample i of the result is sample `order[i]` of this batch.
+    pub(crate) fn reordered(&self, order: &[usize]) -> Self {
+        Self(self.0.clone().map(|view| order.iter().map(|&i| view[i].clone()).collect()))
+    }
+
+    /// One view as a leaf that keeps its gradient.
+    pub(crate) fn leaf(&self, view: usize, dtype: DType, device: &Device) -> Tensor<2> {
+        let flat: Vec<f64> = self.0[view].concat();
+        let data = TensorData::new(flat, [self.rows(), self.dim()]).convert_dtype(dtype);
+        Tensor::from_data(data, (device, dtype)).require_grad()
+    }
+}
+
+pub(crate) fn device() -> Device {
+    Device::flex().autodiff()
+}
+
+pub(crate) fn settings(text: &str) -> toml::Table {
+    text.parse().unwrap()
+}
+
+pub(crate) fn method(name: &str, text: &str) -> Box<dyn Method> {
+    (entry(name).unwrap().from_config)(&settings(text)).unwrap()
+}
+
+/// Everything that one forward and backward pass of a head and a method gives.
+pub(crate) struct Pass {
+    pub(crate) loss: Loss,
+    pub(crate) total: f64,
+    /// Gradient of each view, flat; `None` where the loss does not depend on it.
+    pub(crate) features: [Option<Vec<f64>>; 4],
+    /// Gradient of each stored logarithm, by its published name.
+    pub(crate) scalars: Vec<(String, Option<f64>)>,
+}
+
+/// Lifts all four views through `head` in f32, takes the loss and its gradients.
+pub(crate) fn pass(head: &Head, method: &dyn Method, features: &Features) -> Pass {
+    let leaves: [Tensor<2>; 4] = std::array::from_fn(|view| features.leaf(view, DType::F32, &device()));
+    let batch = embed(&leaves, |points, side| head.lift(points, side).unwrap());
+    let loss = method.loss(&batch, &head.space().unwrap()).unwrap();
+    let grads = loss.total.backward();
+    Pass {
+        total: scalar(&loss.total),
+        loss,
+        features: leaves.map(|leaf| gradient(&leaf, &grads)),
+        scalars: head.scalars().into_iter().flat_map(|s| scalar_gradients(s, &grads)).collect(),
+    }
+}
+
+/// The four views as a batch; `lift` makes points of the features of a tower.
+pub(crate) fn embed<const D: usize>(leaves: &[Tensor<D>; 4], lift: impl Fn(Tensor<D>, Side) -> Tensor<2>) -> Embedded {
+    let [image, text, box_image, box_text] = leaves.clone();
+    Embedded {
+        image: Some(lift(image, Side::Image)),
+        text: Some(lift(text, Side::Text)),
+        box_image: Some(lift(box_image, Side::Image)),
+        box_text: Some(lift(box_text, Side::Text)),
+    }
+}
+
+fn scalar_gradients(scalar: &crate::scalars::BoundedScalar, grads: &Gradients) -> Vec<(String, Option<f64>)> {
+    let grad: Option<Vec<f64>> = scalar.grad(grads).map(|grad| numbers(&grad));
+    let of = |i: usize| grad.as_ref().map(|grad| grad[i]);
+    scalar.names().iter().enumerate().map(|(i, name)| (name.clone(), of(i))).collect()
+}
+
+/// A head on `spec` with curvatures and scales away from their first values, so that each of them matters.
+pub(crate) fn head(spec: &ManifoldSpec) -> Head {
+    let head = Head::new(spec, &HeadConfig::default(), &device()).unwrap();
+    let mut i = 0.0;
+    head.with_log_values(|name| {
+        i += 1.0;
+        Ok(match name {
+            "logit_scale" => 2.3,
+            curv if curv.starts_with("curv") => -0.5 + 0.13 * i,
+            _ => -1.1 + 0.05 * i,
+        })
+    })
+    .unwrap()
+}
+
+/// The f64 twin of a head's scalars: `(curvatures, visual scales, textual scales, logit scale)`, one entry per factor.
+pub(crate) fn scalars_of(head: &Head) -> [Vec<f64>; 4] {
+    let find = |prefix: &[&str]| {
+        let all = head.scalars();
+        let found = all.iter().find(|s| prefix.iter().any(|p| s.names()[0].starts_with(p)));
+        found.map(|s| s.log_values().into_iter().map(f64::from).collect()).unwrap_or_default()
+    };
+    [find(&["curv"]), find(&["visual"]), find(&["textual"]), find(&["logit"])]
+}
+
+pub(crate) fn scalar(tensor: &Tensor<1>) -> f64 {
+    numbers(tensor)[0]
+}
+
+pub(crate) fn numbers<const D: usize>(tensor: &Tensor<D>) -> Vec<f64> {
+    tensor.to_data().iter::<f64>().collect()
+}
+
+fn gradient<const D: usize>(leaf: &Tensor<D>, grads: &Gradients) -> Option<Vec<f64>> {
+    leaf.grad(grads).map(|grad| numbers(&grad))
+}
+
+/// `|found - expected| / |expected|` of two vectors.
+pub(crate) fn relative(found: &[f64], expected: &[f64]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|x| x * x).sum::<f64>().sqrt();
+    norm(&mut found.iter().zip(expected).map(|(a, b)| a - b))
+        / norm(&mut expected.iter().copied()).max(f64::MIN_POSITIVE)
+}
+
+fn normals(rng: &mut ChaCha8Rng, n: usize) -> Vec<f64> {
+    let mut unit = || (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    let mut normal = || (-2.0 * (1.0 - unit()).ln()).sqrt() * (std::f64::consts::TAU * unit()).cos();
+    (0..n).map(|_| normal()).collect()
+}
+
+/// The space alone with f64 scalars that carry gradient: for derivative checks, which need more digits than a head has.
+pub(crate) fn space_f64(spec: &ManifoldSpec, curv: Option<Tensor<1>>, logit_scale: Tensor<1>) -> Space {
+    Space {
+        manifold: conifer_geometry::manifold(spec, curv.clone()).unwrap(),
+        root: conifer_geometry::RootT::Origin,
+        curv,
+        logit_scale,
+    }
+}

@@ -1,0 +1,164 @@
+//! Two towers and a head: from pixels and tokens to points.
+
+use burn::module::Module;
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use conifer_data::batch::{ImageBatch, TokenBatch};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::encoders::{TextualConfig, TextualEncoder, Tokens, VisualConfig, VisualEncoder};
+use crate::head::{Head, Side};
+use crate::params::{Fill, Init, Matrix};
+
+/// Architecture of the two towers, and the statistics their pixels are normalised with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelConfig {
+    /// The image encoder.
+    pub visual: VisualConfig,
+    /// The text encoder.
+    pub textual: TextualConfig,
+    /// Normalisation of the pixels, inside the model.
+    #[serde(default)]
+    pub pixels: PixelStatistics,
+}
+
+/// Mean and standard deviation of each channel, for pixels in `[0, 1]`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PixelStatistics {
+    /// Subtracted first.
+    pub mean: [f32; 3],
+    /// Then divided by.
+    pub std: [f32; 3],
+}
+
+impl Default for PixelStatistics {
+    /// ImageNet's, which the whole MERU family uses (and not CLIP's own).
+    fn default() -> Self {
+        Self { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }
+    }
+}
+
+/// An image encoder, a text encoder, a projection each into the tangent space at the origin, and the [`Head`] that scales and lifts.
+///
+/// A Burn module. Its parameters are walked with [`visit_params`](crate::params::visit_params) and
+/// [`map_params`](crate::params::map_params), which give every one a name and a kind, in a fixed order.
+///
+/// **Training.** Build it on a device with autodiff. `device.autodiff().gradient_checkpointing()` makes the backward pass compute
+/// cheap elementwise results again instead of keeping them (Burn's balanced strategy: about 30 % less memory for 10 % more time, the
+/// same gradients). Inputs may live on the plain device; there is nothing to differentiate in them.
+///
+/// **Inference.** [`Module::valid`] gives the model without autodiff: no graph is kept and the fused attention runs.
+#[derive(Module, Debug)]
+pub struct Model {
+    /// Image encoder.
+    pub visual: VisualEncoder,
+    /// Text encoder.
+    pub textual: TextualEncoder,
+    /// Image features to the tangent space.
+    pub visual_proj: Projection,
+    /// Text features to the tangent space.
+    pub textual_proj: Projection,
+    /// Scales, curvature, temperature.
+    pub head: Head,
+    #[module(skip)]
+    config: ModelConfig,
+}
+
+/// Linear map without bias, `[B, width] -> [B, D]`.
+#[derive(Module, Debug)]
+pub struct Projection {
+    weight: Matrix,
+}
+
+impl Model {
+    /// A new model with the published initialisation: encoders as their own documentation says, projections N(0, 1/width).
+    ///
+    /// # Errors
+    /// [`Error::Setting`](crate::Error::Setting) for an impossible architecture.
+    pub fn new(config: &ModelConfig, head: Head, init: &mut Init) -> Result<Self> {
+        let dim = head.spec().dim;
+        let visual = config.visual.build(init)?;
+        let textual = config.textual.build(init)?;
+        Ok(Self {
+            visual_proj: Projection::new(init, visual.width(), dim),
+            textual_proj: Projection::new(init, textual.width(), dim),
+            visual,
+            textual,
+            head,
+            config: config.clone(),
+        })
+    }
+
+    /// The architecture.
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// Pixels in `[0, 1]`, `[B, 3, H, W]`, to tangent vectors before scaling, `[B, D]`, f32. Pixels are normalised here.
+    ///
+    /// # Errors
+    /// [`Error::Shape`](crate::Error::Shape) if the photographs have another size than the encoder reads.
+    pub fn encode_images(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
+        let device = pixels.device();
+        let channels =
+            |values: [f32; 3]| Tensor::<4>::from_data(TensorData::new(values.to_vec(), [1, 3, 1, 1]), &device);
+        let PixelStatistics { mean, std } = self.config.pixels;
+        let features = self.visual.forward((pixels - channels(mean)) / channels(std))?;
+        Ok(self.visual_proj.forward(features))
+    }
+
+    /// Token ids to tangent vectors before scaling, `[B, D]`, f32.
+    ///
+    /// # Errors
+    /// [`Error::Shape`](crate::Error::Shape) if the texts are longer than the context.
+    pub fn encode_texts(&self, tokens: Tokens) -> Result<Tensor<2>> {
+        Ok(self.textual_proj.forward(self.textual.forward(tokens)?))
+    }
+
+    /// Photographs to points (space components), `[B, D]`.
+    ///
+    /// # Errors
+    /// As [`Model::encode_images`].
+    pub fn embed_images(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
+        self.head.lift(self.encode_images(pixels)?, Side::Image)
+    }
+
+    /// Texts to points (space components), `[B, D]`.
+    ///
+    /// # Errors
+    /// As [`Model::encode_texts`].
+    pub fn embed_texts(&self, tokens: Tokens) -> Result<Tensor<2>> {
+        self.head.lift(self.encode_texts(tokens)?, Side::Text)
+    }
+}
+
+impl Projection {
+    fn new(init: &mut Init, width: usize, dim: usize) -> Self {
+        Self { weight: init.matrix(width, dim, Fill::Normal((width as f64).powf(-0.5))) }
+    }
+
+    /// `[B, width] -> [B, D]`, f32 from here on.
+    fn forward(&self, features: Tensor<2>) -> Tensor<2> {
+        features.matmul(self.weight.value.val()).cast(DType::F32)
+    }
+}
+
+/// Pixels of a batch, `[B, 3, size, size]` in `[0, 1]`, on the plain side of `device`: there is nothing to differentiate in them.
+pub fn pixels(batch: &ImageBatch, device: &Device) -> Tensor<4> {
+    let values: Vec<f32> = batch.data.par_iter().map(|&byte| f32::from(byte) / 255.0).collect();
+    let shape = [batch.n, 3, batch.size, batch.size];
+    Tensor::from_data(TensorData::new(values, shape), &device.clone().without_autodiff())
+}
+
+/// Tokens of a batch, on the plain side of `device`.
+pub fn tokens(batch: &TokenBatch, device: &Device) -> Tokens {
+    let device = device.clone().without_autodiff();
+    let integers = |ids: &[u32]| ids.iter().map(|&id| id as i32).collect::<Vec<_>>();
+    Tokens {
+        ids: Tensor::from_data(TensorData::new(integers(&batch.ids), [batch.n, batch.len]), &device),
+        end: Tensor::from_data(TensorData::new(integers(&batch.end), [batch.n]), &device),
+    }
+}

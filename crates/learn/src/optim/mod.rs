@@ -1,0 +1,245 @@
+//! AdamW with PyTorch's meaning: decoupled decay, bias correction, epsilon outside the square root.
+//!
+//! ```text
+//! p <- p (1 - lr * decay)
+//! m <- b1 m + (1 - b1) g                       v <- b2 v + (1 - b2) g^2
+//! p <- p - lr / (1 - b1^t) * m / ( sqrt(v) / sqrt(1 - b2^t) + eps )
+//! ```
+//!
+//! Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, Algorithm 2 (with the schedule multiplied into the
+//! decay, as PyTorch does). The engine's own AdamW has other defaults and clips each tensor by itself; published recipes need one
+//! norm over all gradients ([`GradientSet::norm`]).
+
+mod gradients;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use rayon::prelude::*;
+
+pub use gradients::{GradientSet, clip_factor};
+
+use crate::checkpoint::{Array, Values, Weights};
+use crate::error::{Error, Result};
+use crate::params::{ParamInfo, ParamMapper, map_params};
+
+/// What one update needs besides the gradients.
+#[derive(Clone, Copy)]
+pub struct Update<'a> {
+    /// Learning rate of this step.
+    pub lr: f64,
+    /// Factor on every gradient (clipping, mean over micro-batches); 1 changes nothing.
+    pub gradient_scale: f64,
+    /// Weight decay of a parameter with this number of elements; 0 for none.
+    pub decay: &'a dyn Fn(&ParamInfo<'_>, usize) -> f64,
+}
+
+/// The optimiser: settings, step count and the two moments of every parameter.
+#[derive(Debug)]
+pub struct AdamW {
+    betas: [f64; 2],
+    eps: f64,
+    updates: u64,
+    moments: BTreeMap<String, Moments>,
+}
+
+/// Running means of the gradient and of its square; flat, on the parameter's device.
+#[derive(Clone, Debug)]
+struct Moments {
+    first: Tensor<1>,
+    second: Tensor<1>,
+}
+
+impl AdamW {
+    /// A fresh optimiser. `betas` in [0, 1), `eps` > 0 (checked by the configuration).
+    pub fn new(betas: [f64; 2], eps: f64) -> Self {
+        Self { betas, eps, updates: 0, moments: BTreeMap::new() }
+    }
+
+    /// Number of updates made so far.
+    pub fn updates(&self) -> u64 {
+        self.updates
+    }
+
+    /// One update of every parameter that has a gradient; the others stay as they are (and are not decayed), as in PyTorch.
+    pub fn step<M: Module>(&mut self, model: M, gradients: GradientSet, update: Update<'_>) -> M {
+        self.updates += 1;
+        let t = self.updates as f64;
+        let coefficients = Coefficients {
+            beta1: self.betas[0] as f32,
+            beta2: self.betas[1] as f32,
+            new1: (1.0 - self.betas[0]) as f32,
+            new2: (1.0 - self.betas[1]) as f32,
+            step: (update.lr / (1.0 - self.betas[0].powf(t))) as f32,
+            root: (1.0 - self.betas[1].powf(t)).sqrt() as f32,
+            eps: self.eps as f32,
+            scale: update.gradient_scale as f32,
+            keep: 1.0,
+        };
+        map_params(model, &mut Stepper { moments: &mut self.moments, gradients, update, coefficients })
+    }
+
+    /// The moments by name: `first.<parameter>` and `second.<parameter>`, flat.
+    pub fn state(&self) -> Weights {
+        let mut state = Weights::new();
+        let flat = |moment: &Tensor<1>| Array::f32(moment.dims(), moment.to_data().iter::<f32>().collect());
+        for (name, moments) in &self.moments {
+            state.insert(format!("first.{name}"), flat(&moments.first));
+            state.insert(format!("second.{name}"), flat(&moments.second));
+        }
+        state
+    }
+
+    /// Continues from the [`state`](Self::state) after `updates` updates.
+    ///
+    /// # Errors
+    /// A name or an array that is not of the form above, a first moment without its second or the reverse, or two of different length;
+    /// nothing is changed then.
+    pub fn load_state(&mut self, updates: u64, mut state: Weights, device: &Device) -> Result<()> {
+        let device = device.clone().without_autodiff();
+        let flat = |name: &str, array: Array| match array.values {
+            Values::F32(values) => Ok(Tensor::<1>::from_data(TensorData::new(values, array.shape), &device)),
+            Values::Bool(_) => Err(Error::setting(name, "a boolean tensor", "a moment of the optimiser")),
+        };
+        let mut moments = BTreeMap::new();
+        while let Some((name, first)) = state.pop_first() {
+            let Some(parameter) = name.strip_prefix("first.") else {
+                return Err(Error::setting(name, "alone", "`first.<parameter>` and `second.<parameter>`"));
+            };
+            let second_name = format!("second.{parameter}");
+            let Some(second) = state.remove(&second_name) else {
+                return Err(Error::setting(second_name, "missing", "one second moment for each first"));
+            };
+            if first.shape.len() != 1 || first.shape != second.shape {
+                let expected = format!("one number of elements, {:?} as its first moment", first.shape);
+                return Err(Error::Shape { name: second_name, found: second.shape, expected });
+            }
+            let pair = Moments { first: flat(&name, first)?, second: flat(&second_name, second)? };
+            moments.insert(parameter.to_owned(), pair);
+        }
+        self.moments = moments;
+        self.updates = updates;
+        Ok(())
+    }
+
+    /// Names and lengths of the moments, to compare with a model.
+    pub fn lengths(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.moments.iter().map(|(name, moments)| (name.as_str(), moments.first.dims()[0]))
+    }
+}
+
+/// The numbers of one step, in the working precision.
+#[derive(Clone, Copy)]
+struct Coefficients {
+    beta1: f32,
+    beta2: f32,
+    /// 1 - beta, rounded once from f64 (1 - 0.98 in f32 would lose five digits).
+    new1: f32,
+    new2: f32,
+    /// lr / (1 - b1^t)
+    step: f32,
+    /// sqrt(1 - b2^t)
+    root: f32,
+    eps: f32,
+    scale: f32,
+    /// 1 - lr * decay
+    keep: f32,
+}
+
+struct Stepper<'a> {
+    moments: &'a mut BTreeMap<String, Moments>,
+    gradients: GradientSet,
+    update: Update<'a>,
+    coefficients: Coefficients,
+}
+
+impl ParamMapper for Stepper<'_> {
+    fn map<const D: usize>(&mut self, param: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D> {
+        let Some(gradient) = self.gradients.remove(param.name) else {
+            return value;
+        };
+        let value = value.without_autodiff();
+        let shape = value.shape();
+        let elements = shape.num_elements();
+        let moments = self
+            .moments
+            .remove(param.name)
+            .unwrap_or_else(|| Moments { first: gradient.zeros_like(), second: gradient.zeros_like() });
+        let coefficients = Coefficients {
+            keep: (1.0 - self.update.lr * (self.update.decay)(param, elements)) as f32,
+            ..self.coefficients
+        };
+        let parameter = value.reshape([elements]);
+        let (parameter, moments) = if parameter.device() == Device::flex() {
+            step_on_slices(parameter, gradient, moments, coefficients)
+        } else {
+            step_on_tensors(parameter, gradient, moments, coefficients)
+        };
+        self.moments.insert(param.name.to_owned(), moments);
+        parameter.reshape(shape)
+    }
+}
+
+/// Elements a thread takes at a time; the update has no sums, so any value gives the same result.
+const CHUNK: usize = 1 << 14;
+
+/// The update on the host's memory: one pass over the four arrays, in parallel.
+fn step_on_slices(
+    mut parameter: Tensor<1>,
+    mut gradient: Tensor<1>,
+    mut moments: Moments,
+    c: Coefficients,
+) -> (Tensor<1>, Moments) {
+    on_host(&mut parameter, |p| {
+        on_host(&mut gradient, |g| {
+            on_host(&mut moments.first, |m| {
+                on_host(&mut moments.second, |v| {
+                    p.par_chunks_mut(CHUNK)
+                        .zip(g.par_chunks(CHUNK))
+                        .zip(m.par_chunks_mut(CHUNK).zip(v.par_chunks_mut(CHUNK)))
+                        .for_each(|((p, g), (m, v))| step_chunk(p, g, m, v, c));
+                });
+            });
+        });
+    });
+    (parameter, moments)
+}
+
+fn step_chunk(p: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32], c: Coefficients) {
+    for (((p, g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
+        let g = g * c.scale;
+        *m = *m * c.beta1 + g * c.new1;
+        *v = *v * c.beta2 + g * g * c.new2;
+        let denominator = v.sqrt() / c.root + c.eps;
+        *p = *p * c.keep - *m / denominator * c.step;
+    }
+}
+
+/// The same update as engine operations, for devices whose memory the host does not see; also the twin that tests the other.
+fn step_on_tensors(
+    parameter: Tensor<1>,
+    gradient: Tensor<1>,
+    moments: Moments,
+    c: Coefficients,
+) -> (Tensor<1>, Moments) {
+    let gradient = gradient * c.scale;
+    let first = moments.first * c.beta1 + gradient.clone() * c.new1;
+    let second = moments.second * c.beta2 + gradient.clone() * gradient * c.new2;
+    let denominator = second.clone().sqrt() / c.root + c.eps;
+    let parameter = parameter * c.keep - first.clone() / denominator * c.step;
+    (parameter, Moments { first, second })
+}
+
+/// Runs `work` on the elements of a flat f32 tensor in the host's memory and stores the result back on its device. On the CPU
+/// backend the storage is moved, not copied, when nobody else holds it.
+fn on_host<R>(tensor: &mut Tensor<1>, work: impl FnOnce(&mut [f32]) -> R) -> R {
+    let device = tensor.device();
+    let hollow = Tensor::empty([0], &device);
+    let mut data = std::mem::replace(tensor, hollow).into_data();
+    let result = work(data.as_mut_slice().expect("parameters, gradients and moments are f32"));
+    *tensor = Tensor::from_data(data, &device);
+    result
+}

@@ -1,0 +1,289 @@
+//! Parameters of a model, one by one: each with its name and what it is.
+//!
+//! A model is a tree of Burn modules. Its leaves are the types of this file ([`Matrix`], [`Bias`], [`Norm`], [`Fixed`]) and
+//! [`BoundedScalar`](crate::scalars); the **type** of a leaf says what kind of parameter it holds, so nobody ever searches a name for
+//! "bias" or "curv". A bare `Param` in any other struct (class token, positions, embedding table) is a weight.
+//!
+//! [`visit_params`] and [`map_params`] walk the parameters in declaration order, which is the same for the same architecture;
+//! optimiser, checkpoints and logs are written against these two:
+//!
+//! ```ignore
+//! impl ParamMapper for Step<'_> {
+//!     fn map<const D: usize>(&mut self, param: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D> {
+//!         match value.grad(self.gradients) {            // the leaf itself arrives here
+//!             Some(gradient) => value.inner() - gradient * self.rate,
+//!             None => value,                            // frozen, or fixed
+//!         }
+//!     }
+//! }
+//! let model = map_params(model, &mut step);
+//! ```
+//!
+//! Names are paths of fields: `visual.blocks.0.attn.qkv.weight`, `textual_proj.weight`, `head.curv`. Leaf types and the variants of
+//! the encoder enums add nothing to the path, so below `visual` and `textual` a name is the published key (see
+//! [`checkpoint`](crate::checkpoint), which also knows the published names of the head's scalars).
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{Device, Tensor, TensorData};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// What a parameter is, for the optimiser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ParamKind {
+    /// Matrix, embedding table, class token, learned positions: trained with weight decay.
+    Weight,
+    /// Additive bias: no weight decay.
+    Bias,
+    /// Gain or bias of a normalisation: no weight decay.
+    Norm,
+    /// Temperature, curvature, feature scale (in log space, kept in a range): no weight decay.
+    Scalar,
+    /// Stored with the model and never trained (fixed positions).
+    Fixed,
+}
+
+/// Name and kind of one parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct ParamInfo<'a> {
+    /// Path of fields from the module that is walked, joined by dots.
+    pub name: &'a str,
+    /// What it is.
+    pub kind: ParamKind,
+    /// `true` for a [`Matrix`]: kept as `[in, out]` (what the engine multiplies without a copy), published as `[out, in]`.
+    pub transposed: bool,
+}
+
+/// Is shown every parameter.
+pub trait ParamVisitor {
+    /// Called once per parameter, in order, with the leaf itself.
+    fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>);
+}
+
+/// Replaces every parameter.
+pub trait ParamMapper {
+    /// Called once per parameter, in order, with the leaf itself; returns its new value, of the same shape.
+    fn map<const D: usize>(&mut self, param: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D>;
+}
+
+/// Shows every parameter of `module` to `visitor`.
+pub fn visit_params<M: Module>(module: &M, visitor: &mut impl ParamVisitor) {
+    module.visit(&mut Walk::new(visitor));
+}
+
+/// Replaces every parameter of `module` by what `mapper` returns. The result is a leaf: cut from any graph, with the gradient
+/// requirement and the checkpointing strategy that the parameter had.
+pub fn map_params<M: Module>(module: M, mapper: &mut impl ParamMapper) -> M {
+    module.map(&mut Walk::new(mapper))
+}
+
+/// Weight of a linear map, kept as `[in, out]`.
+#[derive(Module, Debug)]
+pub struct Matrix {
+    /// The parameter.
+    pub value: Param<Tensor<2>>,
+}
+
+/// Additive bias `[out]`.
+#[derive(Module, Debug)]
+pub struct Bias {
+    /// The parameter.
+    pub value: Param<Tensor<1>>,
+}
+
+/// Gain or bias `[width]` of a normalisation.
+#[derive(Module, Debug)]
+pub struct Norm {
+    /// The parameter.
+    pub value: Param<Tensor<1>>,
+}
+
+/// A table `[1, tokens, width]` that is stored with the model and never trained.
+#[derive(Module, Debug)]
+pub struct Fixed {
+    /// The parameter; it requires no gradient.
+    pub value: Param<Tensor<3>>,
+}
+
+/// Where the values of new parameters come from: a seeded generator, read in order of construction, or nowhere (zeros, for a
+/// model that is about to be loaded).
+#[derive(Debug)]
+pub struct Init {
+    rng: Option<ChaCha8Rng>,
+    device: Device,
+}
+
+/// Distribution of the initial values of one parameter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fill {
+    /// The same value everywhere.
+    Constant(f32),
+    /// Normal with mean 0 and this standard deviation.
+    Normal(f64),
+    /// Uniform in `[-bound, bound)`.
+    Uniform(f64),
+}
+
+impl Init {
+    /// Random parameters on `device`; the same `seed` and architecture give the same values on every machine.
+    pub fn seeded(seed: u64, device: &Device) -> Self {
+        Self { rng: Some(ChaCha8Rng::seed_from_u64(seed)), device: device.clone() }
+    }
+
+    /// Parameters on `device` that hold zeros until they are loaded.
+    pub fn blank(device: &Device) -> Self {
+        Self { rng: None, device: device.clone() }
+    }
+
+    /// Where the parameters live.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A trainable parameter of any shape.
+    pub fn param<const D: usize>(&mut self, shape: [usize; D], fill: Fill) -> Param<Tensor<D>> {
+        let count = shape.iter().product();
+        let values: Vec<f32> = match (&mut self.rng, fill) {
+            (None, _) => vec![0.0; count],
+            (Some(_), Fill::Constant(value)) => vec![value; count],
+            (Some(rng), Fill::Normal(std)) => normals(rng, count, std),
+            (Some(rng), Fill::Uniform(bound)) => (0..count).map(|_| ((2.0 * unit(rng) - 1.0) * bound) as f32).collect(),
+        };
+        Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), &self.device))
+    }
+
+    /// A [`Matrix`] from `width_in` to `width_out`.
+    pub fn matrix(&mut self, width_in: usize, width_out: usize, fill: Fill) -> Matrix {
+        Matrix { value: self.param([width_in, width_out], fill) }
+    }
+
+    /// A [`Bias`].
+    pub fn bias(&mut self, width: usize, fill: Fill) -> Bias {
+        Bias { value: self.param([width], fill) }
+    }
+
+    /// A [`Norm`].
+    pub fn norm(&mut self, width: usize, value: f32) -> Norm {
+        Norm { value: self.param([width], Fill::Constant(value)) }
+    }
+
+    /// A [`Fixed`] table; its values are data, so they are set even in a blank model.
+    pub fn fixed(&mut self, shape: [usize; 3], values: Vec<f32>) -> Fixed {
+        let table = Tensor::from_data(TensorData::new(values, shape), &self.device);
+        Fixed { value: Param::from_tensor(table).set_require_grad(false) }
+    }
+}
+
+/// Uniform in `[0, 1)` with 53 random bits.
+fn unit(rng: &mut ChaCha8Rng) -> f64 {
+    (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// `count` values of N(0, std^2) (Box-Muller, both halves used).
+fn normals(rng: &mut ChaCha8Rng, count: usize, std: f64) -> Vec<f32> {
+    let mut values = Vec::with_capacity(count + 1);
+    while values.len() < count {
+        // 1 - u is in (0, 1], so the logarithm is finite.
+        let radius = std * (-2.0 * (1.0 - unit(rng)).ln()).sqrt();
+        let (sin, cos) = (std::f64::consts::TAU * unit(rng)).sin_cos();
+        values.push((radius * cos) as f32);
+        values.push((radius * sin) as f32);
+    }
+    values.truncate(count);
+    values
+}
+
+/// Follows Burn's traversal and keeps the name and the kind of where it is.
+struct Walk<'a, T> {
+    inner: &'a mut T,
+    path: Vec<String>,
+    containers: Vec<&'static str>,
+}
+
+impl<'a, T> Walk<'a, T> {
+    fn new(inner: &'a mut T) -> Self {
+        Self { inner, path: Vec::new(), containers: Vec::new() }
+    }
+
+    fn enter(&mut self, field: &str, container: &str) {
+        let leaf = LEAVES.iter().find(|(name, _)| container == *name).map_or("", |(name, _)| name);
+        self.containers.push(leaf);
+        if leaf.is_empty() && !container.starts_with("Enum:") {
+            self.path.push(field.to_owned());
+        } else {
+            self.path.push(String::new());
+        }
+    }
+
+    fn exit(&mut self) {
+        self.path.pop();
+        self.containers.pop();
+    }
+
+    fn name(&self) -> String {
+        let fields: Vec<&str> = self.path.iter().map(String::as_str).filter(|field| !field.is_empty()).collect();
+        fields.join(".")
+    }
+
+    fn kind(&self) -> ParamKind {
+        let container = self.containers.last().copied().unwrap_or_default();
+        LEAVES.iter().find(|(name, _)| *name == container).map_or(ParamKind::Weight, |(_, kind)| *kind)
+    }
+
+    fn transposed(&self) -> bool {
+        self.containers.last() == Some(&MATRIX)
+    }
+}
+
+const MATRIX: &str = "Struct:Matrix";
+
+/// The leaf types, as Burn's traversal reports them.
+const LEAVES: &[(&str, ParamKind)] = &[
+    (MATRIX, ParamKind::Weight),
+    ("Struct:Bias", ParamKind::Bias),
+    ("Struct:Norm", ParamKind::Norm),
+    ("Struct:Fixed", ParamKind::Fixed),
+    ("Struct:BoundedScalar", ParamKind::Scalar),
+];
+
+impl<T: ParamVisitor> ModuleVisitor for Walk<'_, T> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let name = self.name();
+        let info = ParamInfo { name: &name, kind: self.kind(), transposed: self.transposed() };
+        self.inner.visit(&info, &param.val());
+    }
+
+    fn enter_module(&mut self, name: &str, container_type: &str) {
+        self.enter(name, container_type);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.exit();
+    }
+}
+
+impl<T: ParamMapper> ModuleMapper for Walk<'_, T> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let name = self.name();
+        let info = ParamInfo { name: &name, kind: self.kind(), transposed: self.transposed() };
+        let (id, value, mapper) = param.consume();
+        let strategy = value.gradient_checkpointing_strategy();
+        let trained = value.is_require_grad();
+        let mapped = self.inner.map(&info, value).without_autodiff();
+        let leaf = match strategy {
+            Some(strategy) => {
+                mapped.autodiff().with_gradient_checkpointing_strategy(strategy).set_require_grad(trained)
+            }
+            None => mapped,
+        };
+        Param::from_mapped_value(id, leaf, mapper)
+    }
+
+    fn enter_module(&mut self, name: &str, container_type: &str) {
+        self.enter(name, container_type);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.exit();
+    }
+}

@@ -1,0 +1,104 @@
+//! Loss terms: pure functions of points and scalars, one value per sample. The caller takes the mean.
+
+use burn::tensor::{Bool, Tensor};
+use conifer_geometry::{Manifold, RootT, manifold};
+use conifer_space::ManifoldSpec;
+use serde::{Deserialize, Serialize};
+
+use crate::methods::Space;
+use crate::{Error, Result};
+
+/// Which candidates a query is compared with in the denominator of [`info_nce`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Denominator {
+    /// Every candidate, the positive among them (PHyCLIP Eq. 3; the released code of all four systems): an ordinary softmax,
+    /// the loss is >= 0.
+    #[default]
+    All,
+    /// Every candidate but the positive (as HyCoCLIP Eq. 5 is printed): "decoupled", the loss has no lower bound of 0.
+    Negatives,
+}
+
+/// Contrastive loss of query i against N candidates, of which candidate i is its positive: `[M, N] -> [M]`, N >= M.
+///
+/// `l_i = log sum_k exp(s S_ik) - s S_ii`, with S the similarity (`similarity`, queries in rows), s = 1/temperature
+/// (`logit_scale`, `[1]`), and k over all candidates or over the negatives only. Source: PHyCLIP Eq. 3, HyCoCLIP Eq. 5 with
+/// the sign of the distance put right (DEVIATIONS.md). With [`Denominator::Negatives`] N must be at least 2.
+pub fn info_nce(similarity: Tensor<2>, logit_scale: Tensor<1>, denominator: Denominator) -> Tensor<1> {
+    let [queries, _] = similarity.dims();
+    let device = similarity.device();
+    let logits = similarity * logit_scale.reshape([1, 1]);
+    let own = Tensor::arange(0..queries as i64, &device).reshape([queries, 1]);
+    let positive = logits.clone().gather(1, own);
+    let candidates = match denominator {
+        Denominator::All => logits,
+        Denominator::Negatives => {
+            let shape = logits.dims();
+            logits.mask_fill(Tensor::<2, Bool>::diag_mask(shape, 0, &device).bool_not(), f64::NEG_INFINITY)
+        }
+    };
+    (log_sum_exp(candidates) - positive).squeeze_dim(1)
+}
+
+/// Size of the cones of a term.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ConeShape {
+    /// K of the half aperture `asin(2K / (sqrt(c) |parent|))` (HyCoCLIP Eq. 7): closer to the root than about 2K the cone is a half space.
+    pub min_radius: f64,
+    /// eta: factor on the half aperture (HyCoCLIP Eq. 10).
+    pub aperture_scale: f64,
+    /// Largest half aperture of a factor, before `aperture_scale`, radians; absent: pi/2. Only released code has another (DEVIATIONS.md).
+    pub max_aperture: Option<f64>,
+}
+
+/// Violation of the cone of `parent` by `child`, row by row, radians: `[B, D], [B, D] -> [B]`.
+///
+/// `max(0, ext(parent, child) - aperture_scale * aperture(parent))`; on a product space the mean of the factors' violations.
+/// 0 when the child lies in the cone. Source: HyCoCLIP Eq. 10 (MERU: `aperture_scale` = 1), PHyCLIP Eq. 5.
+///
+/// # Errors
+/// [`Error::Setting`] if a `max_aperture` meets a root other than the origin, for which no released code exists.
+pub fn cone(space: &Space, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape) -> Result<Tensor<1>> {
+    match shape.max_aperture {
+        None => Ok(space.manifold.cone_hinge(parent, child, shape.min_radius, shape.aperture_scale, &space.root)),
+        Some(max) => capped_cone(space, parent, child, shape, max),
+    }
+}
+
+/// [`cone`] with half apertures cut at `max`, factor by factor.
+///
+/// Angles do not change when a factor of curvature c is stretched by sqrt(c) to curvature 1, so all factors of all rows become
+/// rows of one hyperboloid.
+fn capped_cone(space: &Space, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape, max: f64) -> Result<Tensor<1>> {
+    if !matches!(space.root, RootT::Origin) {
+        return Err(Error::setting("root", "a point", "the origin, with the largest aperture of released code"));
+    }
+    let hinge = |manifold: &dyn Manifold, parent: Tensor<2>, child: Tensor<2>| {
+        let aperture = manifold.half_aperture(parent.clone(), shape.min_radius, &space.root).clamp_max(max);
+        (manifold.exterior_angle(parent, child, &space.root) - aperture * shape.aperture_scale).clamp_min(0.0)
+    };
+    let Some(curv) = &space.curv else {
+        return Ok(hinge(space.manifold.as_ref(), parent, child));
+    };
+    let ([rows, dim], [factors]) = (parent.dims(), curv.dims());
+    let width = dim / factors;
+    let unit = manifold(&ManifoldSpec::lorentz(width, 1.0), None)?;
+    let stretch = |points: Tensor<2>| {
+        let points = points.reshape([rows, factors, width]) * curv.clone().sqrt().reshape([1, factors, 1]);
+        points.reshape([rows * factors, width])
+    };
+    let hinges = hinge(unit.as_ref(), stretch(parent), stretch(child));
+    Ok(hinges.reshape([rows, factors]).mean_dim(1).squeeze_dim(1))
+}
+
+/// `log sum_k exp(x_ik)`, `[M, N] -> [M, 1]`; shifted by the row maximum so that nothing overflows.
+fn log_sum_exp(x: Tensor<2>) -> Tensor<2> {
+    // The shift cancels in value and in gradient, so it needs no gradient of its own.
+    let shift = x.clone().detach().max_dim(1);
+    (x - shift.clone()).exp().sum_dim(1).log() + shift
+}
+
+#[cfg(test)]
+#[path = "terms/tests.rs"]
+mod tests;

@@ -1,0 +1,129 @@
+#![allow(clippy::unwrap_used)]
+use burn::tensor::{Device, Tensor};
+use conifer_geometry::{RootT, manifold};
+use conifer_space::ManifoldSpec;
+
+use super::*;
+
+fn matrix<const M: usize, const N: usize>(rows: [[f64; N]; M]) -> Tensor<2> {
+    Tensor::from_data(rows.map(|row| row.map(|x| x as f32)), &Device::flex())
+}
+
+fn nce(similarity: Tensor<2>, scale: f32, denominator: Denominator) -> Vec<f32> {
+    let scale = Tensor::from_data([scale], &similarity.device());
+    info_nce(similarity, scale, denominator).into_data().iter().collect()
+}
+
+fn close(found: &[f32], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len());
+    for (a, b) in found.iter().zip(expected) {
+        assert!((f64::from(*a) - b).abs() <= 1e-5 * b.abs().max(1.0), "{found:?} {expected:?}");
+    }
+}
+
+#[test]
+fn info_nce_of_a_hand_worked_table() {
+    // Logits [[2, 0], [1, 3]]: ln(e^2 + 1) - 2 and ln(e + e^3) - 3; columns of the same table for the other direction.
+    let logits = || matrix([[1.0, 0.0], [0.5, 1.5]]);
+    let soft = |own: f64, other: f64| (1.0 + (other - own).exp()).ln();
+    close(&nce(logits(), 2.0, Denominator::All), &[soft(2.0, 0.0), soft(3.0, 1.0)]);
+    close(&nce(logits().transpose(), 2.0, Denominator::All), &[soft(2.0, 1.0), soft(3.0, 0.0)]);
+    // One negative each: other - own.
+    close(&nce(logits(), 2.0, Denominator::Negatives), &[-2.0, -2.0]);
+}
+
+#[test]
+fn info_nce_knows_its_limits() {
+    // Equal similarities: every candidate is as likely, ln N, or ln (N - 1) without the positive.
+    close(&nce(Tensor::zeros([3, 5], &Device::flex()), 7.0, Denominator::All), &[5f64.ln(); 3]);
+    close(&nce(Tensor::zeros([3, 5], &Device::flex()), 7.0, Denominator::Negatives), &[4f64.ln(); 3]);
+    // A batch of one has nothing to contrast.
+    close(&nce(matrix([[-3.0]]), 100.0, Denominator::All), &[0.0]);
+    // Far apart logits neither overflow nor cancel: own 0, other -1e4 and the reverse.
+    close(&nce(matrix([[0.0, -100.0], [0.0, -100.0]]), 100.0, Denominator::All), &[0.0, 1e4]);
+}
+
+#[test]
+fn info_nce_ignores_a_shift_of_a_row() {
+    let table = matrix([[0.3, -0.7, 0.1], [0.9, 0.2, -0.4]]);
+    let shifted = table.clone() + matrix([[5.0], [-11.0]]);
+    let expected: Vec<f64> = nce(table, 3.0, Denominator::All).into_iter().map(f64::from).collect();
+    close(&nce(shifted, 3.0, Denominator::All), &expected);
+}
+
+#[test]
+fn cone_is_zero_inside_and_the_missing_angle_outside() {
+    let space = Space {
+        manifold: manifold(&ManifoldSpec::lorentz(2, 1.0), None).unwrap(),
+        root: RootT::Origin,
+        curv: Some(Tensor::from_data([1.0], &Device::flex())),
+        logit_scale: Tensor::from_data([1.0], &Device::flex()),
+    };
+    // Parent at space norm 1 on the first axis, c = 1: half aperture asin(2 * 0.1 / 1). Children: on the ray behind it; at
+    // the origin (straight back, pi); mirrored through the origin (pi too).
+    let parent = matrix([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]);
+    let child = matrix([[3.0, 0.0], [0.0, 0.0], [-1.0, 0.0]]);
+    let aperture = 0.2f64.asin();
+    for eta in [0.7, 1.0, 1.2] {
+        let violation = |max_aperture| {
+            let shape = ConeShape { min_radius: 0.1, aperture_scale: eta, max_aperture };
+            let violation = cone(&space, parent.clone(), child.clone(), &shape).unwrap();
+            violation.into_data().iter::<f32>().collect::<Vec<_>>()
+        };
+        let outside = std::f64::consts::PI - eta * aperture;
+        close(&violation(None), &[0.0, outside, outside]);
+        close(&violation(Some(1.0)), &[0.0, outside, outside]);
+        let capped = std::f64::consts::PI - eta * 0.05;
+        close(&violation(Some(0.05)), &[0.0, capped, capped]);
+    }
+}
+
+/// Three factors of different curvature, every parent and child elsewhere: with a cap that no aperture reaches, the stretched
+/// factors give what the product gives; with a cap in between, each factor is cut by itself.
+#[test]
+fn a_cap_on_the_aperture_acts_on_each_factor() {
+    let device = Device::flex();
+    let curvs = [0.3, 1.0, 4.0];
+    let spec = ManifoldSpec::product_l1(3, 2, curvs.to_vec());
+    let space = Space {
+        manifold: manifold(&spec, None).unwrap(),
+        root: RootT::Origin,
+        curv: Some(Tensor::from_data(curvs.map(|c| c as f32), &device)),
+        logit_scale: Tensor::from_data([1.0], &device),
+    };
+    // First row: parents at apertures asin(0.2 / sqrt(c)) (norm 1); second row: the middle one so near the origin that its aperture is pi/2.
+    let parent = matrix([[1.0, 0.0, 0.0, 1.0, 0.6, 0.8], [0.0, -1.0, 0.1, 0.0, 1.0, 0.0]]);
+    let child = matrix([[-2.0, 0.3, 0.5, 0.1, 0.0, 1.5], [1.0, 0.2, -0.4, 0.3, 0.2, 0.7]]);
+    let violation = |max_aperture| {
+        let shape = ConeShape { min_radius: 0.1, aperture_scale: 0.5, max_aperture };
+        let violation = cone(&space, parent.clone(), child.clone(), &shape).unwrap();
+        violation.into_data().iter::<f64>().collect::<Vec<_>>()
+    };
+    let plain = violation(None);
+    close(&violation(Some(2.0)).iter().map(|x| *x as f32).collect::<Vec<_>>(), &plain);
+
+    // All six exterior angles exceed eta pi/2, so no hinge is at 0 and a cap adds eta (aperture - cap) / 3 per factor above it.
+    let aperture = |c: f64| (0.2 / c.sqrt()).asin();
+    let cap = 0.15;
+    let gain = |apertures: [f64; 3]| apertures.iter().map(|a| 0.5 * (a - cap).max(0.0)).sum::<f64>() / 3.0;
+    let expected = [
+        plain[0] + gain(curvs.map(aperture)),
+        plain[1] + gain([aperture(0.3), std::f64::consts::FRAC_PI_2, aperture(4.0)]),
+    ];
+    close(&violation(Some(cap)).iter().map(|x| *x as f32).collect::<Vec<_>>(), &expected);
+}
+
+#[test]
+fn a_cap_with_another_root_is_refused() {
+    let device = Device::flex();
+    let space = Space {
+        manifold: manifold(&ManifoldSpec::lorentz(2, 1.0), None).unwrap(),
+        root: RootT::Point(Tensor::from_data([0.5, 0.0], &device)),
+        curv: None,
+        logit_scale: Tensor::from_data([1.0], &device),
+    };
+    let shape = ConeShape { min_radius: 0.1, aperture_scale: 1.0, max_aperture: Some(1.0) };
+    let points = matrix([[1.0, 0.0]]);
+    let message = cone(&space, points.clone(), points, &shape).err().unwrap().to_string();
+    assert!(message.contains("`root` is a point"), "{message}");
+}

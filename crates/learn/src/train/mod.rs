@@ -1,0 +1,424 @@
+//! The trainer: batch, loss, gradient, step; logs, checkpoints, and the way back from them.
+//!
+//! A run is a folder:
+//!
+//! ```text
+//! config.toml  metrics.jsonl  events.out.tfevents...
+//! checkpoints/latest  checkpoints/step_00001000/ ...          see `checkpoint`
+//! ```
+//!
+//! Everything that decides a number is a function of the config and the step: initial weights and augmentation of the seed, the order
+//! of the data of (seed, epoch), the learning rate of the step. So a run that was stopped or killed and resumed ends with the same bits
+//! as one that was not, whatever the number of threads.
+
+mod event;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use burn::tensor::{Device, Tensor};
+use conifer_data::Source;
+use conifer_data::loader::Loader;
+use conifer_data::tokenizer::Tokenizer;
+
+pub use event::{Event, Outcome};
+
+pub use crate::checkpoint::state::latest_checkpoint;
+
+use crate::checkpoint::state::{
+    CHECKPOINTS, CONFIG, TrainState, checkpoint_path, publish_checkpoint, read_state, write_state,
+};
+use crate::checkpoint::{self, Manifest, TextFeed, replace_folder};
+use crate::config::{Config, TokenizerConfig};
+use crate::error::{Error, Result};
+use crate::head::Head;
+use crate::log::{RunLog, StepRecord};
+use crate::methods::Method;
+use crate::model::Model;
+use crate::optim::{AdamW, GradientSet, Update, clip_factor};
+use crate::params::{Init, ParamInfo, ParamKind, ParamVisitor, visit_params};
+use crate::schedule::Schedule;
+
+/// A training run.
+pub struct Trainer {
+    config: Config,
+    device: Device,
+    source: Arc<dyn Source>,
+    tokenizer: Tokenizer,
+    loader: Loader,
+    method: Box<dyn Method>,
+    schedule: Schedule,
+    model: Model,
+    optimiser: AdamW,
+    state: TrainState,
+    /// Broken samples met before this process; the loader counts its own.
+    broken_before: u64,
+}
+
+impl Trainer {
+    /// A new run of `config` on the samples of `source`. Where the config says so, a tokenizer is trained on their texts first. `device`
+    /// is a plain device; autodiff is put on top of it.
+    ///
+    /// # Errors
+    /// A config that does not check, a source that lacks the views of the method, or a run folder that already holds checkpoints.
+    pub fn new(config: Config, source: Arc<dyn Source>, device: &Device) -> Result<Self> {
+        let config = config.resolve()?;
+        config.check()?;
+        let out = &config.train.out;
+        if let Ok(found) = latest_checkpoint(out) {
+            let found = format!("`{}`, which holds the checkpoint {}", out.display(), found.display());
+            return Err(Error::setting(
+                "train.out",
+                found,
+                "a folder without a run (resume that run, or choose another folder)",
+            ));
+        }
+        let tokenizer = tokenizer(&config.tokenizer, source.as_ref())?;
+        let device = training_device(&config, device);
+        let architecture = config.architecture(tokenizer.vocab_size())?;
+        let config = Config {
+            model: crate::config::ModelSection { textual: architecture.textual.clone(), ..config.model },
+            ..config
+        };
+        let head = Head::new(&config.space()?, &config.head, &device)?;
+        let model = Model::new(&architecture, head, &mut Init::seeded(config.seed, &device))?;
+        let state = TrainState {
+            format: TrainState::FORMAT,
+            step: 0,
+            samples: 0,
+            broken: 0,
+            data: Default::default(),
+            fingerprint: source.fingerprint(),
+        };
+        Self::assemble(config, source, device, tokenizer, model, state)
+    }
+
+    /// The run in folder `run`, from its newest checkpoint; it goes on in the same folder. `source` must be the data of that run.
+    ///
+    /// # Errors
+    /// No checkpoint, a damaged one, or other data.
+    pub fn resume(run: &Path, source: Arc<dyn Source>, device: &Device) -> Result<Self> {
+        let folder = latest_checkpoint(run)?;
+        let (state, moments, mut config) = read_state(&folder)?;
+        config.train.out = run.to_owned();
+        if source.fingerprint() != state.fingerprint {
+            let found = format!("other data than that of the run (fingerprint {})", source.fingerprint());
+            return Err(Error::setting("data", found, state.fingerprint));
+        }
+        let device = training_device(&config, device);
+        let (model, manifest) = checkpoint::load(&folder, &device)?;
+        let tokenizer = checkpoint::load_tokenizer(&folder, &manifest)?;
+        let step = state.step;
+        let mut trainer = Self::assemble(config, source, device, tokenizer, model, state)?;
+        trainer.optimiser.load_state(step, moments, &trainer.device)?;
+        trainer.check_moments(&folder)?;
+        trainer.loader.resume(trainer.state.data)?;
+        Ok(trainer)
+    }
+
+    fn assemble(
+        config: Config,
+        source: Arc<dyn Source>,
+        device: Device,
+        tokenizer: Tokenizer,
+        model: Model,
+        state: TrainState,
+    ) -> Result<Self> {
+        let method = config.method()?;
+        let loader = Loader::new(source.clone(), tokenizer.clone(), config.loader(method.views()))?;
+        Ok(Self {
+            schedule: config.schedule()?,
+            optimiser: AdamW::new(config.optim.betas, config.optim.eps),
+            broken_before: state.broken,
+            config,
+            device,
+            source,
+            tokenizer,
+            loader,
+            method,
+            model,
+            state,
+        })
+    }
+
+    /// The experiment, with every choice written out.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The model as it is now.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// How the model must be fed.
+    pub fn manifest(&self) -> Manifest {
+        let texts = TextFeed {
+            tokenizer: Some(checkpoint::TOKENIZER.to_owned()),
+            end_of_text: self.tokenizer.end_of_text(),
+            padding: 0,
+        };
+        Manifest::new(&self.model, &self.config.head, &self.config.method.kind, texts)
+    }
+
+    /// The tokenizer of the run.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// What was broken in the data that this process has seen.
+    pub fn broken(&self) -> &conifer_data::loader::BrokenReport {
+        self.loader.report()
+    }
+
+    /// Updates made so far.
+    pub fn step(&self) -> u64 {
+        self.state.step
+    }
+
+    /// Trains until all steps are taken or `stop` is raised (looked at between steps); both end with a checkpoint. A checkpoint is also
+    /// written before the first step, so that a run can be resumed from the very beginning.
+    ///
+    /// # Errors
+    /// A loss or gradient that is not finite, too many broken samples, or a file that cannot be written. The checkpoints written
+    /// before stay usable.
+    pub fn run(&mut self, stop: &AtomicBool, observer: &mut dyn FnMut(&Event<'_>)) -> Result<Outcome> {
+        let steps = self.config.train.steps;
+        let out = self.config.train.out.clone();
+        fs::create_dir_all(out.join(CHECKPOINTS)).map_err(Error::io(&out))?;
+        let path = out.join(CONFIG);
+        fs::write(&path, self.config.to_toml()).map_err(Error::io(&path))?;
+        let mut log = RunLog::open(&out, self.state.step)?;
+        let mut clock = Clock::start(&self.state);
+        observer(&Event::Started {
+            step: self.state.step,
+            steps,
+            parameters: trainable(&self.model),
+            samples: self.source.len(),
+            batches_per_epoch: self.loader.batches_per_epoch(),
+        });
+        let mut saved = (self.state.step > 0).then(|| checkpoint_path(&out, self.state.step));
+        if saved.is_none() {
+            saved = Some(self.save(observer)?);
+        }
+        while self.state.step < steps {
+            if stop.load(Ordering::Relaxed) {
+                let path = self.save_unless(saved, observer)?;
+                observer(&Event::Stopped { step: self.state.step, path: &path });
+                return Ok(Outcome::Stopped);
+            }
+            let mut record = self.take_step()?;
+            clock.fill(&mut record, steps);
+            let due = |every: u64| every > 0 && record.step.is_multiple_of(every);
+            if due(self.config.train.log_every) || record.step == steps {
+                log.write(&record)?;
+                clock.restart(&record);
+            }
+            observer(&Event::Step(&record));
+            saved = match due(self.config.train.checkpoint_every) {
+                true => Some(self.save(observer)?),
+                false => None,
+            };
+            if due(self.config.train.eval_every) {
+                observer(&Event::Evaluate {
+                    step: record.step,
+                    model: &self.model,
+                    manifest: &self.manifest(),
+                    tokenizer: &self.tokenizer,
+                });
+            }
+        }
+        let path = self.save_unless(saved, observer)?;
+        observer(&Event::Finished { step: self.state.step, path: &path });
+        Ok(Outcome::Finished)
+    }
+
+    /// One update. Everything of the record is filled in but the times.
+    fn take_step(&mut self) -> Result<StepRecord> {
+        let next = self.state.step + 1;
+        let batches = self.config.optim.accumulate;
+        let share = 1.0 / batches as f64;
+        let mut record = StepRecord {
+            step: next,
+            lr: self.schedule.lr(self.state.step),
+            scalars: scalars(&self.model),
+            epoch: self.loader.state().epoch,
+            ..StepRecord::default()
+        };
+        let mut gradients = GradientSet::default();
+        let mut terms: Vec<(&'static str, f64)> = Vec::new();
+        for _ in 0..batches {
+            let batch =
+                self.loader.next().ok_or_else(|| Error::setting("data", "at its end", "an endless loader"))??;
+            self.state.samples += batch.ids.len() as u64;
+            let pass = step::pass(&self.model, self.method.as_ref(), &batch, &self.device, next)?;
+            gradients.add(pass.gradients);
+            record.loss += share * pass.loss;
+            for (name, value) in pass.terms {
+                match terms.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, sum)) => *sum += share * value,
+                    None => terms.push((name, share * value)),
+                }
+            }
+        }
+        record.terms = terms.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        record.gradient_norm = share * gradients.norm();
+        if !record.gradient_norm.is_finite() {
+            let parameter = gradients.first_non_finite().unwrap_or("all parameters together").to_owned();
+            return Err(step::not_finite(next, &format!("the gradient of `{parameter}`"), record.gradient_norm));
+        }
+        let optim = &self.config.optim;
+        let clip = if optim.clip_norm > 0.0 { clip_factor(record.gradient_norm, optim.clip_norm) } else { 1.0 };
+        let update = Update {
+            lr: record.lr,
+            gradient_scale: share * clip,
+            decay: &|param, elements| {
+                if decays(param.kind, elements, optim.reference) { optim.weight_decay } else { 0.0 }
+            },
+        };
+        self.model = self.optimiser.step(self.model.clone(), gradients, update);
+        self.model.head = self.model.head.clone().project();
+        self.state.step = next;
+        self.state.data = self.loader.state();
+        self.state.broken = self.broken_before + self.loader.report().broken();
+        record.samples = self.state.samples;
+        record.broken = self.state.broken;
+        Ok(record)
+    }
+
+    /// Writes the checkpoint of this step and makes it the newest.
+    fn save(&self, observer: &mut dyn FnMut(&Event<'_>)) -> Result<PathBuf> {
+        let out = &self.config.train.out;
+        let path = checkpoint_path(out, self.state.step);
+        replace_folder(&path, |folder| {
+            checkpoint::write(folder, &self.model, &self.manifest(), Some(&self.tokenizer))?;
+            write_state(folder, &self.state, &self.optimiser.state(), &self.config)
+        })?;
+        publish_checkpoint(out, self.state.step, self.config.train.keep)?;
+        observer(&Event::Checkpoint { step: self.state.step, path: &path });
+        Ok(path)
+    }
+
+    /// The checkpoint of this step, written unless it was just `saved`.
+    fn save_unless(&self, saved: Option<PathBuf>, observer: &mut dyn FnMut(&Event<'_>)) -> Result<PathBuf> {
+        match saved {
+            Some(path) => Ok(path),
+            None => self.save(observer),
+        }
+    }
+
+    /// Every stored moment belongs to a parameter of the model.
+    fn check_moments(&self, folder: &Path) -> Result<()> {
+        let mut sizes = Sizes::default();
+        visit_params(&self.model, &mut sizes);
+        for (name, length) in self.optimiser.lengths() {
+            match sizes.0.iter().find(|(known, ..)| known == name) {
+                Some(&(_, size, _)) if size == length => {}
+                found => {
+                    let expected = found.map_or("no such parameter".to_owned(), |(_, size, _)| size.to_string());
+                    let path = folder.join(checkpoint::state::OPTIMIZER);
+                    return Err(Error::format(
+                        path,
+                        format!("`{name}` has {length} elements; the model has {expected}"),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether weight decay applies. The papers decay weights only. The released code passes 0 for norms and biases, which falls through to
+/// the common value, and excludes scalars by a name that the per-factor scalars of PHyCLIP do not have (published-systems 1.1.7).
+fn decays(kind: ParamKind, elements: usize, reference: bool) -> bool {
+    match kind {
+        ParamKind::Weight => true,
+        ParamKind::Bias | ParamKind::Norm => reference,
+        ParamKind::Scalar => reference && elements > 1,
+        ParamKind::Fixed => false,
+    }
+}
+
+fn training_device(config: &Config, device: &Device) -> Device {
+    let device = device.clone().autodiff();
+    if config.model.gradient_checkpointing { device.gradient_checkpointing() } else { device }
+}
+
+/// Opens or trains the tokenizer.
+fn tokenizer(config: &TokenizerConfig, source: &dyn Source) -> Result<Tokenizer> {
+    Ok(match config {
+        TokenizerConfig::File { path } => Tokenizer::from_tokenizer_json(path)?,
+        TokenizerConfig::ClipMerges { path, vocab_size } => Tokenizer::from_merges(path, *vocab_size)?,
+        TokenizerConfig::Train { vocab_size } => {
+            // A broken sample has no text to learn from; the loader will count it.
+            let samples = (0..source.len()).filter_map(|index| source.get(index).ok());
+            let texts = samples.flat_map(|sample| {
+                let phrases = sample.phrases.into_iter().map(|phrase| phrase.text);
+                sample.captions.into_iter().chain(phrases)
+            });
+            Tokenizer::train(texts, *vocab_size)?
+        }
+    })
+}
+
+/// The learnable scalars by name, as values: one number, or a list with one for each factor.
+fn scalars(model: &Model) -> serde_json::Map<String, serde_json::Value> {
+    let entry = |scalar: &crate::scalars::BoundedScalar| {
+        let first = scalar.names()[0].as_str();
+        match first.strip_suffix(".0") {
+            Some(list) => (list.to_owned(), scalar.values().into()),
+            None => (first.to_owned(), scalar.values()[0].into()),
+        }
+    };
+    model.head.scalars().into_iter().map(entry).collect()
+}
+
+/// Number of trainable elements.
+fn trainable(model: &Model) -> usize {
+    let mut sizes = Sizes::default();
+    visit_params(model, &mut sizes);
+    sizes.0.iter().filter(|(.., trained)| *trained).map(|(_, size, _)| size).sum()
+}
+
+/// Name, number of elements and whether it is trained, of every parameter.
+#[derive(Default)]
+struct Sizes(Vec<(String, usize, bool)>);
+
+impl ParamVisitor for Sizes {
+    fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
+        self.0.push((param.name.to_owned(), value.shape().num_elements(), value.is_require_grad()));
+    }
+}
+
+/// Throughput since the last record, and the time to the end.
+struct Clock {
+    started: Instant,
+    first_step: u64,
+    since: Instant,
+    samples: u64,
+}
+
+impl Clock {
+    fn start(state: &TrainState) -> Self {
+        let now = Instant::now();
+        Self { started: now, first_step: state.step, since: now, samples: state.samples }
+    }
+
+    fn fill(&self, record: &mut StepRecord, steps: u64) {
+        let seconds = self.since.elapsed().as_secs_f64().max(1e-9);
+        record.samples_per_second = (record.samples - self.samples) as f64 / seconds;
+        let taken = record.step - self.first_step;
+        record.eta_seconds = self.started.elapsed().as_secs_f64() / taken as f64 * (steps - record.step) as f64;
+    }
+
+    fn restart(&mut self, record: &StepRecord) {
+        self.since = Instant::now();
+        self.samples = record.samples;
+    }
+}

@@ -1,0 +1,370 @@
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use burn::tensor::Device;
+use conifer_data::{BBox, Broken, Cause, ImageRef, Phrase, Picture, Sample, Source, View};
+
+use super::*;
+use crate::checkpoint::WEIGHTS;
+use crate::log::{METRICS_FILE, read_metrics};
+use crate::methods::METHODS;
+
+/// Squares of two colours, captioned with their names: enough to learn from, and no file.
+struct Squares {
+    size: usize,
+    name: &'static str,
+}
+
+const COLOURS: [(&str, [u8; 3]); 5] =
+    [("red", [200, 30, 30]), ("green", [30, 160, 40]), ("blue", [40, 60, 210]), ("white", [250; 3]), ("black", [5; 3])];
+
+impl Source for Squares {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn len(&self) -> usize {
+        self.size
+    }
+
+    fn get(&self, index: usize) -> std::result::Result<Sample, Broken> {
+        if index % 19 == 18 {
+            return Err(Broken::new(format!("{index}"), Cause::NoCaption, "every nineteenth"));
+        }
+        let (outer, inner) = (COLOURS[index % 5], COLOURS[(index / 5 + index + 1) % 5]);
+        let side = 20 + index % 7;
+        let mut rgb = Vec::new();
+        for y in 0..side {
+            for x in 0..side {
+                let within = (side / 4..3 * side / 4).contains(&x) && (side / 4..3 * side / 4).contains(&y);
+                rgb.extend(if within { inner.1 } else { outer.1 });
+            }
+        }
+        let side = side as u32;
+        let phrase = Phrase {
+            text: format!("a {} square", inner.0),
+            boxes: vec![BBox { x1: 0.2, y1: 0.2, x2: 0.8, y2: 0.8 }],
+            ..Phrase::default()
+        };
+        Ok(Sample {
+            id: index.to_string(),
+            image: Some(ImageRef::Pixels(Arc::new(Picture { width: side, height: side, rgb }))),
+            captions: vec![format!("a {} square on {}", inner.0, outer.0), format!("{} around {}", outer.0, inner.0)],
+            phrases: vec![phrase],
+            ..Sample::default()
+        })
+    }
+
+    fn views(&self) -> &[View] {
+        &[View::Pair, View::Boxes]
+    }
+
+    fn fingerprint(&self) -> String {
+        format!("{}-{}", self.name, self.size)
+    }
+}
+
+fn squares() -> Arc<dyn Source> {
+    Arc::new(Squares { size: 60, name: "squares" })
+}
+
+/// The smallest experiment in which every part takes part: 12 steps, an epoch of 7 batches, two blocks in each tower.
+fn config(method: &str, out: &Path, more: &str) -> Config {
+    let text = format!(
+        "seed = 11
+         [data]
+         max_broken_share = 0.2
+         augment = {{ hflip = 0.5 }}
+         [tokenizer]
+         kind = 'train'
+         vocab_size = 540
+         [model]
+         embed_dim = 16
+         visual = {{ kind = 'vit', image_size = 16, patch = 8, width = 16, depth = 2, heads = 2 }}
+         textual = {{ kind = 'text_transformer', vocabulary = 540, context = 10, width = 16, depth = 2, heads = 2 }}
+         [method]
+         kind = '{method}'
+         [optim]
+         lr = 3e-3
+         warmup_steps = 3
+         [train]
+         steps = 12
+         batch_size = 8
+         log_every = 1
+         checkpoint_every = 0"
+    );
+    let sets: Vec<String> = more.split_whitespace().map(str::to_owned).collect();
+    let mut config = Config::parse("test.toml", &text, &sets).unwrap();
+    config.train.out = out.to_owned();
+    config
+}
+
+/// Runs until the end, or until `stop_at` updates; returns the losses of the steps taken.
+fn run(trainer: &mut Trainer, stop_at: u64) -> (Outcome, Vec<f64>) {
+    let stop = AtomicBool::new(false);
+    let mut losses = Vec::new();
+    let outcome = trainer.run(&stop, &mut |event| {
+        if let Event::Step(record) = event {
+            losses.push(record.loss);
+            stop.store(record.step >= stop_at, Ordering::Relaxed);
+        }
+    });
+    (outcome.unwrap(), losses)
+}
+
+fn fresh(method: &str, out: &Path, more: &str) -> Trainer {
+    Trainer::new(config(method, out, more), squares(), &Device::flex()).unwrap()
+}
+
+/// Every file of the newest checkpoint but the config, which holds the path of the run.
+fn newest(run: &Path) -> BTreeMap<String, Vec<u8>> {
+    let folder = latest_checkpoint(run).unwrap();
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let files =
+        entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), fs::read(entry.path()).unwrap()));
+    files.filter(|(name, _)| name != CONFIG).collect()
+}
+
+#[test]
+fn a_stopped_and_resumed_run_ends_with_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    // With accumulation and clipping, so that nothing between two steps is forgotten either.
+    let more = "optim.accumulate=2 optim.clip_norm=0.5";
+    let straight = folder.path().join("straight");
+    let (outcome, losses) = run(&mut fresh("phyclip", &straight, more), u64::MAX);
+    assert_eq!((outcome, losses.len()), (Outcome::Finished, 12));
+
+    let broken = folder.path().join("stopped");
+    let (outcome, first) = run(&mut fresh("phyclip", &broken, more), 5);
+    assert_eq!((outcome, first.len()), (Outcome::Stopped, 5));
+    let moved = folder.path().join("moved elsewhere");
+    fs::rename(&broken, &moved).unwrap();
+    let mut resumed = Trainer::resume(&moved, squares(), &Device::flex()).unwrap();
+    assert_eq!(resumed.step(), 5);
+    let (outcome, second) = run(&mut resumed, u64::MAX);
+    assert_eq!(outcome, Outcome::Finished);
+
+    assert_eq!([first, second].concat(), losses);
+    let (straight, moved) = (newest(&straight), newest(&moved));
+    assert_eq!(straight.keys().collect::<Vec<_>>(), moved.keys().collect::<Vec<_>>());
+    for (name, bytes) in &straight {
+        assert!(*bytes == moved[name], "{name} differs");
+    }
+}
+
+#[test]
+fn a_run_that_dies_goes_on_from_its_last_checkpoint_with_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = "train.checkpoint_every=3";
+    let straight = folder.path().join("straight");
+    run(&mut fresh("hycoclip", &straight, more), u64::MAX);
+
+    let killed = folder.path().join("killed");
+    let mut trainer = fresh("hycoclip", &killed, more);
+    let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        trainer.run(&AtomicBool::new(false), &mut |event| {
+            if let Event::Step(record) = event {
+                assert!(record.step < 8, "the machine dies here");
+            }
+        })
+    }));
+    assert!(died.is_err());
+    drop(trainer);
+    // What a kill in the middle of a save leaves behind.
+    fs::create_dir_all(killed.join("checkpoints/.step_00000009.writing")).unwrap();
+    fs::write(killed.join("checkpoints/.step_00000009.writing/weights.safetensors"), b"torn").unwrap();
+
+    let mut resumed = Trainer::resume(&killed, squares(), &Device::flex()).unwrap();
+    assert_eq!(resumed.step(), 6);
+    run(&mut resumed, u64::MAX);
+    assert!(newest(&straight)[WEIGHTS] == newest(&killed)[WEIGHTS]);
+    let steps: Vec<u64> = read_metrics(&killed.join(METRICS_FILE)).unwrap().iter().map(|record| record.step).collect();
+    assert_eq!(steps, (1..=12).collect::<Vec<_>>(), "no step is logged twice or missing");
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let with_threads = |threads: usize| {
+        let out = folder.path().join(threads.to_string());
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let losses = pool.install(|| run(&mut fresh("phyclip", &out, &format!("data.workers={threads}")), 10).1);
+        (losses, newest(&out).remove(WEIGHTS).unwrap())
+    };
+    let (one, two) = (with_threads(1), with_threads(2));
+    assert_eq!(one.0, two.0);
+    assert!(one.1 == two.1);
+}
+
+/// Recipe: our own run, `cargo test -p conifer-learn ten_steps -- --nocapture`, printed losses. It guards against accidental change;
+/// a change that is meant replaces the numbers and says why in the commit.
+#[test]
+fn ten_steps_have_the_recorded_losses() {
+    let folder = tempfile::tempdir().unwrap();
+    let recorded: [(&str, [f64; 10]); 4] = [
+        ("clip", [4.751051, 3.600392, 2.731323, 2.348285, 2.131246, 2.148706, 2.134712, 2.086023, 2.101021, 2.118195]),
+        ("meru", [4.164757, 4.454090, 2.879261, 3.100123, 2.507374, 2.699727, 2.614663, 2.351937, 2.452559, 2.693464]),
+        (
+            "hycoclip",
+            [4.231772, 4.818668, 3.922927, 3.407656, 2.924739, 3.132645, 3.025774, 2.961801, 2.917788, 2.890309],
+        ),
+        (
+            "phyclip",
+            [4.255200, 4.290936, 3.850338, 3.361021, 3.510942, 3.412524, 3.389822, 3.221046, 3.209754, 3.093830],
+        ),
+    ];
+    let found = recorded.map(|(method, _)| {
+        let losses = run(&mut fresh(method, &folder.path().join(method), ""), 10).1;
+        eprintln!("(\"{method}\", {losses:?}),");
+        losses
+    });
+    for ((method, recorded), losses) in recorded.into_iter().zip(found) {
+        for (step, (found, recorded)) in losses.iter().zip(recorded).enumerate() {
+            assert!(
+                (found - recorded).abs() < 1e-5 * recorded,
+                "{method}, step {}: {found} against {recorded}",
+                step + 1
+            );
+        }
+    }
+}
+
+#[test]
+fn every_trainable_parameter_gets_a_finite_gradient_that_is_not_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in METHODS {
+        let mut trainer = fresh(entry.name, &folder.path().join(entry.name), "");
+        let batch = trainer.loader.next().unwrap().unwrap();
+        let mut pass = step::pass(&trainer.model, trainer.method.as_ref(), &batch, &trainer.device, 1).unwrap();
+        let mut sizes = Sizes::default();
+        visit_params(&trainer.model, &mut sizes);
+        let mut expected: Vec<String> =
+            sizes.0.into_iter().filter(|(.., trained)| *trained).map(|(name, ..)| name).collect();
+        expected.sort_unstable();
+        let norms = pass.gradients.norms();
+        assert_eq!(norms.iter().map(|(name, _)| *name).collect::<Vec<_>>(), expected, "{}", entry.name);
+        for (name, norm) in norms {
+            assert!(norm.is_finite() && norm > 0.0, "{}: gradient of `{name}` has norm {norm}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn the_loss_falls() {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in METHODS {
+        let more = "train.steps=40 optim.warmup_steps=4 train.batch_size=16";
+        let (_, losses) = run(&mut fresh(entry.name, &folder.path().join(entry.name), more), u64::MAX);
+        let mean = |losses: &[f64]| losses.iter().sum::<f64>() / losses.len() as f64;
+        let (start, end) = (mean(&losses[..3]), mean(&losses[losses.len() - 3..]));
+        assert!(end < 0.8 * start, "{}: from {start} to {end}", entry.name);
+    }
+}
+
+#[test]
+fn events_and_logs_tell_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trainer =
+        fresh("meru", folder.path(), "train.checkpoint_every=5 train.eval_every=6 train.log_every=4 train.keep=2");
+    let mut seen = Vec::new();
+    trainer
+        .run(&AtomicBool::new(false), &mut |event| {
+            seen.push(match event {
+                Event::Started { step, steps, samples, batches_per_epoch, parameters } => {
+                    assert!(*parameters > 10_000);
+                    format!("started {step} {steps} {samples} {batches_per_epoch}")
+                }
+                Event::Step(record) => record.step.to_string(),
+                Event::Checkpoint { step, path } => {
+                    assert_eq!(*path, checkpoint_path(folder.path(), *step));
+                    format!("saved {step}")
+                }
+                Event::Evaluate { step, .. } => format!("evaluate {step}"),
+                Event::Stopped { step, .. } => format!("stopped {step}"),
+                Event::Finished { step, .. } => format!("finished {step}"),
+            });
+        })
+        .unwrap();
+    let expected = "started 0 12 60 7,saved 0,1,2,3,4,5,saved 5,6,evaluate 6,7,8,9,10,saved 10,11,12,evaluate 12,saved 12,finished 12";
+    assert_eq!(seen.join(","), expected);
+
+    let records = read_metrics(&folder.path().join(METRICS_FILE)).unwrap();
+    assert_eq!(records.iter().map(|record| record.step).collect::<Vec<_>>(), [4, 8, 12]);
+    let last = &records[2];
+    assert_eq!((last.samples, last.epoch, last.eta_seconds), (96, 1, 0.0));
+    assert!(last.broken > 0 && last.samples_per_second > 0.0 && last.gradient_norm > 0.0);
+    assert!(last.terms.contains_key("contrastive") && last.terms.contains_key("entailment"), "{:?}", last.terms);
+    for scalar in ["curv", "visual_alpha", "textual_alpha", "logit_scale"] {
+        assert!(last.scalars[scalar].as_f64().unwrap() > 0.0, "{scalar}");
+    }
+    let kept: Vec<_> =
+        fs::read_dir(folder.path().join(CHECKPOINTS)).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(kept.iter().filter(|name| name.to_string_lossy().starts_with("step_")).count(), 2);
+    assert!(Config::load(&folder.path().join(CONFIG), &[]).unwrap() == *trainer.config());
+}
+
+#[test]
+fn a_save_that_fails_leaves_the_last_checkpoint_usable() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let mut trainer = fresh("clip", &out, "train.checkpoint_every=4");
+    // Something stands where the second checkpoint must be written, as a full disk would.
+    fs::create_dir_all(out.join(CHECKPOINTS)).unwrap();
+    let obstacle = out.join(CHECKPOINTS).join(".step_00000008.writing");
+    fs::write(&obstacle, b"").unwrap();
+    let message = trainer.run(&AtomicBool::new(false), &mut |_| {}).unwrap_err().to_string();
+    assert!(message.contains(".step_00000008.writing"), "{message}");
+    fs::remove_file(&obstacle).unwrap();
+
+    let mut resumed = Trainer::resume(&out, squares(), &Device::flex()).unwrap();
+    assert_eq!(resumed.step(), 4);
+    run(&mut resumed, u64::MAX);
+    let straight = folder.path().join("straight");
+    run(&mut fresh("clip", &straight, "train.checkpoint_every=4"), u64::MAX);
+    assert!(newest(&straight)[WEIGHTS] == newest(&out)[WEIGHTS]);
+}
+
+#[test]
+fn numbers_that_run_away_stop_the_run_with_the_step_and_the_term() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trainer = fresh("meru", folder.path(), "optim.lr=1e30 train.checkpoint_every=1 train.keep=9");
+    let message = trainer.run(&AtomicBool::new(false), &mut |_| {}).unwrap_err().to_string();
+    assert!(message.contains("step ") && message.contains("a finite number"), "{message}");
+    assert!(message.contains("term `") || message.contains("gradient of `"), "{message}");
+    assert!(latest_checkpoint(folder.path()).is_ok());
+}
+
+#[test]
+fn wrong_requests_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |result: Result<Trainer>| result.err().unwrap().to_string();
+    let nothing = refused(Trainer::resume(folder.path(), squares(), &Device::flex()));
+    assert!(nothing.contains("checkpoint"), "{nothing}");
+
+    run(&mut fresh("clip", folder.path(), ""), 2);
+    let again = refused(Trainer::new(config("clip", folder.path(), ""), squares(), &Device::flex()));
+    assert!(again.contains("`train.out`") && again.contains("resume"), "{again}");
+    let other = Arc::new(Squares { size: 60, name: "others" });
+    let other = refused(Trainer::resume(folder.path(), other, &Device::flex()));
+    assert!(other.contains("other data") && other.contains("squares-60"), "{other}");
+
+    let checkpoint = latest_checkpoint(folder.path()).unwrap();
+    let damaged = |file: &str, bytes: &[u8], word: &str| {
+        let path = checkpoint.join(file);
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, bytes).unwrap();
+        let message = refused(Trainer::resume(folder.path(), squares(), &Device::flex()));
+        assert!(message.contains(file) && message.contains(word), "{message}");
+        fs::write(&path, whole).unwrap();
+    };
+    damaged("state.json", b"{\"format\": 1", "EOF");
+    damaged("optimizer.safetensors", b"half of it", "safetensors");
+    damaged("weights.safetensors", b"half of it", "safetensors");
+    damaged("config.toml", b"[optim]\nlrr = 1", "optim.lr");
+    assert!(Trainer::resume(folder.path(), squares(), &Device::flex()).is_ok());
+}
