@@ -1,0 +1,323 @@
+//! The command line: what can be typed. Meaning is given by `commands/`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Train, evaluate, search and look into hierarchical vision-language embeddings.
+#[derive(Parser)]
+#[command(name = "conifer", version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// Results as JSON on stdout, for machines.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Render the toy world, train PHyCLIP on it, measure it and write a report: three minutes, no download.
+    Quickstart(Quickstart),
+    /// Look at data, import other formats, write the toy world to disk.
+    #[command(subcommand)]
+    Data(Data),
+    /// Train the experiment of a config, or go on with a run.
+    Train(Train),
+    /// Turn photos and texts into a set of embeddings on disk.
+    Embed(Embed),
+    /// Measure a checkpoint on a data set.
+    Eval(Eval),
+    /// The rows of an embedding set nearest to a text, a photo or a row.
+    Search(Search),
+    /// What lies on the way from a text, a photo or a row to the root, or to another row.
+    Traverse(Traverse),
+    /// Published checkpoints to conifer's folders, and back.
+    Convert(Convert),
+    /// List the training methods.
+    Methods,
+    /// List the benchmarks.
+    Benchmarks,
+    /// Print, check or explain a config.
+    #[command(subcommand)]
+    Config(Config),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Quickstart {
+    /// Folder for the run, the checkpoint and report.html.
+    #[arg(long, default_value = "runs/quickstart")]
+    pub(crate) out: PathBuf,
+    /// Start anew when the folder holds an earlier run, which is deleted.
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Training steps.
+    #[arg(long)]
+    pub(crate) steps: Option<usize>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Data {
+    /// List the kinds of sources and the formats that can be imported.
+    List,
+    /// Write the toy world as grounded JSONL with PNG files, and as class folders.
+    Toy {
+        /// Folder to write to.
+        #[arg(long)]
+        out: PathBuf,
+        /// Number of scenes in the training split.
+        #[arg(long, default_value_t = 1000)]
+        size: usize,
+        /// Pixels per side.
+        #[arg(long, default_value_t = 96)]
+        resolution: u32,
+        /// Seed of the world.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+    },
+    /// Turn another format into grounded JSONL.
+    Import(Import),
+    /// Read every sample of a data set and count what is broken, by cause.
+    Check {
+        #[command(flatten)]
+        data: DataSet,
+        /// Decode every photo too.
+        #[arg(long)]
+        pixels: bool,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Import {
+    /// The format: see `conifer data list`.
+    pub(crate) format: String,
+    /// A file or folder it reads: `--input captions=captions_val2017.json`; names: `conifer data list`.
+    #[arg(long = "input", value_name = "NAME=PATH", required = true)]
+    pub(crate) inputs: Vec<String>,
+    /// The grounded JSONL to write.
+    #[arg(long)]
+    pub(crate) out: PathBuf,
+    /// Split of the samples for which the files name none.
+    #[arg(long)]
+    pub(crate) split: Option<String>,
+}
+
+/// A data set on the command line.
+#[derive(Args, Clone)]
+pub(crate) struct DataSet {
+    /// `KIND:PATH` (kinds: `conifer data list`), or a path whose kind shows: .jsonl, .csv, .tsv, .tar, a folder of class folders; or `toy`.
+    #[arg(long)]
+    pub(crate) data: String,
+    /// Only this split.
+    #[arg(long)]
+    pub(crate) split: Option<String>,
+    /// Settings of the source, `name=value`.
+    #[arg(long = "data-option", value_name = "NAME=VALUE")]
+    pub(crate) data_options: Vec<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct Train {
+    /// The experiment (TOML). Not needed with --resume.
+    pub(crate) config: Option<PathBuf>,
+    /// Change a key of the config: `--set train.steps=100`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Folder of the run: checkpoints, metrics.jsonl, TensorBoard events.
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Go on with the run in this folder, from its last checkpoint, exactly.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "set"])]
+    pub(crate) resume: Option<PathBuf>,
+    /// Shrink everything to run in seconds: does the experiment work at all?
+    #[arg(long)]
+    pub(crate) smoke: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Embed {
+    /// A checkpoint folder, or a run folder (its latest checkpoint).
+    pub(crate) checkpoint: PathBuf,
+    #[command(flatten)]
+    pub(crate) data: DataSet,
+    /// Folder to write.
+    #[arg(long)]
+    pub(crate) out: PathBuf,
+    /// What to embed of each sample.
+    #[arg(long, value_delimiter = ',', default_value = "image,text")]
+    pub(crate) views: Vec<ViewArg>,
+    /// How photos are cut.
+    #[arg(long, value_enum, default_value_t = CropArg::Center)]
+    pub(crate) crop: CropArg,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ViewArg {
+    /// The photo.
+    Image,
+    /// Each caption.
+    Text,
+    /// Each box of the photo.
+    BoxImage,
+    /// Each phrase.
+    BoxText,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CropArg {
+    /// Shorter side to size, centre cut out.
+    Center,
+    /// Both sides to size, aspect lost.
+    Squeeze,
+}
+
+#[derive(Args)]
+pub(crate) struct Eval {
+    /// A checkpoint folder, or a run folder (its latest checkpoint).
+    pub(crate) checkpoint: PathBuf,
+    #[command(flatten)]
+    pub(crate) data: DataSet,
+    /// Which benchmarks: see `conifer benchmarks`.
+    #[arg(long = "benchmark", required = true, value_delimiter = ',')]
+    pub(crate) benchmarks: Vec<String>,
+    /// File of `parent child` edges for the tree benchmarks.
+    #[arg(long)]
+    pub(crate) tree: Option<PathBuf>,
+    /// Prompt templates: photo, bare, imagenet7, or a file with one template per line, {} for the class.
+    #[arg(long, default_value = "photo")]
+    pub(crate) prompts: String,
+    /// Rank by what training used, or by the inner product as released MERU-family code does.
+    #[arg(long, value_enum, default_value_t = ScoreArg::Similarity)]
+    pub(crate) score: ScoreArg,
+    /// How photos are cut; the MERU family squeezes for retrieval and cuts the centre for classification.
+    #[arg(long, value_enum, default_value_t = CropArg::Center)]
+    pub(crate) crop: CropArg,
+    /// Levels of the HierarCaps ball.
+    #[arg(long, default_value_t = 50)]
+    pub(crate) steps: usize,
+    /// Seed of intervals and shuffled baselines.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Append the records to this JSONL file, with what produced them.
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScoreArg {
+    Similarity,
+    Inner,
+}
+
+/// What is looked for.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Query {
+    /// A text.
+    #[arg(long)]
+    pub(crate) text: Option<String>,
+    /// A photo.
+    #[arg(long)]
+    pub(crate) image: Option<PathBuf>,
+    /// A row of the set, by id.
+    #[arg(long)]
+    pub(crate) id: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct Search {
+    /// The embedding set.
+    pub(crate) set: PathBuf,
+    #[command(flatten)]
+    pub(crate) query: Query,
+    /// The checkpoint that embeds a text or a photo.
+    #[arg(long)]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// The ranking.
+    #[arg(long, value_enum, default_value_t = By::Distance)]
+    pub(crate) by: By,
+    /// How many.
+    #[arg(short, long, default_value_t = 10)]
+    pub(crate) k: usize,
+    /// Only rows of these modalities.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) modality: Vec<ViewArg>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum By {
+    /// Nearest first.
+    Distance,
+    /// Exterior angle, the query being the parent: the narrower, the whole scene of a phrase.
+    Narrower,
+    /// Exterior angle, the query being the child: the broader.
+    Broader,
+}
+
+#[derive(Args)]
+pub(crate) struct Traverse {
+    /// The embedding set.
+    pub(crate) set: PathBuf,
+    #[command(flatten)]
+    pub(crate) query: Query,
+    /// The checkpoint that embeds a text or a photo.
+    #[arg(long)]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Go to this row instead of the root.
+    #[arg(long)]
+    pub(crate) to: Option<String>,
+    /// Points on the way.
+    #[arg(long, default_value_t = 50)]
+    pub(crate) steps: usize,
+    /// Take the nearest row at each point, in its cone or not.
+    #[arg(long)]
+    pub(crate) no_filter: bool,
+    /// Only rows of these modalities.
+    #[arg(long, value_delimiter = ',', default_value = "text,box-text")]
+    pub(crate) modality: Vec<ViewArg>,
+}
+
+#[derive(Args)]
+pub(crate) struct Convert {
+    /// A published checkpoint (.pth, .safetensors), or a checkpoint folder.
+    pub(crate) input: PathBuf,
+    /// A checkpoint folder to write, or a .safetensors with the published names.
+    pub(crate) output: PathBuf,
+    /// The method that trained it, where the weights do not tell (hycoclip reads as meru).
+    #[arg(long)]
+    pub(crate) method: Option<String>,
+    /// Attention heads of the image encoder, which a published file does not tell (default: as published for its width).
+    #[arg(long)]
+    pub(crate) image_heads: Option<usize>,
+    /// Attention heads of the text encoder.
+    #[arg(long)]
+    pub(crate) text_heads: Option<usize>,
+    /// The CLIP merges or tokenizer.json to put beside the weights.
+    #[arg(long)]
+    pub(crate) tokenizer: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Config {
+    /// The resolved config: all keys with the values that will be used.
+    Print {
+        /// The experiment.
+        config: PathBuf,
+        /// Change a key.
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        set: Vec<String>,
+    },
+    /// Say whether a config is right.
+    Check {
+        /// The experiments.
+        #[arg(required = true)]
+        configs: Vec<PathBuf>,
+    },
+    /// Every key with its type, default and meaning.
+    Schema,
+}

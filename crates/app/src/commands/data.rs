@@ -1,0 +1,167 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use conifer_data::export::{self, Report, Target};
+use conifer_data::import::{IMPORTERS, ImportSpec, import};
+use conifer_data::sources::toy::write_folder;
+use conifer_data::toy::{Split, ToyConfig, ToyWorld, tree};
+use conifer_data::{Broken, PixelLimits, SOURCES};
+use serde_json::json;
+
+use crate::cli::{Data, DataSet, Import};
+use crate::output::{columns, print, print_json};
+use crate::progress;
+use crate::request::open_source;
+
+pub(crate) fn run(args: Data, as_json: bool) -> anyhow::Result<()> {
+    match args {
+        Data::List => list(as_json),
+        Data::Toy { out, size, resolution, seed } => {
+            toy(out, ToyConfig { size, resolution, seed, ..ToyConfig::default() })
+        }
+        Data::Import(args) => import_files(args, as_json),
+        Data::Check { data, pixels } => check(&data, pixels, as_json),
+    }
+}
+
+fn list(as_json: bool) -> anyhow::Result<()> {
+    let inputs = |entry: &conifer_data::import::ImporterEntry| {
+        let one = |it: &conifer_data::import::Input| {
+            format!("{}{}: {}", it.name, if it.required { "" } else { " (optional)" }, it.help)
+        };
+        entry.inputs.iter().map(one).collect::<Vec<_>>()
+    };
+    if as_json {
+        let sources: Vec<_> =
+            SOURCES.iter().map(|it| json!({ "kind": it.kind, "summary": it.summary, "inputs": it.inputs })).collect();
+        let importers: Vec<_> = IMPORTERS
+            .iter()
+            .map(|it| json!({ "name": it.name, "summary": it.summary, "inputs": inputs(it) }))
+            .collect();
+        return print_json(&json!({ "sources": sources, "importers": importers }));
+    }
+    let mut text = String::from("Sources, for --data KIND:PATH and the [data] of a config\n");
+    for it in SOURCES {
+        text += &format!("\n  {}  {}\n      {}\n", it.kind, it.summary, it.inputs);
+    }
+    text += "\nFormats, for conifer data import\n";
+    for it in IMPORTERS {
+        text += &format!("\n  {}  {}\n", it.name, it.summary);
+        for input in inputs(it) {
+            text += &format!("      --input {input}\n");
+        }
+    }
+    print(&text)
+}
+
+/// Scenes of every split as one grounded file, single objects as class folders, and the class tree.
+fn toy(out: PathBuf, config: ToyConfig) -> anyhow::Result<()> {
+    std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
+    let worlds = Split::ALL
+        .iter()
+        .map(|&split| {
+            // Test splits an eighth as large as the training split.
+            let size = if split == Split::Train { config.size } else { config.size.div_ceil(8) };
+            ToyWorld::new(ToyConfig { split, size, ..config })
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let path = out.join("scenes.jsonl");
+    let samples = worlds.iter().flat_map(|world| export::samples(world));
+    let report = export::write(samples, &Target::Grounded { path: path.clone() }, &PixelLimits::default())?;
+    write_folder(&ToyWorld::new(config)?.gallery(10)?, &out.join("classes"))?;
+    let tree = tree()?;
+    let edges =
+        (0..tree.len()).filter_map(|node| Some(format!("{}\t{}\n", tree.name(tree.parent(node)?), tree.name(node))));
+    std::fs::write(out.join("tree.txt"), edges.collect::<String>()).with_context(|| out.display().to_string())?;
+    print(&format!(
+        "{} scenes -> {}\nclass folders -> {}\nclass tree -> {}\n",
+        report.written,
+        path.display(),
+        out.join("classes").display(),
+        out.join("tree.txt").display()
+    ))
+}
+
+fn import_files(args: Import, as_json: bool) -> anyhow::Result<()> {
+    let inputs = args
+        .inputs
+        .iter()
+        .map(|text| {
+            let (name, path) = text.split_once('=').with_context(|| format!("--input {text}: expected NAME=PATH"))?;
+            Ok((name.to_owned(), PathBuf::from(path)))
+        })
+        .collect::<anyhow::Result<BTreeMap<_, _>>>()?;
+    let spec = ImportSpec { kind: args.format, inputs, split: args.split };
+    let report = import(&spec, &Target::Grounded { path: args.out.clone() }, &PixelLimits::default())?;
+    if as_json {
+        return print_json(&report);
+    }
+    tell(&report)
+}
+
+fn tell(report: &Report) -> anyhow::Result<()> {
+    for it in &report.examples {
+        eprintln!("skipped: {it}");
+    }
+    let mut text = format!("{} samples written", report.written);
+    for (cause, count) in &report.skipped {
+        text += &format!(", {count} x {}", cause.name());
+    }
+    for file in &report.files {
+        text += &format!("\n{}", file.display());
+    }
+    print(&(text + "\n"))
+}
+
+fn check(data: &DataSet, pixels: bool, as_json: bool) -> anyhow::Result<()> {
+    let source = open_source(data)?;
+    let bar = progress::bar("samples", source.len());
+    let (mut counts, mut examples) = (BTreeMap::<&str, u64>::new(), Vec::<Broken>::new());
+    let (mut captions, mut phrases, mut boxes) = (0, 0, 0);
+    for index in 0..source.len() {
+        let sample = source.get(index).and_then(|sample| {
+            if let (true, Some(image)) = (pixels, &sample.image) {
+                image.open(&PixelLimits::default()).map_err(|it| it.within(&sample.id))?;
+            }
+            Ok(sample)
+        });
+        match sample {
+            Ok(sample) => {
+                captions += sample.captions.len();
+                phrases += sample.phrases.len();
+                boxes += sample.phrases.iter().map(|it| it.boxes.len()).sum::<usize>();
+            }
+            Err(it) => {
+                let count = counts.entry(it.cause.name()).or_default();
+                *count += 1;
+                if *count <= 3 {
+                    examples.push(it);
+                }
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let broken: u64 = counts.values().sum();
+    for it in &examples {
+        eprintln!("broken: {it}");
+    }
+    if as_json {
+        print_json(
+            &json!({ "samples": source.len(), "broken": counts, "captions": captions, "phrases": phrases, "boxes": boxes }),
+        )?;
+    } else {
+        let mut rows = vec![vec!["samples".into(), source.len().to_string()]];
+        rows.extend(
+            [("captions", captions), ("phrases", phrases), ("boxes", boxes)]
+                .map(|(n, v)| vec![n.into(), v.to_string()]),
+        );
+        rows.extend(counts.iter().map(|(cause, count)| vec![format!("broken: {cause}"), count.to_string()]));
+        print(&columns(&rows))?;
+    }
+    if broken > 0 {
+        bail!("{broken} of {} samples are broken", source.len());
+    }
+    Ok(())
+}

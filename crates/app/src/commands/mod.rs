@@ -1,0 +1,38 @@
+//! One file per verb. Results go to stdout, progress and warnings to stderr.
+
+mod config;
+mod convert;
+mod data;
+mod embed;
+mod eval;
+mod lists;
+mod quickstart;
+mod search;
+mod train;
+mod traverse;
+
+use clap::CommandFactory;
+
+use crate::cli::{Cli, Command};
+
+/// Runs what was typed.
+pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
+    let json = cli.json;
+    match cli.command {
+        Command::Quickstart(args) => quickstart::run(args, json),
+        Command::Data(args) => data::run(args, json),
+        Command::Train(args) => train::run(args, json),
+        Command::Embed(args) => embed::run(args, json),
+        Command::Eval(args) => eval::run(args, json),
+        Command::Search(args) => search::run(args, json),
+        Command::Traverse(args) => traverse::run(args, json),
+        Command::Convert(args) => convert::run(args, json),
+        Command::Methods => lists::methods(json),
+        Command::Benchmarks => lists::benchmarks(json),
+        Command::Config(args) => config::run(args, json),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "conifer", &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,47 @@
+use conifer_index::{Cone, FlatIndex, Place, Query as Points, Traversal};
+use conifer_space::EmbeddingSet;
+use serde_json::json;
+
+use super::search::{filter, label, modalities, query_point, row_json, row_of};
+use crate::cli::Traverse;
+use crate::output::{columns, print, print_json};
+
+pub(crate) fn run(args: Traverse, as_json: bool) -> anyhow::Result<()> {
+    let set = EmbeddingSet::load(&args.set)?;
+    let query = query_point(&set, &args.query, args.checkpoint.as_deref())?;
+    let target = args.to.as_deref().map(|id| row_of(&set, id)).transpose()?;
+    let settings = Traversal { steps: args.steps, cone: (!args.no_filter).then(Cone::default) };
+    let modalities = modalities(&args.modality);
+    let filter = filter(&modalities);
+    let index = FlatIndex::new(&set)?;
+    let from = Points::new(&set.spec, &query);
+    let path = match target {
+        None => index.traverse_to_root(&from, &settings, &filter)?,
+        Some(row) => index.traverse_between(&from, &Points::row(&set, row), &settings, &filter)?,
+    };
+    if as_json {
+        let rows: Vec<_> = path
+            .iter()
+            .enumerate()
+            .map(|(i, stop)| {
+                let mut row = match stop.place {
+                    Place::Row(row) => row_json(&set, row, i + 1, f64::from(stop.similarity)),
+                    Place::Root => json!({ "rank": i + 1, "score": stop.similarity, "root": true }),
+                };
+                row["at"] = json!(stop.at);
+                row
+            })
+            .collect();
+        return print_json(&rows);
+    }
+    let mut rows = vec![["at", "modality", "id", "text"].map(String::from).to_vec()];
+    rows.extend(path.iter().map(|stop| {
+        let [modality, id, text] = match stop.place {
+            Place::Row(row) => [set.modality[row].name(), set.ids[row].as_str(), label(&set, row).unwrap_or_default()]
+                .map(String::from),
+            Place::Root => ["", "[ROOT]", ""].map(String::from),
+        };
+        vec![format!("{:.2}", stop.at), modality, id, text]
+    }));
+    print(&columns(&rows))
+}

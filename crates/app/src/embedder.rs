@@ -1,0 +1,100 @@
+//! A checkpoint as the benchmarks and searches see it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use burn::tensor::Device;
+use conifer_data::transform::EvalCrop;
+use conifer_data::{ImageRef, PixelLimits};
+use conifer_eval::Error;
+use conifer_learn::checkpoint;
+use conifer_learn::embed::Embedder;
+use conifer_space::{EmbeddingSet, ManifoldSpec, Root};
+
+use crate::progress;
+
+/// A trained model behind `eval`'s trait, with progress on stderr.
+pub(crate) struct ModelEmbedder {
+    inner: Embedder,
+    path: PathBuf,
+}
+
+impl ModelEmbedder {
+    /// Opens a checkpoint folder, or the latest checkpoint of a run folder.
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+        let path = checkpoint_folder(path)?;
+        let inner = Embedder::open(&path, None, &Device::flex())?;
+        Ok(Self { inner, path })
+    }
+
+    /// Around a model in memory.
+    pub(crate) fn new(inner: Embedder, path: &Path) -> Self {
+        Self { inner, path: path.into() }
+    }
+
+    /// The model itself, to write embedding sets.
+    pub(crate) fn inner(&self) -> &Embedder {
+        &self.inner
+    }
+
+    /// SHA-256 of the weights, to tell results of different models apart.
+    pub(crate) fn weights_hash(&self) -> anyhow::Result<String> {
+        let file = self.path.join(checkpoint::WEIGHTS);
+        let bytes = std::fs::read(&file).with_context(|| file.display().to_string())?;
+        Ok(conifer_space::points::sha256_hex(&bytes))
+    }
+
+    /// That the set lives in this model's space.
+    pub(crate) fn check_made(&self, set: &EmbeddingSet) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.inner.spec() == &set.spec,
+            "the set was made in {:?} by {}, but the checkpoint {} lives in {:?}; use the checkpoint that made the set",
+            set.spec,
+            set.source.model,
+            self.path.display(),
+            self.inner.spec(),
+        );
+        Ok(())
+    }
+
+    /// The point of one text.
+    pub(crate) fn text(&self, text: &str) -> anyhow::Result<Vec<f32>> {
+        Ok(self.inner.texts(&[text], &mut |_, _| {})?)
+    }
+
+    /// The point of one photo.
+    pub(crate) fn image(&self, path: &Path) -> anyhow::Result<Vec<f32>> {
+        let image = ImageRef::File(path.into());
+        image.open(&PixelLimits::default()).with_context(|| path.display().to_string())?;
+        Ok(self.inner.images(&[image], EvalCrop::Center, &mut |_, _| {})?)
+    }
+}
+
+impl conifer_eval::Embedder for ModelEmbedder {
+    fn spec(&self) -> &ManifoldSpec {
+        self.inner.spec()
+    }
+
+    fn root(&self) -> conifer_eval::Result<Root> {
+        self.inner.root().map_err(|error| Error::Embedder(error.to_string()))
+    }
+
+    fn texts(&self, texts: &[String]) -> conifer_eval::Result<Vec<f32>> {
+        let bar = progress::bar("texts", texts.len());
+        let points = self.inner.texts(texts, &mut |done, _| bar.set_position(done as u64));
+        bar.finish_and_clear();
+        points.map_err(|error| Error::Embedder(error.to_string()))
+    }
+
+    fn images(&self, images: &[ImageRef], crop: EvalCrop) -> conifer_eval::Result<Vec<f32>> {
+        let bar = progress::bar("photos", images.len());
+        let points = self.inner.images(images, crop, &mut |done, _| bar.set_position(done as u64));
+        bar.finish_and_clear();
+        points.map_err(|error| Error::Embedder(error.to_string()))
+    }
+}
+
+/// The checkpoint folder that `path` is, or the latest one of the run that it is.
+pub(crate) fn checkpoint_folder(path: &Path) -> anyhow::Result<PathBuf> {
+    Ok(checkpoint::state::latest_checkpoint(path)?)
+}

@@ -1,0 +1,31 @@
+//! `conifer`: train, evaluate, search and look into hierarchical vision-language embeddings.
+
+mod cli;
+mod commands;
+mod embedder;
+mod output;
+mod pictures;
+mod progress;
+mod request;
+mod signal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Freed tensors kept for reuse: enough for a training step of a small model, little beside the model itself.
+const KEPT_BYTES: usize = 2 << 30;
+
+// Page faults on large blocks cost the engine more than anything else: see the crate's docs.
+#[global_allocator]
+static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(KEPT_BYTES);
+
+fn main() -> ExitCode {
+    match commands::run(cli::Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

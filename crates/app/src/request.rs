@@ -1,0 +1,71 @@
+//! What was typed, made into requests of the library crates.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use conifer_data::{SOURCES, Source, SourceSpec};
+
+use crate::cli::DataSet;
+
+/// The source that `--data`, `--split` and `--data-option` name.
+pub(crate) fn source_spec(data: &DataSet) -> anyhow::Result<SourceSpec> {
+    let (kind, path) = kind_and_path(&data.data)?;
+    Ok(SourceSpec { kind, path, split: data.split.clone(), options: options(&data.data_options)? })
+}
+
+/// Opens that source.
+pub(crate) fn open_source(data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
+    conifer_data::open(&source_spec(data)?).with_context(|| format!("--data {}", data.data))
+}
+
+/// `name=value` settings; a value that reads as JSON (a number, true) is one, else it is a text.
+pub(crate) fn options(given: &[String]) -> anyhow::Result<BTreeMap<String, serde_json::Value>> {
+    given
+        .iter()
+        .map(|text| {
+            let (name, value) =
+                text.split_once('=').with_context(|| format!("option `{text}`: expected name=value"))?;
+            Ok((name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| value.into())))
+        })
+        .collect()
+}
+
+fn kind_and_path(text: &str) -> anyhow::Result<(String, Option<PathBuf>)> {
+    let known = |kind: &str| SOURCES.iter().any(|entry| entry.kind == kind);
+    if known(text) {
+        return Ok((text.into(), None));
+    }
+    if let Some((kind, path)) = text.split_once(':')
+        && known(kind)
+    {
+        return Ok((kind.into(), Some(path.into())));
+    }
+    let path = Path::new(text);
+    let kind = match path.extension().and_then(|it| it.to_str()) {
+        Some("jsonl") => "jsonl",
+        Some("csv" | "tsv") => "csv_pairs",
+        Some("tar") => "image_text_shards",
+        _ if path.is_dir() => "image_folder",
+        _ => bail!(
+            "--data {text}: neither KIND:PATH nor a .jsonl, .csv, .tsv, .tar file or a folder that exists; kinds: {}",
+            SOURCES.iter().map(|entry| entry.kind).collect::<Vec<_>>().join(", ")
+        ),
+    };
+    Ok((kind.into(), Some(path.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn kinds_show_in_the_path() {
+        assert_eq!(kind_and_path("a/b.jsonl").unwrap(), ("jsonl".into(), Some("a/b.jsonl".into())));
+        assert_eq!(kind_and_path("toy").unwrap(), ("toy".into(), None));
+        assert!(kind_and_path("absent.xyz").unwrap_err().to_string().contains("KIND:PATH"));
+        assert_eq!(options(&["a=1".into(), "b=x".into()]).unwrap()["a"], serde_json::json!(1));
+        assert!(options(&["a".into()]).is_err());
+    }
+}

@@ -1,0 +1,50 @@
+use crate::{good, refused, root};
+
+fn configs() -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(root().join("configs"))
+        .unwrap()
+        .map(|entry| format!("configs/{}", entry.unwrap().file_name().to_string_lossy()))
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn every_config_checks_and_starts_with_its_command() {
+    for name in configs() {
+        good(&root(), &["config", "check", &name]);
+        let text = std::fs::read_to_string(root().join(&name)).unwrap();
+        assert!(text.starts_with("# conifer "), "{name} must begin with the command that runs it");
+    }
+}
+
+#[test]
+fn every_config_runs_under_smoke() {
+    let folder = tempfile::tempdir().unwrap();
+    for (i, name) in configs().iter().enumerate() {
+        let out = folder.path().join(i.to_string());
+        let printed = good(&root(), &["--json", "train", name, "--smoke", "--out", out.to_str().unwrap()]);
+        let result: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        assert!(result["loss"].as_f64().unwrap().is_finite(), "{name}: {printed}");
+    }
+}
+
+#[test]
+fn a_resolved_config_is_a_config() {
+    let folder = tempfile::tempdir().unwrap();
+    let resolved = good(&root(), &["config", "print", "configs/toy_phyclip.toml", "--set", "train.steps=77"]);
+    assert!(resolved.contains("steps = 77"), "{resolved}");
+    let path = folder.path().join("resolved.toml");
+    std::fs::write(&path, &resolved).unwrap();
+    assert_eq!(good(&root(), &["config", "print", path.to_str().unwrap()]), resolved);
+}
+
+#[test]
+fn wrong_keys_and_values_are_refused_by_name() {
+    let config = "configs/toy_clip.toml";
+    refused(&root(), &["config", "print", config, "--set", "train.step=3"], &["train.step", "steps"]);
+    refused(&root(), &["config", "print", config, "--set", "train.steps=many"], &["train.steps"]);
+    refused(&root(), &["config", "print", config, "--set", "method.kind=clop"], &["clop", "phyclip"]);
+    refused(&root(), &["config", "print", "configs/absent.toml"], &["absent.toml"]);
+}
