@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Ratios to PyTorch: one command, both sides in one run, interleaved rounds.
+
+    python3 bench/run.py                     all cases, three rounds
+    python3 bench/run.py --rounds 5 head_clip head_meru
+
+Makes a virtual environment with PyTorch from PyPI beside this file on first use (never a dependency of the
+project), builds `conifer-bench` in release mode, and prints a Markdown table: median of rounds, ratio =
+PyTorch's time / ours, and PyTorch twice, as it comes and told to keep freed pages (its best setting here).
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+CASES = {
+    "vit_b16_forward": ("ViT-B/16 forward, batch 8", 3),
+    "vit_s16_train": ("ViT-S/16 training step, batch 8", 3),
+    "text_forward": ("text tower forward, 32 x 77", 3),
+    "head_clip": ("CLIP head, B = 768, D = 512, forward + backward", 5),
+    "head_meru": ("MERU head, same", 5),
+    "head_hycoclip": ("HyCoCLIP head, same, boxes", 3),
+    "head_phyclip": ("PHyCLIP head, k = 64, d = 8, boxes", 1),
+}
+KEEP_PAGES = "glibc.malloc.mmap_threshold=8589934592:glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=268435456"
+
+
+class Side:
+    def __init__(self, command, **environment):
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+        )
+
+    def measure(self, case, iterations):
+        self.process.stdin.write(f"{case} {iterations}\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{self.process.args}: ended while measuring {case}")
+        answer = json.loads(line)
+        return statistics.median(answer["ms"]), answer["check"]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        return self
+
+
+def python():
+    if "BENCH_PYTHON" in os.environ:
+        return os.environ["BENCH_PYTHON"]
+    venv = HERE / ".venv"
+    if not (venv / "bin/python").exists():
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+        subprocess.run([venv / "bin/pip", "install", "-q", "torch", "numpy"], check=True)
+    return str(venv / "bin/python")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", default=list(CASES), choices=[*CASES, []])
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    cases = args.cases or list(CASES)
+
+    subprocess.run(["cargo", "build", "--release", "-p", "conifer-bench"], cwd=HERE.parent, check=True)
+    target = json.loads(subprocess.run(["cargo", "metadata", "--format-version=1", "--no-deps"], cwd=HERE.parent, check=True, capture_output=True).stdout)["target_directory"]
+    threads = {"THREADS": "2", "OMP_NUM_THREADS": "2", "RAYON_NUM_THREADS": "2"}
+    torch_command = [python(), str(HERE / "torch_side.py")]
+
+    times = {case: {"ours": [], "torch": [], "kept": []} for case in cases}
+    checks = {case: {} for case in cases}
+    # One process per case and side: memory kept from one case must not help or hurt the next.
+    for case in cases:
+        sides = {
+            "ours": Side([f"{target}/release/conifer-bench"], **threads),
+            "torch": Side(torch_command, **threads),
+            "kept": Side(torch_command, GLIBC_TUNABLES=KEEP_PAGES, **threads),
+        }
+        for round_number in range(args.rounds):
+            for name, side in sides.items():
+                ms, check = side.measure(case, CASES[case][1])
+                times[case][name].append(ms)
+                checks[case][name] = check
+                print(f"round {round_number + 1} {case} {name}: {ms:.1f} ms", file=sys.stderr)
+        for side in sides.values():
+            side.close()
+
+    print("| work | ours, ms | PyTorch, ms | ratio | PyTorch, pages kept, ms | ratio |\n|---|---|---|---|---|---|")
+    for case in cases:
+        ours, torch, kept = (statistics.median(times[case][name]) for name in ("ours", "torch", "kept"))
+        print(f"| {CASES[case][0]} | {ours:.1f} | {torch:.1f} | {torch / ours:.2f} | {kept:.1f} | {kept / ours:.2f} |")
+    for case in cases:
+        if case.startswith("head_"):
+            print(f"\n{case}: loss ours {checks[case]['ours']:.6f}, PyTorch {checks[case]['torch']:.6f}", end="")
+    print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+//! Our side of the comparison with PyTorch; `bench/run.py` starts both and interleaves their rounds.
+//!
+//! A line `CASE ITERATIONS` on stdin, a line of JSON `{"case", "ms", "check"}` on stdout. Inputs are the same by
+//! formula on both sides (`filled`), so the heads' `check` values, the losses, must agree.
+
+use std::io::{BufRead as _, Write as _};
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use conifer_learn::encoders::{Encoder, TextTransformer, Tokens, Vit};
+use conifer_learn::head::{Head, HeadConfig, Side};
+use conifer_learn::methods::{self, Embedded};
+use conifer_learn::optim::{AdamW, GradientSet, Update};
+use conifer_learn::params::{Init, ParamKind};
+
+/// As the program `conifer` sets it.
+const KEPT_BYTES: usize = 2 << 30;
+
+#[global_allocator]
+static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(KEPT_BYTES);
+
+fn main() -> anyhow::Result<()> {
+    let mut cases: Vec<(String, Case)> = Vec::new();
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let (name, iterations) = line.split_once(' ').with_context(|| format!("`{line}`: expected CASE ITERATIONS"))?;
+        let iterations: usize = iterations.trim().parse()?;
+        let position = match cases.iter().position(|(known, _)| known == name) {
+            Some(position) => position,
+            None => {
+                cases.push((name.to_owned(), build(name)?));
+                cases.len() - 1
+            }
+        };
+        let step = &mut cases[position].1;
+        step()?;
+        let (mut ms, mut check) = (Vec::new(), 0.0);
+        for _ in 0..iterations {
+            let start = Instant::now();
+            check = step()?;
+            ms.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{}", serde_json::json!({ "case": name, "ms": ms, "check": check }))?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// One piece of work; returns a number that depends on all of it.
+type Case = Box<dyn FnMut() -> anyhow::Result<f32>>;
+
+fn build(name: &str) -> anyhow::Result<Case> {
+    let device = Device::flex();
+    match name {
+        "vit_b16_forward" => {
+            let model = Vit::new(&preset::<Vit>("vit_b16")?, &mut Init::seeded(0, &device))?;
+            let pixels = filled([8, 3, 224, 224], 1.0, 0.0, &device);
+            Ok(Box::new(move || Ok(model.forward(pixels.clone())?.powi_scalar(2).mean().into_scalar::<f32>())))
+        }
+        "vit_s16_train" => {
+            let device = device.autodiff();
+            let mut model = Some(Vit::new(&preset::<Vit>("vit_s16")?, &mut Init::seeded(0, &device))?);
+            let pixels = filled([8, 3, 224, 224], 1.0, 0.0, &device);
+            let mut optimiser = AdamW::new([0.9, 0.999], 1e-8);
+            Ok(Box::new(move || {
+                let it = model.take().context("a step failed before")?;
+                let loss = it.forward(pixels.clone())?.powi_scalar(2).mean();
+                let value = loss.clone().into_scalar::<f32>();
+                let gradients = GradientSet::take(&it, &mut loss.backward());
+                let decay = |param: &conifer_learn::params::ParamInfo<'_>, _: usize| {
+                    if param.kind == ParamKind::Weight { 0.2 } else { 0.0 }
+                };
+                model = Some(optimiser.step(it, gradients, Update { lr: 1e-4, gradient_scale: 1.0, decay: &decay }));
+                Ok(value)
+            }))
+        }
+        "text_forward" => {
+            let model =
+                TextTransformer::new(&preset::<TextTransformer>("text_l12_w512")?, &mut Init::seeded(0, &device))?;
+            let mut ids: Vec<i32> = (0..32 * 77).map(|i| (i * 7919) % 49_000).collect();
+            ids.chunks_mut(77).for_each(|row| row[76] = 49_407);
+            let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [32, 77]), &device);
+            let end = Tensor::<1, Int>::from_data(TensorData::new(vec![76i32; 32], [32]), &device);
+            Ok(Box::new(move || {
+                Ok(model
+                    .forward(Tokens { ids: ids.clone(), end: end.clone() })?
+                    .powi_scalar(2)
+                    .mean()
+                    .into_scalar::<f32>())
+            }))
+        }
+        _ => match name.strip_prefix("head_") {
+            Some(method) => head(method, &device.autodiff()),
+            None => bail!("unknown case `{name}`"),
+        },
+    }
+}
+
+/// Features of 768 samples to the loss and back: scale and curvature included, feature scales 1, as in `torch_side.py`.
+fn head(method: &str, device: &Device) -> anyhow::Result<Case> {
+    let entry = methods::entry(method)?;
+    let mut spec = (entry.manifold)(512);
+    spec.curv = if spec.kind == "sphere" { Vec::new() } else { vec![1.0; spec.factors] };
+    let config = HeadConfig { feature_scale: Some(1.0), learn_feature_scale: false, ..HeadConfig::default() };
+    let head = Head::new(&spec, &config, device)?;
+    let method = (entry.from_config)(&Default::default())?;
+    let views: Vec<Tensor<2>> =
+        [0.1, 0.2, 0.3, 0.4].map(|phase| filled([768, 512], 0.05, phase, device).require_grad()).into();
+    Ok(Box::new(move || {
+        let lift = |i: usize, side| head.lift(views[i].clone(), side);
+        let boxed = method.views().contains(&conifer_data::View::Boxes);
+        let batch = Embedded {
+            image: Some(lift(0, Side::Image)?),
+            text: Some(lift(1, Side::Text)?),
+            box_image: if boxed { Some(lift(2, Side::Image)?) } else { None },
+            box_text: if boxed { Some(lift(3, Side::Text)?) } else { None },
+        };
+        let loss = method.loss(&batch, &head.space()?)?;
+        let value = loss.total.clone().into_scalar::<f32>();
+        let gradients = loss.total.backward();
+        anyhow::ensure!(views[0].grad(&gradients).is_some(), "no gradient reached the features");
+        Ok(value)
+    }))
+}
+
+fn preset<E: Encoder>(name: &str) -> anyhow::Result<E::Config> {
+    let found = E::PRESETS.iter().find(|(known, _)| *known == name).with_context(|| format!("no preset `{name}`"))?;
+    Ok(found.1.clone())
+}
+
+/// `scale * sin(0.7 i + phase)` over all elements, as `torch_side.py` fills its inputs.
+fn filled<const D: usize>(shape: [usize; D], scale: f64, phase: f64, device: &Device) -> Tensor<D> {
+    let values: Vec<f32> =
+        (0..shape.iter().product()).map(|i| (scale * (0.7 * i as f64 + phase).sin()) as f32).collect();
+    Tensor::from_data(TensorData::new(values, shape), device)
+}

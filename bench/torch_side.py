@@ -1,0 +1,203 @@
+"""PyTorch's side of the comparison: the same work, written the way a PyTorch user writes it.
+
+Protocol (the Rust side speaks it too): a line `CASE ITERATIONS` on stdin, a line of JSON
+{"case", "ms": [...], "check"} on stdout. `check` is a number both sides must agree on where the inputs
+are the same by formula; timings of different work would mean nothing.
+"""
+
+import json
+import math
+import os
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+torch.set_num_threads(int(os.environ.get("THREADS", "2")))
+
+
+def filled(*shape, scale=1.0, phase=0.0):
+    """Deterministic values without a generator: scale * sin(0.7 i + phase), as the Rust side fills its inputs."""
+    i = torch.arange(math.prod(shape), dtype=torch.float64)
+    return (scale * torch.sin(0.7 * i + phase)).to(torch.float32).reshape(shape)
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width, eps=1e-5), nn.LayerNorm(width, eps=1e-5)
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x, causal):
+        b, n, w = x.shape
+        q, k, v = self.qkv(self.norm1(x)).reshape(b, n, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        x = x + self.proj(attended.transpose(1, 2).reshape(b, n, w))
+        return x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
+
+
+class Vit(nn.Module):
+    def __init__(self, width, depth, heads, size=224, patch=16):
+        super().__init__()
+        self.patch = nn.Conv2d(3, width, patch, patch)
+        self.cls = nn.Parameter(torch.zeros(1, 1, width))
+        self.register_buffer("pos", torch.zeros(1, (size // patch) ** 2 + 1, width))
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(depth))
+        self.norm = nn.LayerNorm(width, eps=1e-5)
+
+    def forward(self, pixels):
+        x = self.patch(pixels).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls.expand(len(x), -1, -1), x], dim=1) + self.pos
+        for block in self.blocks:
+            x = block(x, False)
+        return self.norm(x)[:, 0]
+
+
+class Text(nn.Module):
+    def __init__(self, width=512, depth=12, heads=8, vocabulary=49408, context=77):
+        super().__init__()
+        self.token, self.pos = nn.Embedding(vocabulary, width), nn.Parameter(torch.zeros(context, width))
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(depth))
+        self.norm = nn.LayerNorm(width, eps=1e-5)
+
+    def forward(self, tokens):
+        x = self.token(tokens) + self.pos[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x, True)
+        return self.norm(x)[torch.arange(len(x)), tokens.argmax(dim=-1)]
+
+
+def lift(v, c):
+    r = torch.sqrt(c) * v.norm(dim=-1, keepdim=True)
+    return torch.sinh(r) * v / r.clamp(min=1e-6)
+
+
+def pairwise_dist(x, y, c):
+    tx, ty = torch.sqrt(1 / c + x.square().sum(-1)), torch.sqrt(1 / c + y.square().sum(-1))
+    inner = x @ y.mT - tx[..., :, None] * ty[..., None, :]
+    return torch.acosh((-c * inner).clamp(min=1 + 1e-6)) / torch.sqrt(c)
+
+
+def hinge(parent, child, c, scale):
+    tp, tc = torch.sqrt(1 / c + parent.square().sum(-1)), torch.sqrt(1 / c + child.square().sum(-1))
+    inner = (parent * child).sum(-1) - tp * tc
+    norm = parent.norm(dim=-1)
+    cosine = (tc + tp * c * inner) / (norm * torch.sqrt(((c * inner) ** 2 - 1).clamp(min=1e-6)) + 1e-6)
+    angle = torch.acos(cosine.clamp(-1 + 1e-6, 1 - 1e-6))
+    aperture = torch.asin((0.2 / (torch.sqrt(c) * norm + 1e-6)).clamp(max=1 - 1e-6))
+    return (angle - scale * aperture).clamp(min=0).mean()
+
+
+def cross_entropy(logits):
+    return F.cross_entropy(logits, torch.arange(len(logits)))
+
+
+def head_clip(image, text, box_image, box_text, s, c):
+    image, text = F.normalize(image, dim=-1), F.normalize(text, dim=-1)
+    logits = s * image @ text.T
+    return 0.5 * (cross_entropy(logits) + cross_entropy(logits.T))
+
+
+def cones(image, text, box_image, box_text, c):
+    return hinge(text, image, c, 0.7) + hinge(box_text, box_image, c, 0.7) + hinge(box_image, image, c, 1.2) + hinge(box_text, text, c, 1.2)
+
+
+def head_meru(image, text, box_image, box_text, s, c):
+    image, text = lift(image, c), lift(text, c)
+    logits = -s * pairwise_dist(image, text, c)
+    return 0.5 * (cross_entropy(logits) + cross_entropy(logits.T)) + 0.2 * hinge(text, image, c, 1.0)
+
+
+def contrast(dist, image, text, box_image, box_text, s):
+    pairs = [(image, text), (text, image), (box_image, text), (box_text, image)]
+    return 0.25 * sum(cross_entropy(-s * dist(x, y)) for x, y in pairs)
+
+
+def head_hycoclip(image, text, box_image, box_text, s, c):
+    views = [lift(v, c) for v in (image, text, box_image, box_text)]
+    return contrast(lambda x, y: pairwise_dist(x, y, c), *views, s) + 0.1 * cones(*views, c)
+
+
+def head_phyclip(image, text, box_image, box_text, s, c):
+    c = c.expand(64)
+    factors = lambda v: v.reshape(len(v), 64, 8).transpose(0, 1)
+    views = [lift(factors(v), c[:, None, None]) for v in (image, text, box_image, box_text)]
+
+    def pairwise(x, y):
+        tx, ty = torch.sqrt(1 / c[:, None] + x.square().sum(-1)), torch.sqrt(1 / c[:, None] + y.square().sum(-1))
+        inner = x @ y.mT - tx[:, :, None] * ty[:, None, :]
+        return (torch.acosh((-c[:, None, None] * inner).clamp(min=1 + 1e-6)) / torch.sqrt(c)[:, None, None]).mean(0)
+
+    return contrast(pairwise, *views, s) + 0.1 * cones(*views, c[:, None])
+
+
+HEADS = {"head_clip": head_clip, "head_meru": head_meru, "head_hycoclip": head_hycoclip, "head_phyclip": head_phyclip}
+
+
+def build(case):
+    torch.manual_seed(0)
+    if case == "vit_b16_forward":
+        model, pixels = Vit(768, 12, 12).eval(), filled(8, 3, 224, 224)
+
+        def step():
+            with torch.no_grad():
+                return model(pixels).square().mean()
+
+        return step
+    if case == "vit_s16_train":
+        model, pixels = Vit(384, 12, 12), filled(8, 3, 224, 224)
+        optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.2)
+
+        def step():
+            optimiser.zero_grad()
+            loss = model(pixels).square().mean()
+            loss.backward()
+            optimiser.step()
+            return loss.detach()
+
+        return step
+    if case == "text_forward":
+        model = Text().eval()
+        tokens = (torch.arange(32 * 77).reshape(32, 77) * 7919) % 49000
+        tokens[:, -1] = 49407
+
+        def step():
+            with torch.no_grad():
+                return model(tokens).square().mean()
+
+        return step
+    head = HEADS[case]
+    views = [filled(768, 512, scale=0.05, phase=p).requires_grad_() for p in (0.1, 0.2, 0.3, 0.4)]
+    s = torch.tensor(1 / 0.07, requires_grad=True)
+    c = torch.tensor(1.0, requires_grad=True)
+
+    def step():
+        for leaf in (*views, s, c):
+            leaf.grad = None
+        loss = head(*views, s, c)
+        loss.backward()
+        return loss.detach()
+
+    return step
+
+
+def main():
+    steps = {}
+    for line in sys.stdin:
+        case, iterations = line.split()
+        step = steps.get(case) or steps.setdefault(case, build(case))
+        step()
+        ms, check = [], 0.0
+        for _ in range(int(iterations)):
+            start = time.perf_counter()
+            check = float(step())
+            ms.append(1e3 * (time.perf_counter() - start))
+        print(json.dumps({"case": case, "ms": ms, "check": check}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
