@@ -136,9 +136,9 @@ const STYLE: &str = "
 body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
 main{max-width:1020px;margin:0 auto;padding:32px 20px 64px}h1{margin:0;font-size:28px}h2{margin:36px 0 8px;font-size:19px}h3{margin:20px 0 6px;font-size:14px;font-weight:600}
 .sub,small,.tick{color:var(--soft)}p{max-width:72ch}.scroll{overflow-x:auto}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}th,td{padding:4px 14px 4px 0;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
+table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}th,td{padding:3px 12px 3px 0;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
 th{color:var(--soft);font-weight:500}th:first-child,td:first-child{text-align:left}
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(320px,1fr));gap:16px}.chart{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:8px;box-sizing:border-box;width:100%}
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(300px,1fr));gap:16px}.chart{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:8px;box-sizing:border-box;width:100%}
 .chart .title{font:600 12px system-ui,sans-serif;fill:var(--ink)}.chart .tick{font:10px system-ui,sans-serif;fill:var(--soft)}.grid{stroke:var(--line);fill:none}
 .line{fill:none;stroke-width:1.6}.area{fill-opacity:.22;stroke-width:1.4}
 .s0{--c:var(--series-0)}.s1{--c:var(--series-1)}.s2{--c:var(--series-2)}.s3{--c:var(--series-3)}.s4{--c:var(--series-4)}.s5{--c:var(--series-5)}

@@ -7,7 +7,7 @@
 //!
 //! Blocks below 1 MiB, above 64 GiB, or aligned to more than 4 KiB go straight to the system allocator.
 
-#![expect(unsafe_code, reason = "a global allocator hands out raw memory; the only module of the workspace that may")]
+#![expect(unsafe_code, reason = "a global allocator hands out raw memory")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;

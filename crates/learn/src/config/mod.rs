@@ -171,7 +171,7 @@ pub struct MethodSection {
     pub settings: toml::Table,
 }
 
-/// `[optim]`: AdamW and its schedule. Defaults: MERU, HyCoCLIP, PHyCLIP (published-systems 1.1.7).
+/// `[optim]`: AdamW and its schedule. Defaults: those of MERU, HyCoCLIP and PHyCLIP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OptimConfig {

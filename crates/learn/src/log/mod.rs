@@ -20,7 +20,7 @@ use crate::error::Result;
 pub struct StepRecord {
     /// Updates made, this one included (the first step is 1).
     pub step: u64,
-    /// Pass over the data the last sample of this step came from, from 0.
+    /// Pass over the data that the first sample of this step came from, from 0.
     pub epoch: u64,
     /// Learning rate used.
     pub lr: f64,

@@ -335,7 +335,7 @@ impl Trainer {
 }
 
 /// Whether weight decay applies. The papers decay weights only. The released code passes 0 for norms and biases, which falls through to
-/// the common value, and excludes scalars by a name that the per-factor scalars of PHyCLIP do not have (published-systems 1.1.7).
+/// the common value, and excludes scalars by a name that the per-factor scalars of PHyCLIP do not have (DEVIATIONS.md).
 fn decays(kind: ParamKind, elements: usize, reference: bool) -> bool {
     match kind {
         ParamKind::Weight => true,

@@ -368,3 +368,19 @@ fn wrong_requests_are_refused_by_name() {
     damaged("config.toml", b"[optim]\nlrr = 1", "optim.lr");
     assert!(Trainer::resume(folder.path(), squares(), &Device::flex()).is_ok());
 }
+
+#[test]
+fn decay_spares_what_the_papers_say_and_with_reference_what_the_code_does() {
+    let scalar_of_a_list = 8;
+    // (kind, elements, papers, released code)
+    for (kind, elements, paper, code) in [
+        (ParamKind::Weight, 100, true, true),
+        (ParamKind::Bias, 100, false, true),
+        (ParamKind::Norm, 100, false, true),
+        (ParamKind::Scalar, 1, false, false),
+        (ParamKind::Scalar, scalar_of_a_list, false, true),
+        (ParamKind::Fixed, 100, false, false),
+    ] {
+        assert_eq!((decays(kind, elements, false), decays(kind, elements, true)), (paper, code), "{kind:?} {elements}");
+    }
+}
