@@ -15,7 +15,7 @@ use conifer_learn::optim::{AdamW, GradientSet, Update};
 use conifer_learn::params::{Init, ParamKind};
 
 /// As the program `conifer` sets it.
-const KEPT_BYTES: usize = 2 << 30;
+const KEPT_BYTES: usize = 1 << 30;
 
 #[global_allocator]
 static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(KEPT_BYTES);
@@ -105,7 +105,13 @@ fn head(method: &str, device: &Device) -> anyhow::Result<Case> {
     spec.curv = if spec.kind == "sphere" { Vec::new() } else { vec![1.0; spec.factors] };
     let config = HeadConfig { feature_scale: Some(1.0), learn_feature_scale: false, ..HeadConfig::default() };
     let head = Head::new(&spec, &config, device)?;
-    let method = (entry.from_config)(&Default::default())?;
+    let mut settings = toml::Table::new();
+    if method == "phyclip" {
+        // The same work on both sides: boxes against wholes, and the weight of the other cone losses.
+        settings.insert("box_candidates".into(), "wholes".into());
+        settings.insert("entailment_weight".into(), 0.1.into());
+    }
+    let method = (entry.from_config)(&settings)?;
     let views: Vec<Tensor<2>> =
         [0.1, 0.2, 0.3, 0.4].map(|phase| filled([768, 512], 0.05, phase, device).require_grad()).into();
     Ok(Box::new(move || {

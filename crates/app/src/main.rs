@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 /// Freed tensors kept for reuse: enough for a training step of a small model, little beside the model itself.
-const KEPT_BYTES: usize = 2 << 30;
+const KEPT_BYTES: usize = 1 << 30;
 
 // Page faults on large blocks cost the engine more than anything else: see the crate's docs.
 #[global_allocator]
@@ -24,8 +24,21 @@ fn main() -> ExitCode {
     match commands::run(cli::Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", message(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes, each said once: an error of ours often quotes its cause already.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }

@@ -38,6 +38,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool) -> anyhow::Result<()> {
     config.train.out = args.out.clone();
     if let Some(steps) = args.steps {
         config.train.steps = steps as u64;
+        config.optim.warmup_steps = config.optim.warmup_steps.min(config.train.steps / 5);
     }
     let world: Arc<dyn Source> = conifer_data::open(&config.source())?.into();
     let mut trainer = Trainer::new(config, world, &Device::flex())?;

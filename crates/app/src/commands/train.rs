@@ -34,6 +34,12 @@ pub(crate) fn run(args: Train, as_json: bool) -> anyhow::Result<()> {
         }
         (None, None) => bail!("expected a config, or --resume RUN"),
     };
+    if trainer.config().train.eval_every > 0 {
+        bail!(
+            "train.eval_every is {}; expected 0: `conifer train` cannot evaluate during a run yet, use `conifer eval` on its checkpoints",
+            trainer.config().train.eval_every
+        );
+    }
     let (outcome, last_loss) = watch(&mut trainer, signal::stop_flag()?.as_ref(), &mut |_| ())?;
     report_broken(&trainer);
     let out = &trainer.config().train.out;
