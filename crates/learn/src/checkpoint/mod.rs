@@ -9,7 +9,7 @@
 //! | `tokenizer.json` | the tokenizer, where there is one |
 //! | `config.toml`, `optimizer.safetensors`, `state.json` | what only training needs ([`state`]) |
 //!
-//! [`replace_folder`] makes a folder appear completely or not at all; [`write`] fills in the first three files; [`load`] reads the
+//! [`replace_folder`] makes a folder appear completely or not at all; [`write()`] fills in the first three files; [`load`] reads the
 //! first two. Published files are read by [`published`].
 
 mod folder;
@@ -37,7 +37,7 @@ pub const MANIFEST: &str = "manifest.toml";
 /// The tokenizer in a checkpoint folder.
 pub const TOKENIZER: &str = "tokenizer.json";
 
-/// Saves a model for use: [`replace_folder`] with [`write`].
+/// Saves a model for use: [`replace_folder`] with [`write()`].
 ///
 /// # Errors
 /// As those.

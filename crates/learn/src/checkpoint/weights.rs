@@ -87,7 +87,7 @@ impl View for &Array {
 }
 
 /// Everything a published checkpoint of this architecture holds: parameters, the scalars of the head, and the constant buffers that
-/// PyTorch's strict loading asks for ([`constants`]).
+/// PyTorch's strict loading asks for (`constants`).
 pub fn export(model: &Model) -> Weights {
     let mut exporter = Exporter { weights: constants(model) };
     visit_params(model, &mut exporter);

@@ -43,7 +43,7 @@ use crate::model::{ModelConfig, PixelStatistics};
 use crate::schedule::Schedule;
 
 /// One experiment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Of the initial weights, the order of the data and the augmentation.
@@ -213,23 +213,6 @@ pub struct TrainConfig {
     pub eval_every: u64,
     /// Folder of the run.
     pub out: PathBuf,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            seed: 0,
-            reference: false,
-            data: DataConfig::default(),
-            tokenizer: TokenizerConfig::default(),
-            model: ModelSection::default(),
-            manifold: ManifoldSection::default(),
-            head: HeadConfig::default(),
-            method: MethodSection::default(),
-            optim: OptimConfig::default(),
-            train: TrainConfig::default(),
-        }
-    }
 }
 
 impl Default for DataConfig {

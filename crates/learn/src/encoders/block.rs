@@ -86,6 +86,7 @@ fn heads(rows: Tensor<2>, batch: usize, heads: usize) -> Tensor<4> {
 }
 
 /// Which keys a query may not see.
+#[expect(clippy::large_enum_variant, reason = "one per call, on the stack, next to tensors of the same size")]
 enum Mask {
     /// Those after it.
     Causal,

@@ -138,7 +138,7 @@ impl Encoder for TextTransformer {
                 expected: format!("ids [B, L] with 1 <= L <= {context} and one end per row (shown: B, L, ends)"),
             });
         }
-        let positions = self.posit_embed.val().slice([0..length]).unsqueeze::<3>();
+        let positions = self.posit_embed.val().narrow(0, 0, length).unsqueeze::<3>();
         let x = module::embedding(self.token_embed.weight.val(), tokens.ids) + positions;
         let mut x = x.reshape([batch * length, width]);
 
