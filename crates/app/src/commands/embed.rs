@@ -63,7 +63,8 @@ pub(crate) fn embed_samples(
         if views.contains(&ViewArg::Image) {
             let path = match &photo {
                 ImageRef::File(path) => path.display().to_string(),
-                other => other.place(),
+                // A picture without a file reads best by its caption.
+                other => sample.captions.first().cloned().unwrap_or_else(|| other.place()),
             };
             images.add(sample, sample.id.clone(), Modality::Image, photo, path);
         }
