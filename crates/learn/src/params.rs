@@ -287,3 +287,91 @@ impl<T: ParamMapper> ModuleMapper for Walk<'_, T> {
         self.exit();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[derive(Module, Debug)]
+    struct Tree {
+        bare: Param<Tensor<3>>,
+        branches: Vec<Branch>,
+        table: Fixed,
+    }
+
+    #[derive(Module, Debug)]
+    struct Branch {
+        weight: Matrix,
+        bias: Bias,
+        gain: Norm,
+    }
+
+    fn tree(device: &Device) -> Tree {
+        let mut init = Init::seeded(1, device);
+        let mut branch = || Branch {
+            weight: init.matrix(2, 3, Fill::Normal(1.0)),
+            bias: init.bias(3, Fill::Constant(0.5)),
+            gain: init.norm(3, 1.0),
+        };
+        let branches = vec![branch(), branch()];
+        Tree { bare: init.param([1, 1, 2], Fill::Uniform(1.0)), branches, table: init.fixed([1, 1, 2], vec![3.0, 4.0]) }
+    }
+
+    #[test]
+    fn the_type_of_a_leaf_is_its_kind_and_adds_nothing_to_its_name() {
+        #[derive(Default)]
+        struct List(Vec<(String, ParamKind, bool)>);
+        impl ParamVisitor for List {
+            fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, _: &Tensor<D>) {
+                self.0.push((param.name.to_owned(), param.kind, param.transposed));
+            }
+        }
+        let mut list = List::default();
+        visit_params(&tree(&Device::flex()), &mut list);
+        let expected = [
+            ("bare", ParamKind::Weight, false),
+            ("branches.0.weight", ParamKind::Weight, true),
+            ("branches.0.bias", ParamKind::Bias, false),
+            ("branches.0.gain", ParamKind::Norm, false),
+            ("branches.1.weight", ParamKind::Weight, true),
+            ("branches.1.bias", ParamKind::Bias, false),
+            ("branches.1.gain", ParamKind::Norm, false),
+            ("table", ParamKind::Fixed, false),
+        ];
+        assert_eq!(list.0, expected.map(|(name, kind, transposed)| (name.to_owned(), kind, transposed)));
+    }
+
+    #[test]
+    fn a_mapped_parameter_is_a_leaf_with_the_settings_it_had() {
+        struct Double;
+        impl ParamMapper for Double {
+            fn map<const D: usize>(&mut self, _: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D> {
+                value * 2.0
+            }
+        }
+        let plain = Device::flex();
+        for device in [plain.clone().autodiff(), plain.clone().autodiff().gradient_checkpointing()] {
+            let mapped = map_params(tree(&device), &mut Double);
+            let (bias, table) = (mapped.branches[1].bias.value.val(), mapped.table.value.val());
+            assert_eq!(bias.gradient_checkpointing_strategy(), device.gradient_checkpointing_strategy());
+            assert!(bias.is_require_grad() && !table.is_require_grad());
+            // A leaf: the gradient of 2 b at the new b is 2, not 4 through the old one.
+            let gradients = (bias.clone() * 2.0).sum().backward();
+            assert_eq!(bias.grad(&gradients).unwrap().into_data().iter::<f32>().collect::<Vec<_>>(), [2.0; 3]);
+            assert_eq!(bias.into_data().iter::<f32>().collect::<Vec<_>>(), [1.0; 3]);
+            assert_eq!(table.into_data().iter::<f32>().collect::<Vec<_>>(), [6.0, 8.0]);
+        }
+        // On a plain device nothing is tracked, and training can still be turned on later.
+        let mapped = map_params(tree(&plain), &mut Double);
+        assert!(!mapped.bare.val().is_autodiff());
+        assert!(mapped.train().branches[0].weight.value.val().is_require_grad());
+    }
+
+    #[test]
+    fn a_blank_model_is_zero_except_for_its_tables() {
+        let mut init = Init::blank(&Device::flex());
+        assert_eq!(init.norm(2, 1.0).value.val().into_data().iter::<f32>().collect::<Vec<_>>(), [0.0; 2]);
+        assert_eq!(init.fixed([1, 1, 1], vec![7.0]).value.val().into_data().iter::<f32>().collect::<Vec<_>>(), [7.0]);
+    }
+}

@@ -35,7 +35,7 @@ impl Block<'_> {
     /// All rows: `[B*L, width] -> [B*L, width]`.
     pub(super) fn forward(&self, x: Tensor<2>, batch: usize, form: Form) -> Tensor<2> {
         let normed = self.norm1.forward(x.clone());
-        let [query, key, value] = [0, 1, 2].map(|part| heads(self.project(normed.clone(), part, 1), batch, form.heads));
+        let [query, key, value] = [0, 1, 2].map(|part| heads(self.project(normed.clone(), part), batch, form.heads));
         let context = attention(query, key, value, form.causal.then_some(Mask::Causal));
         self.residual(x, context, form.activation)
     }
@@ -53,8 +53,8 @@ impl Block<'_> {
     ) -> Tensor<2> {
         let [batch] = rows.dims();
         let normed = self.norm1.forward(x.clone());
-        let query = heads(self.project(normed.clone().select(0, rows.clone()), 0, 1), batch, form.heads);
-        let [key, value] = [1, 2].map(|part| heads(self.project(normed.clone(), part, 1), batch, form.heads));
+        let query = heads(self.project(normed.clone().select(0, rows.clone()), 0), batch, form.heads);
+        let [key, value] = [1, 2].map(|part| heads(self.project(normed.clone(), part), batch, form.heads));
         let context = attention(query, key, value, hidden.map(Mask::Hidden));
         self.residual(x.select(0, rows), context, form.activation)
     }
@@ -68,12 +68,12 @@ impl Block<'_> {
         x + self.down.forward(hidden)
     }
 
-    /// Parts `first .. first + count` of (query, key, value), from a slice of the joint weight. Slicing the weight and not the
-    /// activations keeps the backward pass from filling three activation-sized buffers with zeros.
-    fn project(&self, rows: Tensor<2>, first: usize, count: usize) -> Tensor<2> {
+    /// Query (`part` 0), key (1) or value (2), from a slice of the joint weight. Slicing the weight and not the activations keeps the
+    /// backward pass from filling three activation-sized buffers with zeros.
+    fn project(&self, rows: Tensor<2>, part: usize) -> Tensor<2> {
         let weight = self.qkv_weight.value.val();
         let width = weight.dims()[0];
-        let columns = first * width..(first + count) * width;
+        let columns = part * width..(part + 1) * width;
         let bias = self.qkv_bias.value.val().slice([columns.clone()]);
         module::linear(rows, weight.slice([0..width, columns]), Some(bias))
     }
