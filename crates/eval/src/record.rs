@@ -37,12 +37,12 @@ impl Baseline {
     }
 }
 
-/// Aligned plain-text table of records, for people.
-pub fn table(records: &[Record]) -> String {
-    let mut rows =
-        vec![["benchmark", "split", "protocol", "metric", "value", "95 % interval", "n", "baseline"].map(String::from)];
-    for it in records {
-        rows.push([
+/// Rows of cells for people, the head first.
+pub fn table(records: &[Record]) -> Vec<Vec<String>> {
+    let head = ["benchmark", "split", "protocol", "metric", "value", "95 % interval", "n", "baseline"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    rows.extend(records.iter().map(|it| {
+        vec![
             it.benchmark.clone(),
             it.split.clone(),
             it.protocol.clone(),
@@ -51,15 +51,7 @@ pub fn table(records: &[Record]) -> String {
             it.interval.map_or_else(String::new, |[lo, hi]| format!("{lo:.4} .. {hi:.4}")),
             it.n.to_string(),
             it.baseline.as_ref().map_or_else(String::new, |b| format!("{:.4} ({})", b.value, b.name)),
-        ]);
-    }
-    let width: Vec<usize> =
-        (0..rows[0].len()).map(|c| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0)).collect();
-    let mut out = String::new();
-    for row in &rows {
-        let line: Vec<String> = row.iter().zip(&width).map(|(cell, &w)| format!("{cell:<w$}")).collect();
-        out.push_str(line.join("  ").trim_end());
-        out.push('\n');
-    }
-    out
+        ]
+    }));
+    rows
 }

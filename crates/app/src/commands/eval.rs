@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::cli::{Eval, ScoreArg};
 use crate::embedder::ModelEmbedder;
-use crate::output::{print, print_json};
+use crate::output::{columns, print, print_json};
 use crate::request::open_source;
 
 pub(crate) fn run(args: Eval, as_json: bool) -> anyhow::Result<()> {
@@ -36,7 +36,7 @@ pub(crate) fn run(args: Eval, as_json: bool) -> anyhow::Result<()> {
     if let Some(path) = &args.out {
         append(path, &records, &args, &embedder, source.as_ref())?;
     }
-    if as_json { print_json(&records) } else { print(&table(&records)) }
+    if as_json { print_json(&records) } else { print(&columns(&table(&records))) }
 }
 
 /// The templates of a named set or of a file.
