@@ -80,8 +80,10 @@ pub(crate) enum Data {
         #[arg(long, default_value_t = 0)]
         seed: u64,
     },
-    /// Turn another format into grounded JSONL.
+    /// Turn another format into grounded JSONL or shards.
     Import(Import),
+    /// Turn a data set that conifer reads into grounded JSONL or shards.
+    Export(Export),
     /// Read every sample of a data set and count what is broken, by cause.
     Check {
         #[command(flatten)]
@@ -99,12 +101,46 @@ pub(crate) struct Import {
     /// A file or folder it reads: `--input captions=captions_val2017.json`; names: `conifer data list`.
     #[arg(long = "input", value_name = "NAME=PATH", required = true)]
     pub(crate) inputs: Vec<String>,
-    /// The grounded JSONL to write.
-    #[arg(long)]
-    pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) target: Target,
     /// Split of the samples for which the files name none.
     #[arg(long)]
     pub(crate) split: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct Export {
+    #[command(flatten)]
+    pub(crate) data: DataSet,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// Where samples are written, and in which form.
+#[derive(Args)]
+pub(crate) struct Target {
+    /// The .jsonl file, or the folder for shards.
+    #[arg(long)]
+    pub(crate) out: PathBuf,
+    /// The form.
+    #[arg(long, value_enum, default_value_t = Form::Grounded)]
+    pub(crate) to: Form,
+    /// Most samples in a shard.
+    #[arg(long, default_value_t = 10_000)]
+    pub(crate) shard_samples: usize,
+    /// Side of the white squares of `--to boxes`, pixels.
+    #[arg(long, default_value_t = 224)]
+    pub(crate) side: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// Grounded JSONL: every caption, phrase and box; photos stay where they are.
+    Grounded,
+    /// Plain image-text shards: photo, first caption, the whole record as JSON.
+    Pairs,
+    /// Shards as HyCoCLIP prepares GRIT: photo and boxes as white-padded squares.
+    Boxes,
 }
 
 /// A data set on the command line.

@@ -70,6 +70,14 @@ pub enum Error {
         /// The first, with its cause.
         first: String,
     },
+    /// What watches a run could not measure its model.
+    #[error("learn: the evaluation after step {step} failed: {source}")]
+    Evaluation {
+        /// Updates made.
+        step: u64,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// Something from the engine-free frontier (spaces, sets of embeddings).
     #[error(transparent)]
     Space(#[from] conifer_space::Error),

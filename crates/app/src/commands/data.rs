@@ -2,14 +2,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use conifer_data::export::{self, Report, Target};
+use conifer_data::export::{self, Cut, Report, Target};
 use conifer_data::import::{IMPORTERS, ImportSpec, import};
+use conifer_data::shard::ShardSize;
 use conifer_data::sources::toy::write_folder;
 use conifer_data::toy::{Split, ToyConfig, ToyWorld, tree};
 use conifer_data::{Broken, PixelLimits, SOURCES};
 use serde_json::json;
 
-use crate::cli::{Data, DataSet, Import};
+use crate::cli::{self, Data, DataSet, Form, Import};
 use crate::output::{columns, print, print_json};
 use crate::progress;
 use crate::request::open_source;
@@ -21,6 +22,13 @@ pub(crate) fn run(args: Data, as_json: bool) -> anyhow::Result<()> {
             toy(out, ToyConfig { size, resolution, seed, ..ToyConfig::default() })
         }
         Data::Import(args) => import_files(args, as_json),
+        Data::Export(args) => {
+            let source = open_source(&args.data)?;
+            tell(
+                &export::write(export::samples(source.as_ref()), &target(&args.target)?, &PixelLimits::default())?,
+                as_json,
+            )
+        }
         Data::Check { data, pixels } => check(&data, pixels, as_json),
     }
 }
@@ -93,14 +101,27 @@ fn import_files(args: Import, as_json: bool) -> anyhow::Result<()> {
         })
         .collect::<anyhow::Result<BTreeMap<_, _>>>()?;
     let spec = ImportSpec { kind: args.format, inputs, split: args.split };
-    let report = import(&spec, &Target::Grounded { path: args.out.clone() }, &PixelLimits::default())?;
-    if as_json {
-        return print_json(&report);
-    }
-    tell(&report)
+    tell(&import(&spec, &target(&args.target)?, &PixelLimits::default())?, as_json)
 }
 
-fn tell(report: &Report) -> anyhow::Result<()> {
+/// What was asked for, as the library says it.
+fn target(args: &cli::Target) -> anyhow::Result<Target> {
+    let folder = args.out.clone();
+    let size = ShardSize { samples: args.shard_samples, ..ShardSize::default() };
+    if args.to != Form::Grounded && args.out.is_file() {
+        bail!("--out {} is a file; expected a folder for shards", args.out.display());
+    }
+    Ok(match args.to {
+        Form::Grounded => Target::Grounded { path: folder },
+        Form::Pairs => Target::Pairs { folder, size },
+        Form::Boxes => Target::Boxes { folder, size, cut: Cut { side: args.side, ..Cut::default() } },
+    })
+}
+
+fn tell(report: &Report, as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        return print_json(report);
+    }
     for it in &report.examples {
         eprintln!("skipped: {it}");
     }

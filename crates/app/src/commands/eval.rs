@@ -40,7 +40,7 @@ pub(crate) fn run(args: Eval, as_json: bool) -> anyhow::Result<()> {
 }
 
 /// The templates of a named set or of a file.
-fn templates(name: &str) -> anyhow::Result<Vec<String>> {
+pub(crate) fn templates(name: &str) -> anyhow::Result<Vec<String>> {
     if let Some((_, set)) = prompts::SETS.iter().find(|(known, _)| *known == name) {
         return Ok(set.iter().map(|&it| it.into()).collect());
     }

@@ -1,16 +1,24 @@
+use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
+use conifer_data::Source;
+use conifer_data::hierarchy::Tree;
+use conifer_eval::benchmarks::find;
+use conifer_eval::{Benchmark, Context, Input, Options};
 use conifer_learn::checkpoint::state::{CONFIG, latest_checkpoint};
 use conifer_learn::config::Config;
-use conifer_learn::train::{Event, Outcome, Trainer};
+use conifer_learn::embed::Embedder;
+use conifer_learn::train::{Event, Observer, Outcome, Snapshot, Trainer};
 use indicatif::ProgressBar;
 use serde_json::json;
 
+use super::eval::templates;
 use crate::cli::Train;
+use crate::embedder::ModelEmbedder;
 use crate::output::{print, print_json};
 use crate::{progress, signal};
 
@@ -34,12 +42,6 @@ pub(crate) fn run(args: Train, as_json: bool) -> anyhow::Result<()> {
         }
         (None, None) => bail!("expected a config, or --resume RUN"),
     };
-    if trainer.config().train.eval_every > 0 {
-        bail!(
-            "train.eval_every is {}; expected 0: `conifer train` cannot evaluate during a run yet, use `conifer eval` on its checkpoints",
-            trainer.config().train.eval_every
-        );
-    }
     let (outcome, last_loss) = watch(&mut trainer, signal::stop_flag()?.as_ref(), &mut |_| ())?;
     report_broken(&trainer);
     let out = &trainer.config().train.out;
@@ -59,53 +61,131 @@ pub(crate) fn run(args: Train, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
-fn open(config: &Config) -> anyhow::Result<Arc<dyn conifer_data::Source>> {
+fn open(config: &Config) -> anyhow::Result<Arc<dyn Source>> {
     Ok(conifer_data::open(&config.source())?.into())
 }
 
-/// Runs the trainer with a progress bar, and hands every event on. Returns the last loss.
+/// Runs the trainer with a progress bar and the evaluations of its config, and hands every event on. Returns the last loss.
 pub(crate) fn watch(
     trainer: &mut Trainer,
     stop: &AtomicBool,
     also: &mut dyn FnMut(&Event<'_>),
 ) -> anyhow::Result<(Outcome, f64)> {
-    let mut bar: Option<ProgressBar> = None;
-    let mut last_loss = f64::NAN;
-    let outcome = trainer.run(stop, &mut |event| {
+    let evaluation = Evaluation::open(trainer.config())?;
+    let mut watch = Watch { bar: None, last_loss: f64::NAN, evaluation, also };
+    let outcome = trainer.run(stop, &mut watch);
+    let out = trainer.config().train.out.clone();
+    outcome.map(|it| (it, watch.last_loss)).with_context(|| kept(&out))
+}
+
+struct Watch<'a> {
+    bar: Option<ProgressBar>,
+    last_loss: f64,
+    evaluation: Option<Evaluation>,
+    also: &'a mut dyn FnMut(&Event<'_>),
+}
+
+impl Observer for Watch<'_> {
+    fn on(&mut self, event: &Event<'_>) {
         match event {
             Event::Started { step, steps, parameters, samples, batches_per_epoch } => {
                 let it = progress::bar("training", usize::try_from(*steps).unwrap_or(usize::MAX));
                 it.reset_eta();
                 it.set_position(*step);
-                say(&it, &format!("{parameters} parameters, {samples} samples, {batches_per_epoch} batches per epoch, from step {step}"));
-                bar = Some(it);
+                say(
+                    &it,
+                    &format!(
+                        "{parameters} parameters, {samples} samples, {batches_per_epoch} batches per epoch, from step {step}"
+                    ),
+                );
+                self.bar = Some(it);
             }
             Event::Step(record) => {
-                last_loss = record.loss;
-                if let Some(bar) = &bar {
+                self.last_loss = record.loss;
+                if let Some(bar) = &self.bar {
                     bar.set_position(record.step);
                     bar.set_message(format!("loss {:.3}  lr {:.1e}", record.loss, record.lr));
                 }
-                if bar.as_ref().is_none_or(ProgressBar::is_hidden) && record.step.is_multiple_of(50) {
-                    eprintln!("step {} loss {:.4} lr {:.2e} {:.1} samples/s", record.step, record.loss, record.lr, record.samples_per_second);
+                if self.bar.as_ref().is_none_or(ProgressBar::is_hidden) && record.step.is_multiple_of(50) {
+                    eprintln!(
+                        "step {} loss {:.4} lr {:.2e} {:.1} samples/s",
+                        record.step, record.loss, record.lr, record.samples_per_second
+                    );
                 }
             }
             Event::Checkpoint { step, path } => {
-                if let Some(bar) = &bar {
+                if let Some(bar) = &self.bar {
                     say(bar, &format!("step {step}: saved {}", path.display()));
                 }
             }
             Event::Finished { .. } | Event::Stopped { .. } => {
-                if let Some(bar) = &bar {
+                if let Some(bar) = &self.bar {
                     bar.finish_and_clear();
                 }
             }
-            Event::Evaluate { .. } => {}
         }
-        also(event);
-    });
-    let out = trainer.config().train.out.clone();
-    outcome.map(|it| (it, last_loss)).with_context(|| kept(&out))
+        (self.also)(event);
+    }
+
+    fn evaluate(&mut self, now: &Snapshot<'_>) -> Result<Vec<(String, f64)>, Box<dyn Error + Send + Sync>> {
+        let Some(evaluation) = &self.evaluation else { return Ok(Vec::new()) };
+        let found = evaluation.measure(now)?;
+        if let Some(bar) = &self.bar {
+            let words: Vec<_> = found.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
+            say(bar, &format!("step {}: {}", now.step, words.join("  ")));
+        }
+        Ok(found)
+    }
+}
+
+/// The held-out data and benchmarks of `[eval]`, opened before the first step so that what is wrong with them shows at once.
+struct Evaluation {
+    source: Box<dyn Source>,
+    tree: Option<Tree>,
+    benchmarks: Vec<&'static dyn Benchmark>,
+    options: Options,
+}
+
+impl Evaluation {
+    fn open(config: &Config) -> anyhow::Result<Option<Self>> {
+        if config.eval.every == 0 {
+            return Ok(None);
+        }
+        let tree = config.eval.tree.as_deref().map(Tree::read_edges).transpose().context("eval.tree")?;
+        let names = &config.eval.benchmarks;
+        let benchmarks =
+            names.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>().context("eval.benchmarks")?;
+        if let Some(it) = benchmarks.iter().find(|it| tree.is_none() && it.needs().contains(&Input::ClassTree)) {
+            bail!(
+                "eval.benchmarks has {}, but eval.tree is missing; expected a file of `parent child` edges",
+                it.name()
+            );
+        }
+        let source = conifer_data::open(&config.eval_source()).context("the data of [eval]")?;
+        let templates = templates(&config.eval.prompts).context("eval.prompts")?;
+        let options = Options { templates, crop: config.eval.crop, seed: config.seed, ..Options::default() };
+        Ok(Some(Self { source, tree, benchmarks, options }))
+    }
+
+    fn measure(&self, now: &Snapshot<'_>) -> anyhow::Result<Vec<(String, f64)>> {
+        let name = format!("step {}", now.step);
+        let embedder = Embedder::new(&name, now.model, now.manifest.clone(), now.tokenizer.clone())?;
+        let embedder = ModelEmbedder::new(embedder, Path::new(&name));
+        let context = Context {
+            embedder: &embedder,
+            source: self.source.as_ref(),
+            tree: self.tree.as_ref(),
+            options: &self.options,
+        };
+        let mut found = Vec::new();
+        for benchmark in &self.benchmarks {
+            let records = benchmark.run(&context)?;
+            found.extend(
+                records.into_iter().map(|it| (format!("{}/{}/{}", it.benchmark, it.split, it.metric), it.value)),
+            );
+        }
+        Ok(found)
+    }
 }
 
 /// A line above the bar, or a plain line where there is no terminal.

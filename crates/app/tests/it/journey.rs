@@ -86,6 +86,76 @@ fn toy_world_to_search_and_back() {
 }
 
 #[test]
+fn data_go_from_form_to_form() {
+    let folder = tempfile::tempdir().unwrap();
+    good(folder.path(), &["data", "toy", "--out", "toy", "--size", "16", "--resolution", "96"]);
+    let export = ["--json", "data", "export", "--data", "toy/scenes.jsonl", "--split", "train", "--to"];
+    for (form, kind) in [("pairs", "image_text_shards"), ("boxes", "grit_processed")] {
+        let more = [form, "--out", form, "--shard-samples", "10", "--side", "32"];
+        let report: Value = serde_json::from_str(&good(folder.path(), &[&export[..], &more].concat())).unwrap();
+        // A scene without a box of more than 32 x 32 pixels has no place among boxes.
+        let written = report["written"].as_u64().unwrap();
+        assert!(written == 16 || form == "boxes" && written > 0, "{report}");
+        assert_eq!(report["files"].as_array().unwrap().len() as u64, written.div_ceil(10), "{report}");
+        let data = format!("{kind}:{form}/*.tar");
+        let found = good(folder.path(), &["--json", "data", "check", "--data", &data, "--pixels"]);
+        assert_eq!(serde_json::from_str::<Value>(&found).unwrap()["samples"], written, "{found}");
+    }
+    let again = [&export[..], &["pairs", "--out", "pairs"]].concat();
+    refused(folder.path(), &again, &["shards in it"]);
+    let on_a_file = [&export[..], &["boxes", "--out", "toy/scenes.jsonl"]].concat();
+    refused(folder.path(), &on_a_file, &["scenes.jsonl", "expected a folder"]);
+}
+
+#[test]
+fn a_run_measures_itself_on_held_out_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = root().join("configs/toy_meru.toml");
+    let sets = [
+        "train.steps=4",
+        "train.batch_size=4",
+        "optim.warmup_steps=1",
+        "data.options.size=16",
+        "data.options.resolution=32",
+        "model.visual.image_size=32",
+        "tokenizer.kind=train",
+        "tokenizer.vocab_size=600",
+        "eval.every=2",
+        "eval.split=test",
+        "eval.options.size=8",
+    ];
+    let train = |out: &str, more: &[&'static str]| -> Vec<String> {
+        let mut args =
+            vec!["train".to_owned(), config.to_str().unwrap().to_owned(), "--out".to_owned(), out.to_owned()];
+        args.extend(sets.iter().chain(more).flat_map(|set| ["--set".to_owned(), (*set).to_owned()]));
+        args
+    };
+    let refuse = |more: &[&'static str], words: &[&str]| {
+        let args = train("refused", more);
+        refused(folder.path(), &args.iter().map(String::as_str).collect::<Vec<_>>(), words);
+        assert!(!folder.path().join("refused").exists(), "nothing is begun that cannot be measured");
+    };
+    refuse(&["eval.benchmarks=['cross_model_retrieval']"], &["eval.benchmarks", "cross_modal_retrieval"]);
+    refuse(&["eval.benchmarks=['hierarchical_classification']"], &["eval.tree"]);
+    refuse(&["eval.kind=jsonl", "eval.path=absent.jsonl"], &["[eval]", "options of source jsonl", "size"]);
+    refuse(&["eval.split=tset"], &["[eval]", "tset"]);
+
+    let args = train("run", &["eval.benchmarks=['cross_modal_retrieval','depth_order']"]);
+    good(folder.path(), &args.iter().map(String::as_str).collect::<Vec<_>>());
+    let metrics = std::fs::read_to_string(folder.path().join("run/metrics.jsonl")).unwrap();
+    let measured: Vec<(u64, f64)> = metrics
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter_map(|it| {
+            let recall = it["eval"]["cross_modal_retrieval/text_to_image/recall@1"].as_f64()?;
+            Some((it["step"].as_u64().unwrap(), recall))
+        })
+        .collect();
+    assert_eq!(measured.iter().map(|it| it.0).collect::<Vec<_>>(), [2, 4], "{metrics}");
+    assert!(measured.iter().all(|it| (0.0..=1.0).contains(&it.1)), "{metrics}");
+}
+
+#[test]
 fn registries_are_printed() {
     let methods: Vec<Value> = serde_json::from_str(&good(&root(), &["--json", "methods"])).unwrap();
     let names: Vec<&str> = methods.iter().map(|it| it["name"].as_str().unwrap()).collect();

@@ -79,7 +79,7 @@ pub(super) fn check(table: &Table) -> Result<(), String> {
 }
 
 /// Below these a source has its own keys, and checks them itself.
-const FREE: &[&str] = &["data.options."];
+const FREE: &[&str] = &["data.options.", "eval.options."];
 
 /// The keys of all sections, encoders and methods; also the tables themselves, which may stand empty.
 fn known() -> BTreeSet<String> {
@@ -251,6 +251,15 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("train.log_every", "integer, at least 1", "steps between two records in the logs"),
     ("train.checkpoint_every", "integer; 0: only at the end", "steps between two checkpoints"),
     ("train.keep", "integer, at least 1", "number of checkpoints that are kept"),
-    ("train.eval_every", "integer; 0: never", "steps between two evaluations"),
     ("train.out", "string", "folder of the run"),
+
+    ("eval.every", "integer; 0: never", "steps between two evaluations while training"),
+    ("eval.benchmarks", "list of benchmarks (conifer benchmarks)", "what is measured then"),
+    ("eval.kind", "string, optional", "kind of source; absent: that of data, with its path and options"),
+    ("eval.path", "string, optional", "file, folder or pattern of shards; absent: data.path"),
+    ("eval.split", "string, optional", "the held-out split"),
+    ("eval.options", "table", "settings of the source, over those of data.options"),
+    ("eval.tree", "string, optional", "file of `parent child` edges, for benchmarks that need a tree of classes"),
+    ("eval.prompts", "string", "templates: a set that conifer eval names, or a file"),
+    ("eval.crop", "center or squeeze", "how photos are cut"),
 ];

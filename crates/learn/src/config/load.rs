@@ -45,9 +45,11 @@ impl Config {
     }
 
     fn finish(mut table: Table, name: &str, sets: &[String]) -> Result<Self> {
+        let mut over = Table::new();
         for set in sets {
-            merge(&mut table, parse_set(set)?, "");
+            overlay(&mut over, parse_set(set)?);
         }
+        merge(&mut table, over, "");
         spread_reference(&mut table);
         let config: Self = table.try_into().map_err(|error: toml::de::Error| Error::format(name, one_line(&error)))?;
         let config = config.resolve()?;
@@ -105,7 +107,7 @@ fn parse_set(set: &str) -> Result<Table> {
 /// its other keys belonged to the old one.
 fn merge(base: &mut Table, over: Table, path: &str) {
     let changes = |key: &str| over.get(key).is_some_and(|new| base.get(key) != Some(new));
-    if path == "data" {
+    if path == "data" || path == "eval" {
         if changes("kind") {
             for key in ["path", "split", "options"] {
                 base.remove(key);
@@ -120,6 +122,18 @@ fn merge(base: &mut Table, over: Table, path: &str) {
                 let path = if path.is_empty() { key } else { format!("{path}.{key}") };
                 merge(base, over, &path);
             }
+            (_, value) => {
+                base.insert(key, value);
+            }
+        }
+    }
+}
+
+/// Writes every key of `over` over `base`: overrides of one command line belong together, in whatever order they are given.
+fn overlay(base: &mut Table, over: Table) {
+    for (key, value) in over {
+        match (base.get_mut(&key), value) {
+            (Some(Value::Table(base)), Value::Table(over)) => overlay(base, over),
             (_, value) => {
                 base.insert(key, value);
             }

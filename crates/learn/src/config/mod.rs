@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use conifer_data::loader::{CachePixels, CaptionChoice, LoaderConfig};
-use conifer_data::transform::Augment;
+use conifer_data::transform::{Augment, EvalCrop};
 use conifer_data::{PixelLimits, SourceSpec, View};
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,8 @@ pub struct Config {
     pub optim: OptimConfig,
     /// The run.
     pub train: TrainConfig,
+    /// Measuring while it runs.
+    pub eval: EvalConfig,
 }
 
 /// `[data]`: a source ([`SourceSpec`]) and the loader's settings ([`LoaderConfig`]), those that are not decided elsewhere.
@@ -209,10 +211,37 @@ pub struct TrainConfig {
     pub checkpoint_every: u64,
     /// Number of checkpoints that are kept; older ones are removed.
     pub keep: usize,
-    /// Let the program evaluate every so many steps; 0: never.
-    pub eval_every: u64,
     /// Folder of the run.
     pub out: PathBuf,
+}
+
+/// `[eval]`: benchmarks on held-out data while the run goes on. This crate says when; the program that watches the run measures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EvalConfig {
+    /// Steps between two evaluations; 0: never.
+    pub every: u64,
+    /// Names of the benchmarks (`conifer benchmarks`).
+    pub benchmarks: Vec<String>,
+    /// Kind of source; absent: that of `[data]`, with its path and its options.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// File, folder or pattern of shards; absent: that of `[data]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// The held-out split.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// Settings of this kind of source, over those of `[data]` where that is the source.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, serde_json::Value>,
+    /// File of `parent child` edges, for benchmarks that need a tree of classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<PathBuf>,
+    /// Prompt templates: a named set, or a file.
+    pub prompts: String,
+    /// How photos are cut.
+    pub crop: EvalCrop,
 }
 
 impl Default for DataConfig {
@@ -284,8 +313,23 @@ impl Default for TrainConfig {
             log_every: 10,
             checkpoint_every: 1000,
             keep: 2,
-            eval_every: 0,
             out: PathBuf::from("runs/train"),
+        }
+    }
+}
+
+impl Default for EvalConfig {
+    fn default() -> Self {
+        Self {
+            every: 0,
+            benchmarks: vec!["cross_modal_retrieval".to_owned()],
+            kind: None,
+            path: None,
+            split: None,
+            options: BTreeMap::new(),
+            tree: None,
+            prompts: "photo".to_owned(),
+            crop: EvalCrop::Center,
         }
     }
 }
@@ -326,6 +370,19 @@ impl Config {
             split: self.data.split.clone(),
             options: self.data.options.clone(),
         }
+    }
+
+    /// The source of the samples that `[eval]` measures on.
+    pub fn eval_source(&self) -> SourceSpec {
+        let EvalConfig { kind, path, split, options, .. } = self.eval.clone();
+        let mut spec = match &kind {
+            Some(kind) => SourceSpec { kind: kind.clone(), path: None, split: None, options: BTreeMap::new() },
+            None => self.source(),
+        };
+        spec.path = path.or(spec.path);
+        spec.split = split;
+        spec.options.extend(options);
+        spec
     }
 
     /// Settings of the loader for a method that reads `views`.
@@ -404,6 +461,9 @@ impl Config {
         at_least_one("train.steps", self.train.steps)?;
         at_least_one("train.log_every", self.train.log_every)?;
         at_least_one("train.keep", self.train.keep as u64)?;
+        if self.eval.every > 0 && self.eval.benchmarks.is_empty() {
+            return Err(Error::setting("eval.benchmarks", "empty", "at least one benchmark where eval.every is not 0"));
+        }
         if self.train.batch_size < 2 {
             return Err(Error::setting(
                 "train.batch_size",
@@ -445,9 +505,9 @@ impl Config {
             batch_size: self.train.batch_size.min(8),
             log_every: 1,
             checkpoint_every: 10,
-            eval_every: 0,
             ..self.train
         };
+        self.eval.every = 0;
         self.check()?;
         Ok(self)
     }

@@ -102,6 +102,22 @@ fn overrides_are_typed_and_need_no_quotes() {
 }
 
 #[test]
+fn overrides_mean_the_same_in_any_order() {
+    let text = "[data]\npath = 'old'\nsplit = 'train'\n[method]\nkind = 'meru'\nmin_radius = 0.2\n";
+    let mut sets = ["data.path=new.jsonl", "data.kind=jsonl", "method.entailment_weight=0.5", "method.kind=hycoclip"];
+    let read = |sets: &[&str]| {
+        Config::parse("a.toml", text, &sets.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()).unwrap()
+    };
+    let config = read(&sets);
+    assert_eq!((config.data.path, config.data.split), (Some("new.jsonl".into()), None));
+    assert_eq!(config.method.settings["entailment_weight"].as_float(), Some(0.5));
+    assert_eq!(config.method.settings["min_radius"].as_float(), Some(0.1));
+    let config = read(&sets);
+    sets.reverse();
+    assert!(read(&sets) == config);
+}
+
+#[test]
 fn files_extend_files_key_by_key_and_a_new_kind_replaces_its_table() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();

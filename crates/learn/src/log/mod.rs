@@ -40,6 +40,9 @@ pub struct StepRecord {
     pub eta_seconds: f64,
     /// Broken samples replaced so far.
     pub broken: u64,
+    /// What an evaluation after this step measured, by name; empty where there was none.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub eval: serde_json::Map<String, serde_json::Value>,
 }
 
 /// Both logs of a run folder.
@@ -81,6 +84,9 @@ fn tags(record: &StepRecord) -> Vec<(String, f64)> {
     ];
     for (name, value) in &record.terms {
         tags.push((format!("loss/{name}"), value.as_f64().unwrap_or(f64::NAN)));
+    }
+    for (name, value) in &record.eval {
+        tags.push((format!("eval/{name}"), value.as_f64().unwrap_or(f64::NAN)));
     }
     for (name, value) in &record.scalars {
         match value.as_array() {

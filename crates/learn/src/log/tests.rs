@@ -22,6 +22,7 @@ fn record(step: u64) -> StepRecord {
         samples_per_second: 100.0,
         eta_seconds: 3.0,
         broken: 2,
+        eval: map(json!({"depth_order/all/share": 0.75})),
     }
 }
 

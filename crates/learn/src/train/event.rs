@@ -1,5 +1,6 @@
 //! What a run tells the program around it.
 
+use std::error::Error;
 use std::path::Path;
 
 use conifer_data::tokenizer::Tokenizer;
@@ -8,7 +9,40 @@ use crate::checkpoint::Manifest;
 use crate::log::StepRecord;
 use crate::model::Model;
 
-/// Something happened. The observer may print, draw or measure; it cannot change the run.
+/// What watches a run: it may print, draw and measure, but not change the run. A closure over events is one that never measures.
+pub trait Observer {
+    /// Something happened.
+    fn on(&mut self, event: &Event<'_>);
+
+    /// Measures the model as it is now (`eval.every`): numbers by name, for the logs.
+    ///
+    /// # Errors
+    /// Whatever kept it from measuring; the run ends with it, after a checkpoint.
+    fn evaluate(&mut self, _now: &Snapshot<'_>) -> Result<Vec<(String, f64)>, Box<dyn Error + Send + Sync>> {
+        Ok(Vec::new())
+    }
+}
+
+impl<F: FnMut(&Event<'_>)> Observer for F {
+    fn on(&mut self, event: &Event<'_>) {
+        self(event);
+    }
+}
+
+/// A model in the middle of its training.
+#[derive(Debug)]
+pub struct Snapshot<'a> {
+    /// Updates made.
+    pub step: u64,
+    /// The model, with autodiff; an [`Embedder`](crate::embed::Embedder) takes it off.
+    pub model: &'a Model,
+    /// How it must be fed.
+    pub manifest: Manifest,
+    /// How texts become tokens.
+    pub tokenizer: &'a Tokenizer,
+}
+
+/// Something happened.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The first step is about to be taken.
@@ -32,17 +66,6 @@ pub enum Event<'a> {
         step: u64,
         /// Its folder.
         path: &'a Path,
-    },
-    /// Time to evaluate (`train.eval_every`).
-    Evaluate {
-        /// Updates made.
-        step: u64,
-        /// The model, with autodiff; an [`Embedder`](crate::embed::Embedder) takes it off.
-        model: &'a Model,
-        /// How it must be fed.
-        manifest: &'a Manifest,
-        /// How texts become tokens.
-        tokenizer: &'a Tokenizer,
     },
     /// The stop flag was raised; everything is saved.
     Stopped {

@@ -27,7 +27,7 @@ use conifer_data::Source;
 use conifer_data::loader::Loader;
 use conifer_data::tokenizer::Tokenizer;
 
-pub use event::{Event, Outcome};
+pub use event::{Event, Observer, Outcome, Snapshot};
 
 pub use crate::checkpoint::state::latest_checkpoint;
 
@@ -188,7 +188,7 @@ impl Trainer {
     /// # Errors
     /// A loss or gradient that is not finite, too many broken samples, or a file that cannot be written. The checkpoints written
     /// before stay usable.
-    pub fn run(&mut self, stop: &AtomicBool, observer: &mut dyn FnMut(&Event<'_>)) -> Result<Outcome> {
+    pub fn run(&mut self, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<Outcome> {
         let steps = self.config.train.steps;
         let out = self.config.train.out.clone();
         fs::create_dir_all(out.join(CHECKPOINTS)).map_err(Error::io(&out))?;
@@ -196,7 +196,7 @@ impl Trainer {
         fs::write(&path, self.config.to_toml()).map_err(Error::io(&path))?;
         let mut log = RunLog::open(&out, self.state.step)?;
         let mut clock = Clock::start(&self.state);
-        observer(&Event::Started {
+        observer.on(&Event::Started {
             step: self.state.step,
             steps,
             parameters: trainable(&self.model),
@@ -210,33 +210,45 @@ impl Trainer {
         while self.state.step < steps {
             if stop.load(Ordering::Relaxed) {
                 let path = self.save_unless(saved, observer)?;
-                observer(&Event::Stopped { step: self.state.step, path: &path });
+                observer.on(&Event::Stopped { step: self.state.step, path: &path });
                 return Ok(Outcome::Stopped);
             }
             let mut record = self.take_step()?;
             clock.fill(&mut record, steps);
-            let due = |every: u64| every > 0 && record.step.is_multiple_of(every);
-            if due(self.config.train.log_every) || record.step == steps {
+            let step = record.step;
+            let due = |every: u64| every > 0 && step.is_multiple_of(every);
+            if due(self.config.eval.every) {
+                match self.evaluate(observer) {
+                    Ok(found) => record.eval = found,
+                    Err(error) => {
+                        self.save(observer)?;
+                        return Err(error);
+                    }
+                }
+            }
+            // Before the checkpoint: a run killed between the two repeats this step and its record, and one killed after it lacks neither.
+            if due(self.config.train.log_every) || !record.eval.is_empty() || step == steps {
                 log.write(&record)?;
                 clock.restart(&record);
             }
-            observer(&Event::Step(&record));
+            observer.on(&Event::Step(&record));
             saved = match due(self.config.train.checkpoint_every) {
                 true => Some(self.save(observer)?),
                 false => None,
             };
-            if due(self.config.train.eval_every) {
-                observer(&Event::Evaluate {
-                    step: record.step,
-                    model: &self.model,
-                    manifest: &self.manifest(),
-                    tokenizer: &self.tokenizer,
-                });
-            }
         }
         let path = self.save_unless(saved, observer)?;
-        observer(&Event::Finished { step: self.state.step, path: &path });
+        observer.on(&Event::Finished { step: self.state.step, path: &path });
         Ok(Outcome::Finished)
+    }
+
+    /// What the observer measures of the model as it is now.
+    fn evaluate(&self, observer: &mut dyn Observer) -> Result<serde_json::Map<String, serde_json::Value>> {
+        let step = self.state.step;
+        let manifest = self.manifest();
+        let now = Snapshot { step, model: &self.model, manifest, tokenizer: &self.tokenizer };
+        let found = observer.evaluate(&now).map_err(|source| Error::Evaluation { step, source })?;
+        Ok(found.into_iter().map(|(name, value)| (name, value.into())).collect())
     }
 
     /// One update. Everything of the record is filled in but the times.
@@ -293,7 +305,7 @@ impl Trainer {
     }
 
     /// Writes the checkpoint of this step and makes it the newest.
-    fn save(&self, observer: &mut dyn FnMut(&Event<'_>)) -> Result<PathBuf> {
+    fn save(&self, observer: &mut dyn Observer) -> Result<PathBuf> {
         let out = &self.config.train.out;
         let path = checkpoint_path(out, self.state.step);
         replace_folder(&path, |folder| {
@@ -301,12 +313,12 @@ impl Trainer {
             write_state(folder, &self.state, &self.optimiser.state(), &self.config)
         })?;
         publish_checkpoint(out, self.state.step, self.config.train.keep)?;
-        observer(&Event::Checkpoint { step: self.state.step, path: &path });
+        observer.on(&Event::Checkpoint { step: self.state.step, path: &path });
         Ok(path)
     }
 
     /// The checkpoint of this step, written unless it was just `saved`.
-    fn save_unless(&self, saved: Option<PathBuf>, observer: &mut dyn FnMut(&Event<'_>)) -> Result<PathBuf> {
+    fn save_unless(&self, saved: Option<PathBuf>, observer: &mut dyn Observer) -> Result<PathBuf> {
         match saved {
             Some(path) => Ok(path),
             None => self.save(observer),

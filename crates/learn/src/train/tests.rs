@@ -11,6 +11,7 @@ use conifer_data::{BBox, Broken, Cause, ImageRef, Phrase, Picture, Sample, Sourc
 
 use super::*;
 use crate::checkpoint::WEIGHTS;
+use crate::embed::Embedder;
 use crate::log::{METRICS_FILE, read_metrics};
 use crate::methods::METHODS;
 
@@ -108,7 +109,7 @@ fn config(method: &str, out: &Path, more: &str) -> Config {
 fn run(trainer: &mut Trainer, stop_at: u64) -> (Outcome, Vec<f64>) {
     let stop = AtomicBool::new(false);
     let mut losses = Vec::new();
-    let outcome = trainer.run(&stop, &mut |event| {
+    let outcome = trainer.run(&stop, &mut |event: &Event<'_>| {
         if let Event::Step(record) = event {
             losses.push(record.loss);
             stop.store(record.step >= stop_at, Ordering::Relaxed);
@@ -167,7 +168,7 @@ fn a_run_that_dies_goes_on_from_its_last_checkpoint_with_the_same_bits() {
     let killed = folder.path().join("killed");
     let mut trainer = fresh("hycoclip", &killed, more);
     let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        trainer.run(&AtomicBool::new(false), &mut |event| {
+        trainer.run(&AtomicBool::new(false), &mut |event: &Event<'_>| {
             if let Event::Step(record) = event {
                 assert!(record.step < 8, "the machine dies here");
             }
@@ -269,11 +270,10 @@ fn the_loss_falls() {
 #[test]
 fn events_and_logs_tell_the_run() {
     let folder = tempfile::tempdir().unwrap();
-    let mut trainer =
-        fresh("meru", folder.path(), "train.checkpoint_every=5 train.eval_every=6 train.log_every=4 train.keep=2");
+    let mut trainer = fresh("meru", folder.path(), "train.checkpoint_every=5 train.log_every=4 train.keep=2");
     let mut seen = Vec::new();
     trainer
-        .run(&AtomicBool::new(false), &mut |event| {
+        .run(&AtomicBool::new(false), &mut |event: &Event<'_>| {
             seen.push(match event {
                 Event::Started { step, steps, samples, batches_per_epoch, parameters } => {
                     assert!(*parameters > 10_000);
@@ -284,13 +284,12 @@ fn events_and_logs_tell_the_run() {
                     assert_eq!(*path, checkpoint_path(folder.path(), *step));
                     format!("saved {step}")
                 }
-                Event::Evaluate { step, .. } => format!("evaluate {step}"),
                 Event::Stopped { step, .. } => format!("stopped {step}"),
                 Event::Finished { step, .. } => format!("finished {step}"),
             });
         })
         .unwrap();
-    let expected = "started 0 12 60 7,saved 0,1,2,3,4,5,saved 5,6,evaluate 6,7,8,9,10,saved 10,11,12,evaluate 12,saved 12,finished 12";
+    let expected = "started 0 12 60 7,saved 0,1,2,3,4,5,saved 5,6,7,8,9,10,saved 10,11,12,saved 12,finished 12";
     assert_eq!(seen.join(","), expected);
 
     let records = read_metrics(&folder.path().join(METRICS_FILE)).unwrap();
@@ -308,6 +307,54 @@ fn events_and_logs_tell_the_run() {
     assert!(Config::load(&folder.path().join(CONFIG), &[]).unwrap() == *trainer.config());
 }
 
+/// Measures the norm of the text embeddings, or fails after `fails_after` updates.
+struct Measuring {
+    at: Vec<u64>,
+    fails_after: u64,
+}
+
+impl Observer for Measuring {
+    fn on(&mut self, _: &Event<'_>) {}
+
+    fn evaluate(&mut self, now: &Snapshot<'_>) -> Result<Vec<(String, f64)>, Box<dyn std::error::Error + Send + Sync>> {
+        if now.step > self.fails_after {
+            return Err("no photos left".into());
+        }
+        self.at.push(now.step);
+        let embedder = Embedder::new("now", now.model, now.manifest.clone(), now.tokenizer.clone())?;
+        let points = embedder.texts(&["a red square"], &mut |_, _| {})?;
+        Ok(vec![("norm".to_owned(), points.iter().map(|x| f64::from(x * x)).sum::<f64>().sqrt())])
+    }
+}
+
+#[test]
+fn an_evaluation_is_logged_with_its_step_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let straight = folder.path().join("straight");
+    run(&mut fresh("meru", &straight, "train.log_every=4"), u64::MAX);
+
+    let measured = folder.path().join("measured");
+    let mut observer = Measuring { at: Vec::new(), fails_after: u64::MAX };
+    let mut trainer = fresh("meru", &measured, "train.log_every=4 eval.every=6");
+    trainer.run(&AtomicBool::new(false), &mut observer).unwrap();
+    assert_eq!(observer.at, [6, 12]);
+    let records = read_metrics(&measured.join(METRICS_FILE)).unwrap();
+    let logged: Vec<_> = records.iter().map(|record| (record.step, record.eval.contains_key("norm"))).collect();
+    assert_eq!(logged, [(4, false), (6, true), (8, false), (12, true)]);
+    assert!(records[1].eval["norm"].as_f64().unwrap() > 0.0);
+    assert!(newest(&straight)[WEIGHTS] == newest(&measured)[WEIGHTS]);
+}
+
+#[test]
+fn an_evaluation_that_fails_ends_the_run_after_a_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trainer = fresh("meru", folder.path(), "eval.every=3");
+    let mut observer = Measuring { at: Vec::new(), fails_after: 3 };
+    let message = trainer.run(&AtomicBool::new(false), &mut observer).unwrap_err().to_string();
+    assert_eq!(message, "learn: the evaluation after step 6 failed: no photos left");
+    assert_eq!(Trainer::resume(folder.path(), squares(), &Device::flex()).unwrap().step(), 6);
+}
+
 #[test]
 fn a_save_that_fails_leaves_the_last_checkpoint_usable() {
     let folder = tempfile::tempdir().unwrap();
@@ -317,7 +364,7 @@ fn a_save_that_fails_leaves_the_last_checkpoint_usable() {
     fs::create_dir_all(out.join(CHECKPOINTS)).unwrap();
     let obstacle = out.join(CHECKPOINTS).join(".step_00000008.writing");
     fs::write(&obstacle, b"").unwrap();
-    let message = trainer.run(&AtomicBool::new(false), &mut |_| {}).unwrap_err().to_string();
+    let message = trainer.run(&AtomicBool::new(false), &mut |_: &Event<'_>| {}).unwrap_err().to_string();
     assert!(message.contains(".step_00000008.writing"), "{message}");
     fs::remove_file(&obstacle).unwrap();
 
@@ -333,7 +380,7 @@ fn a_save_that_fails_leaves_the_last_checkpoint_usable() {
 fn numbers_that_run_away_stop_the_run_with_the_step_and_the_term() {
     let folder = tempfile::tempdir().unwrap();
     let mut trainer = fresh("meru", folder.path(), "optim.lr=1e30 train.checkpoint_every=1 train.keep=9");
-    let message = trainer.run(&AtomicBool::new(false), &mut |_| {}).unwrap_err().to_string();
+    let message = trainer.run(&AtomicBool::new(false), &mut |_: &Event<'_>| {}).unwrap_err().to_string();
     assert!(message.contains("step ") && message.contains("a finite number"), "{message}");
     assert!(message.contains("term `") || message.contains("gradient of `"), "{message}");
     assert!(latest_checkpoint(folder.path()).is_ok());
