@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
 use conifer_data::transform::{EvalCrop, crop_pixels};
-use conifer_data::{ImageRef, PixelLimits, Sample};
+use conifer_data::{Broken, ImageRef, Picture, PixelLimits, Sample};
 use conifer_space::{EmbeddingSet, Modality};
+use rayon::prelude::*;
 use serde_json::json;
 
 use crate::cli::{CropArg, Embed, ViewArg};
@@ -33,6 +34,9 @@ pub(crate) fn run(args: Embed, as_json: bool) -> anyhow::Result<()> {
     print(&format!("{} rows -> {} ({} samples skipped)\n", set.len(), args.out.display(), broken.len()))
 }
 
+/// Samples whose photos are in memory at a time.
+const CHUNK: usize = 32;
+
 /// Embeds the views of samples. Columns: `text` or `path`, `sample` (the id that ties views together), `label`.
 /// A sample whose photo cannot be read goes to `broken`, whole.
 pub(crate) fn embed_samples(
@@ -41,60 +45,33 @@ pub(crate) fn embed_samples(
     views: &[ViewArg],
     crop: EvalCrop,
     data: &str,
-    broken: &mut Vec<conifer_data::Broken>,
+    broken: &mut Vec<Broken>,
 ) -> anyhow::Result<EmbeddingSet> {
     let with_pixels = views.iter().any(|it| matches!(it, ViewArg::Image | ViewArg::BoxImage));
-    let mut images = Rows::default();
-    let mut texts = Rows::default();
-    for sample in samples {
-        let Some(photo) = sample.image.clone().filter(|_| with_pixels) else {
-            texts.add_texts(sample, views);
-            continue;
-        };
-        // Boxes are cut here; a photo alone is only decoded once, when it is embedded.
-        let picture = match photo.open(&PixelLimits::default()) {
-            Ok(picture) => picture,
-            Err(it) => {
-                broken.push(it.within(&sample.id));
-                continue;
-            }
-        };
-        texts.add_texts(sample, views);
-        if views.contains(&ViewArg::Image) {
-            let path = match &photo {
-                ImageRef::File(path) => path.display().to_string(),
-                // A picture without a file reads best by its caption.
-                other => sample.captions.first().cloned().unwrap_or_else(|| other.place()),
-            };
-            images.add(sample, sample.id.clone(), Modality::Image, photo, path);
-        }
-        if views.contains(&ViewArg::BoxImage) {
-            for (p, phrase) in sample.phrases.iter().enumerate() {
-                let cut =
-                    phrase.boxes.iter().map(|it| crop_pixels(&picture, it.to_pixels(picture.width, picture.height)));
-                let cut = cut.map(|picture| ImageRef::Pixels(Arc::new(picture))).chain(phrase.crop.clone());
-                for (b, image) in cut.enumerate() {
-                    images.add(
-                        sample,
-                        format!("{}#phrase{p}.box{b}", sample.id),
-                        Modality::BoxImage,
-                        image,
-                        phrase.text.clone(),
-                    );
-                }
-            }
-        }
-    }
     let mut parts = Vec::new();
-    if !images.items.is_empty() {
-        let bar = progress::bar("photos", images.items.len());
-        let mut tick = |done: usize, _: usize| bar.set_position(done as u64);
-        let mut set =
-            embedder.inner().image_set(images.ids.clone(), &images.items, crop, Modality::Image, data, &mut tick)?;
-        bar.finish_and_clear();
-        images.finish(&mut set);
-        parts.push(set);
+    let mut texts = Rows::default();
+    let bar = progress::bar("samples", samples.len());
+    for chunk in samples.chunks(CHUNK) {
+        let opened: Vec<_> = chunk.par_iter().map(|sample| photo(sample, with_pixels)).collect();
+        let mut images = Rows::default();
+        for (sample, picture) in chunk.iter().zip(opened) {
+            match picture {
+                Ok(picture) => {
+                    images.add_images(sample, picture, views);
+                    texts.add_texts(sample, views);
+                }
+                Err(it) => broken.push(it),
+            }
+        }
+        if !images.items.is_empty() {
+            let (ids, items) = (images.ids.clone(), &images.items);
+            let mut set = embedder.inner().image_set(ids, items, crop, Modality::Image, data, &mut |_, _| {})?;
+            images.finish(&mut set);
+            parts.push(set);
+        }
+        bar.inc(chunk.len() as u64);
     }
+    bar.finish_and_clear();
     if !texts.items.is_empty() {
         let bar = progress::bar("texts", texts.items.len());
         let mut tick = |done: usize, _: usize| bar.set_position(done as u64);
@@ -105,6 +82,13 @@ pub(crate) fn embed_samples(
     }
     anyhow::ensure!(!parts.is_empty(), "nothing to embed: no sample has any of the views asked for");
     Ok(EmbeddingSet::concat(&parts.iter().collect::<Vec<_>>())?)
+}
+
+/// The sample's photo, decoded, where one is `wanted` and there is one.
+fn photo(sample: &Sample, wanted: bool) -> Result<Option<Arc<Picture>>, Broken> {
+    let Some(image) = sample.image.as_ref().filter(|_| wanted) else { return Ok(None) };
+    let picture = image.open(&PixelLimits::default()).map_err(|it| it.within(&sample.id))?;
+    Ok(Some(Arc::new(picture)))
 }
 
 /// Rows of one embedding set in the making.
@@ -138,6 +122,31 @@ impl<T> Rows<T> {
         set.columns.insert("text".into(), words);
         set.columns.insert("sample".into(), sample);
         set.columns.insert("label".into(), label);
+    }
+}
+
+impl Rows<ImageRef> {
+    fn add_images(&mut self, sample: &Sample, picture: Option<Arc<Picture>>, views: &[ViewArg]) {
+        let (Some(picture), Some(image)) = (picture, &sample.image) else { return };
+        if views.contains(&ViewArg::Image) {
+            let path = match image {
+                ImageRef::File(path) => path.display().to_string(),
+                // A picture without a file reads best by its caption.
+                other => sample.captions.first().cloned().unwrap_or_else(|| other.place()),
+            };
+            self.add(sample, sample.id.clone(), Modality::Image, ImageRef::Pixels(picture.clone()), path);
+        }
+        if views.contains(&ViewArg::BoxImage) {
+            for (p, phrase) in sample.phrases.iter().enumerate() {
+                let cut =
+                    phrase.boxes.iter().map(|it| crop_pixels(&picture, it.to_pixels(picture.width, picture.height)));
+                let cut = cut.map(|it| ImageRef::Pixels(Arc::new(it))).chain(phrase.crop.clone());
+                for (b, image) in cut.enumerate() {
+                    let id = format!("{}#phrase{p}.box{b}", sample.id);
+                    self.add(sample, id, Modality::BoxImage, image, phrase.text.clone());
+                }
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod configs;
+mod goldens;
 mod journey;
 
 use std::path::{Path, PathBuf};
