@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::device::DeviceArg;
+
 /// Train, evaluate, search and look into hierarchical vision-language embeddings.
 #[derive(Parser)]
 #[command(name = "conifer", version, arg_required_else_help = true)]
@@ -11,6 +13,9 @@ pub(crate) struct Cli {
     /// Results as JSON on stdout, for machines.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Where training and embedding run.
+    #[arg(long, global = true, value_enum, default_value_t)]
+    pub(crate) device: DeviceArg,
     #[command(subcommand)]
     pub(crate) command: Command,
 }

@@ -21,9 +21,9 @@ pub(crate) struct ModelEmbedder {
 
 impl ModelEmbedder {
     /// Opens a checkpoint folder, or the latest checkpoint of a run folder.
-    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open(path: &Path, device: &Device) -> anyhow::Result<Self> {
         let path = checkpoint_folder(path)?;
-        let inner = Embedder::open(&path, None, &Device::flex())?;
+        let inner = Embedder::open(&path, None, device)?;
         Ok(Self { inner, path })
     }
 

@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod device;
 mod embedder;
 mod output;
 mod pictures;

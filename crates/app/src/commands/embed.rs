@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use burn::tensor::Device;
 use conifer_data::transform::{EvalCrop, crop_pixels};
 use conifer_data::{Broken, ImageRef, Picture, PixelLimits, Sample};
 use conifer_space::{EmbeddingSet, Modality};
@@ -12,8 +13,8 @@ use crate::output::{print, print_json};
 use crate::progress;
 use crate::request::open_source;
 
-pub(crate) fn run(args: Embed, as_json: bool) -> anyhow::Result<()> {
-    let embedder = ModelEmbedder::open(&args.checkpoint)?;
+pub(crate) fn run(args: Embed, as_json: bool, device: &Device) -> anyhow::Result<()> {
+    let embedder = ModelEmbedder::open(&args.checkpoint, device)?;
     let source = open_source(&args.data)?;
     let mut samples = Vec::new();
     let mut broken = Vec::new();

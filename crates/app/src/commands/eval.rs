@@ -2,6 +2,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
+use burn::tensor::Device;
 use conifer_data::Source;
 use conifer_data::hierarchy::Tree;
 use conifer_eval::benchmarks::{find, prompts};
@@ -13,11 +14,11 @@ use crate::embedder::ModelEmbedder;
 use crate::output::{columns, print, print_json};
 use crate::request::open_source;
 
-pub(crate) fn run(args: Eval, as_json: bool) -> anyhow::Result<()> {
+pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let benchmarks = args.benchmarks.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
     let tree = args.tree.as_deref().map(Tree::read_edges).transpose()?;
     let source = open_source(&args.data)?;
-    let embedder = ModelEmbedder::open(&args.checkpoint)?;
+    let embedder = ModelEmbedder::open(&args.checkpoint, device)?;
     let options = Options {
         templates: templates(&args.prompts)?,
         score: match args.score {

@@ -18,14 +18,15 @@ use crate::cli::{Cli, Command};
 /// Runs what was typed.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     let json = cli.json;
+    let device = cli.device.open();
     match cli.command {
-        Command::Quickstart(args) => quickstart::run(args, json),
+        Command::Quickstart(args) => quickstart::run(args, json, &device),
         Command::Data(args) => data::run(args, json),
-        Command::Train(args) => train::run(args, json),
-        Command::Embed(args) => embed::run(args, json),
-        Command::Eval(args) => eval::run(args, json),
-        Command::Search(args) => search::run(args, json),
-        Command::Traverse(args) => traverse::run(args, json),
+        Command::Train(args) => train::run(args, json, &device),
+        Command::Embed(args) => embed::run(args, json, &device),
+        Command::Eval(args) => eval::run(args, json, &device),
+        Command::Search(args) => search::run(args, json, &device),
+        Command::Traverse(args) => traverse::run(args, json, &device),
         Command::Convert(args) => convert::run(args, json),
         Command::Methods => lists::methods(json),
         Command::Benchmarks => lists::benchmarks(json),

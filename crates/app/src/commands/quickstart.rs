@@ -31,7 +31,7 @@ const CONFIG: &str = include_str!("../../../../configs/quickstart.toml");
 const SCENES: usize = 200;
 const PER_CLASS: usize = 4;
 
-pub(crate) fn run(args: Quickstart, as_json: bool) -> anyhow::Result<()> {
+pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let started = Instant::now();
     prepare_folder(&args)?;
     let mut config = Config::parse("quickstart.toml", CONFIG, &[])?;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool) -> anyhow::Result<()> {
         config.optim.warmup_steps = config.optim.warmup_steps.min(config.train.steps / 5);
     }
     let world: Arc<dyn Source> = conifer_data::open(&config.source())?.into();
-    let mut trainer = Trainer::new(config, world, &Device::flex())?;
+    let mut trainer = Trainer::new(config, world, device)?;
     let test = TestData::new(trainer.config().model.visual.reads().image_size as u32)?;
 
     eprintln!("measuring the untrained model");
@@ -55,7 +55,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool) -> anyhow::Result<()> {
     drop(trainer);
 
     let checkpoint = checkpoint_folder(&args.out)?;
-    let embedder = ModelEmbedder::open(&checkpoint)?;
+    let embedder = ModelEmbedder::open(&checkpoint, device)?;
     eprintln!("measuring the trained model");
     let trained = measure(&embedder, &test)?;
     let views = [ViewArg::Image, ViewArg::Text, ViewArg::BoxImage, ViewArg::BoxText];

@@ -1,4 +1,5 @@
 use anyhow::Context as _;
+use burn::tensor::Device;
 use conifer_index::{Direction, Filter, FlatIndex, Query as Points, Ranking};
 use conifer_space::{EmbeddingSet, Modality};
 use serde_json::{Value, json};
@@ -7,9 +8,9 @@ use crate::cli::{By, Query, Search, ViewArg};
 use crate::embedder::ModelEmbedder;
 use crate::output::{columns, print, print_json};
 
-pub(crate) fn run(args: Search, as_json: bool) -> anyhow::Result<()> {
+pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let set = EmbeddingSet::load(&args.set)?;
-    let query = query_point(&set, &args.query, args.checkpoint.as_deref())?;
+    let query = query_point(&set, &args.query, args.checkpoint.as_deref(), device)?;
     let ranking = match args.by {
         By::Distance => Ranking::Distance,
         By::Narrower => Ranking::Angle(Direction::Down),
@@ -45,12 +46,13 @@ pub(crate) fn query_point(
     set: &EmbeddingSet,
     query: &Query,
     checkpoint: Option<&std::path::Path>,
+    device: &Device,
 ) -> anyhow::Result<Vec<f32>> {
     if let Some(id) = &query.id {
         return Ok(set.row(row_of(set, id)?).to_vec());
     }
     let checkpoint = checkpoint.context("--text and --image need --checkpoint: the model that made the set")?;
-    let embedder = ModelEmbedder::open(checkpoint)?;
+    let embedder = ModelEmbedder::open(checkpoint, device)?;
     embedder.check_made(set)?;
     match (&query.text, &query.image) {
         (Some(text), _) => embedder.text(text),

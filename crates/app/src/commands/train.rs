@@ -22,12 +22,11 @@ use crate::embedder::ModelEmbedder;
 use crate::output::{print, print_json};
 use crate::{progress, signal};
 
-pub(crate) fn run(args: Train, as_json: bool) -> anyhow::Result<()> {
-    let device = Device::flex();
+pub(crate) fn run(args: Train, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let mut trainer = match (&args.resume, &args.config) {
         (Some(run), _) => {
             let config = Config::load(&latest_checkpoint(run)?.join(CONFIG), &[])?;
-            Trainer::resume(run, open(&config)?, &device)?
+            Trainer::resume(run, open(&config)?, device)?
         }
         (None, Some(path)) => {
             let mut config = Config::load(path, &args.set)?;
@@ -38,7 +37,7 @@ pub(crate) fn run(args: Train, as_json: bool) -> anyhow::Result<()> {
                 config.train.out = out.clone();
             }
             let source = open(&config)?;
-            Trainer::new(config, source, &device)?
+            Trainer::new(config, source, device)?
         }
         (None, None) => bail!("expected a config, or --resume RUN"),
     };

@@ -1,3 +1,4 @@
+use burn::tensor::Device;
 use conifer_index::{Cone, FlatIndex, Place, Query as Points, Traversal};
 use conifer_space::EmbeddingSet;
 use serde_json::json;
@@ -6,9 +7,9 @@ use super::search::{filter, label, modalities, query_point, row_json, row_of};
 use crate::cli::Traverse;
 use crate::output::{columns, print, print_json};
 
-pub(crate) fn run(args: Traverse, as_json: bool) -> anyhow::Result<()> {
+pub(crate) fn run(args: Traverse, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let set = EmbeddingSet::load(&args.set)?;
-    let query = query_point(&set, &args.query, args.checkpoint.as_deref())?;
+    let query = query_point(&set, &args.query, args.checkpoint.as_deref(), device)?;
     let target = args.to.as_deref().map(|id| row_of(&set, id)).transpose()?;
     let settings = Traversal { steps: args.steps, cone: (!args.no_filter).then(Cone::default) };
     let modalities = modalities(&args.modality);

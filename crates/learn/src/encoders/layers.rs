@@ -3,6 +3,7 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation, module};
+use conifer_kernels::gelu;
 use serde::{Deserialize, Serialize};
 
 use crate::params::{Bias, Fill, Init, Matrix, Norm};
@@ -74,7 +75,7 @@ impl Activation {
     /// Applies the function to every element.
     pub fn apply(self, x: Tensor<2>) -> Tensor<2> {
         match self {
-            Self::Gelu => activation::gelu(x),
+            Self::Gelu => gelu(x),
             Self::QuickGelu => x.clone() * activation::sigmoid(x * 1.702),
         }
     }
