@@ -26,7 +26,10 @@ CASES = {
     "head_meru": ("MERU head, same", 5),
     "head_hycoclip": ("HyCoCLIP head, same, boxes", 3),
     "head_phyclip": ("PHyCLIP head, k = 64, d = 8, boxes", 1),
+    "loader": ("100 photos: JPEG to RandomResizedCrop(224), bicubic, one thread", 3),
 }
+# JPEG files for the case `loader`; both sides read the first hundred by name.
+PHOTOS = pathlib.Path(os.environ.get("BENCH_PHOTOS", HERE.parent.parent / "shared/data/flickr8k_grounded/images_1000"))
 KEEP_PAGES = "glibc.malloc.mmap_threshold=8589934592:glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=268435456"
 
 
@@ -57,7 +60,7 @@ def python():
     venv = HERE / ".venv"
     if not (venv / "bin/python").exists():
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        subprocess.run([venv / "bin/pip", "install", "-q", "torch", "numpy"], check=True)
+        subprocess.run([venv / "bin/pip", "install", "-q", "torch", "torchvision", "numpy", "pillow"], check=True)
     return str(venv / "bin/python")
 
 
@@ -70,10 +73,14 @@ def main():
     if unknown := [case for case in cases if case not in CASES]:
         parser.error(f"unknown case {unknown[0]}; known: {chr(44).join(CASES)}")
 
+    if "loader" in cases and not PHOTOS.is_dir():
+        print(f"loader: skipped, no photos in {PHOTOS}; BENCH_PHOTOS names a folder of JPEG files", file=sys.stderr)
+        cases.remove("loader")
+
     # The whole workspace, as the README builds it: other selections of crates would build the engine again.
     subprocess.run(["cargo", "build", "--release"], cwd=HERE.parent, check=True)
     target = json.loads(subprocess.run(["cargo", "metadata", "--format-version=1", "--no-deps"], cwd=HERE.parent, check=True, capture_output=True).stdout)["target_directory"]
-    threads = {"THREADS": "2", "OMP_NUM_THREADS": "2", "RAYON_NUM_THREADS": "2"}
+    threads = {"THREADS": "2", "OMP_NUM_THREADS": "2", "RAYON_NUM_THREADS": "2", "BENCH_PHOTOS": str(PHOTOS)}
     torch_command = [python(), str(HERE / "torch_side.py")]
 
     times = {case: {"ours": [], "torch": [], "kept": []} for case in cases}

@@ -8,6 +8,7 @@ are the same by formula; timings of different work would mean nothing.
 import json
 import math
 import os
+import pathlib
 import sys
 import time
 
@@ -170,6 +171,8 @@ def build(case):
                 return model(tokens).square().mean()
 
         return step
+    if case == "loader":
+        return loader()
     head = HEADS[case]
     views = [filled(768, 512, scale=0.05, phase=p).requires_grad_() for p in (0.1, 0.2, 0.3, 0.4)]
     s = torch.tensor(1 / 0.07, requires_grad=True)
@@ -181,6 +184,24 @@ def build(case):
         loss = head(*views, s, c)
         loss.backward()
         return loss.detach()
+
+    return step
+
+
+def loader():
+    from PIL import Image
+    from torchvision import transforms
+
+    photos = sorted(pathlib.Path(os.environ["BENCH_PHOTOS"]).glob("*.jpg"))[:100]
+    crop = transforms.RandomResizedCrop(224, scale=(0.5, 1.0), interpolation=transforms.InterpolationMode.BICUBIC)
+    change = transforms.Compose([crop, transforms.RandomHorizontalFlip(), transforms.PILToTensor()])
+
+    def step():
+        total = 0
+        for photo in photos:
+            with Image.open(photo) as picture:
+                total += int(change(picture.convert("RGB"))[0, 0, 0])
+        return total
 
     return step
 

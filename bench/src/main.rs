@@ -8,6 +8,9 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use conifer_data::rng::{Stream, rng_for};
+use conifer_data::transform::Augment;
+use conifer_data::{ImageRef, PixelLimits};
 use conifer_learn::encoders::{Encoder, TextTransformer, Tokens, Vit};
 use conifer_learn::head::{Head, HeadConfig, Side};
 use conifer_learn::methods::{self, Embedded};
@@ -91,6 +94,7 @@ fn build(name: &str) -> anyhow::Result<Case> {
                     .into_scalar::<f32>())
             }))
         }
+        "loader" => loader(),
         _ => match name.strip_prefix("head_") {
             Some(method) => head(method, &device.autodiff()),
             None => bail!("unknown case `{name}`"),
@@ -128,6 +132,31 @@ fn head(method: &str, device: &Device) -> anyhow::Result<Case> {
         let gradients = loss.total.backward();
         anyhow::ensure!(views[0].grad(&gradients).is_some(), "no gradient reached the features");
         Ok(value)
+    }))
+}
+
+/// The first hundred JPEG files of `BENCH_PHOTOS`, decoded and cropped one after the other on this thread.
+fn loader() -> anyhow::Result<Case> {
+    let folder = std::env::var("BENCH_PHOTOS").context("BENCH_PHOTOS: expected a folder of JPEG files")?;
+    let mut photos = Vec::new();
+    for entry in std::fs::read_dir(&folder).with_context(|| folder.clone())? {
+        photos.push(entry?.path());
+    }
+    photos.retain(|path| path.extension().is_some_and(|it| it == "jpg"));
+    photos.sort();
+    photos.truncate(100);
+    anyhow::ensure!(!photos.is_empty(), "{folder}: no .jpg in it");
+    let augment = Augment { hflip: 0.5, ..Augment::default() };
+    let mut epoch = 0;
+    Ok(Box::new(move || {
+        epoch += 1;
+        let mut total = 0.0;
+        for (sample, path) in photos.iter().enumerate() {
+            let picture = ImageRef::File(path.clone()).open(&PixelLimits::default())?;
+            let mut rng = rng_for(0, epoch, sample as u64, Stream::Photo);
+            total += f32::from(augment.apply(&picture, 224, &mut rng)[0]);
+        }
+        Ok(total)
     }))
 }
 

@@ -14,6 +14,7 @@ mod traverse;
 use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
+use crate::output::print;
 
 /// Runs what was typed.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
@@ -32,8 +33,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Benchmarks => lists::benchmarks(json),
         Command::Config(args) => config::run(args, json),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "conifer", &mut std::io::stdout());
-            Ok(())
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "conifer", &mut script);
+            print(&String::from_utf8_lossy(&script))
         }
     }
 }

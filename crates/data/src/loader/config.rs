@@ -111,6 +111,9 @@ impl LoaderConfig {
         if !(0.0..=1.0).contains(&self.max_broken_share) {
             return wrong("max_broken_share", self.max_broken_share.to_string(), "0 to 1");
         }
+        if self.workers > 1024 {
+            return wrong("workers", self.workers.to_string(), "0 (one per core) to 1024 threads");
+        }
         if self.prefetch == 0 {
             return wrong("prefetch", "0".to_owned(), "at least 1 batch");
         }

@@ -37,7 +37,7 @@ impl<J: Send + 'static, O: Send + 'static> Ordered<J, O> {
         let work = Arc::new(work);
         let start = |_| {
             let (next_job, finished, work) = (next_job.clone(), finished.clone(), work.clone());
-            std::thread::spawn(move || {
+            let begun = std::thread::Builder::new().spawn(move || {
                 for (number, job) in next_job {
                     // A panic travels to the caller instead of leaving it waiting for a result that never comes.
                     let result = catch_unwind(AssertUnwindSafe(|| work(job)));
@@ -45,7 +45,9 @@ impl<J: Send + 'static, O: Send + 'static> Ordered<J, O> {
                         return;
                     }
                 }
-            })
+            });
+            // Where the system refuses another thread, those that run do the work.
+            begun.ok()
         };
         let threads = match workers {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -59,7 +61,7 @@ impl<J: Send + 'static, O: Send + 'static> Ordered<J, O> {
             waiting: BTreeMap::new(),
             handed_out: 0,
             returned: 0,
-            threads: (0..threads).map(start).collect(),
+            threads: (0..threads).map_while(start).collect(),
         }
     }
 
