@@ -126,6 +126,7 @@ fn head(method: &str, device: &Device) -> anyhow::Result<Case> {
             text: Some(lift(1, Side::Text)?),
             box_image: if boxed { Some(lift(2, Side::Image)?) } else { None },
             box_text: if boxed { Some(lift(3, Side::Text)?) } else { None },
+            ..Embedded::default()
         };
         let loss = method.loss(&batch, &head.space()?)?;
         let value = loss.total.clone().into_scalar::<f32>();

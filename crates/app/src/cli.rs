@@ -239,7 +239,7 @@ pub(crate) struct Eval {
     #[arg(long, value_enum, default_value_t = CropArg::Center)]
     pub(crate) crop: CropArg,
     /// Levels of the HierarCaps ball.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = points)]
     pub(crate) steps: usize,
     /// Seed of intervals and shuffled baselines.
     #[arg(long, default_value_t = 0)]
@@ -313,7 +313,7 @@ pub(crate) struct Traverse {
     #[arg(long)]
     pub(crate) to: Option<String>,
     /// Points on the way.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = points)]
     pub(crate) steps: usize,
     /// Take the nearest row at each point, in its cone or not.
     #[arg(long)]
@@ -361,4 +361,12 @@ pub(crate) enum Config {
     },
     /// Every key with its type, default and meaning.
     Schema,
+}
+
+/// A number of points on a line.
+fn points(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 2..=100_000) => Ok(count),
+        _ => Err("expected 2 to 100000".to_owned()),
+    }
 }

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     match commands::run(cli::Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", message(&error));
+            output::note(&format!("error: {}", message(&error)));
             ExitCode::FAILURE
         }
     }

@@ -8,6 +8,11 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Writes a line to stderr. Where nobody reads it any more (a closed pipe, a full disk), the work goes on.
+pub(crate) fn note(line: &str) {
+    _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
 /// Writes a value as one line of JSON to stdout.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&(serde_json::to_string(value)? + "\n"))

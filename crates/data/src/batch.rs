@@ -24,6 +24,17 @@ pub struct TokenBatch {
     pub end: Vec<u32>,
 }
 
+/// Chains of texts, general to specific, as many links in each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainBatch {
+    /// `[signs * tiers * samples]`: the first tier of all samples, then the second; after the last one the negative tiers, if there are any.
+    pub texts: TokenBatch,
+    /// Links of a chain.
+    pub tiers: usize,
+    /// Whether each positive tier has a negative one, so that `signs` is 2.
+    pub negatives: bool,
+}
+
 /// The samples of one step. Row i of every part belongs to the same sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
@@ -39,6 +50,8 @@ pub struct Batch {
     pub box_images: Option<ImageBatch>,
     /// The phrase of that box.
     pub box_texts: Option<TokenBatch>,
+    /// A chain of texts for each sample.
+    pub chains: Option<ChainBatch>,
 }
 
 impl ImageBatch {

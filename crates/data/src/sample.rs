@@ -179,6 +179,8 @@ pub enum Cause {
     CaptionTooLong,
     /// No phrase with a box.
     NoBox,
+    /// No chain of texts, a shorter one than asked for, or one without its negatives.
+    NoChain,
     /// The record is not what its format says.
     BadRecord,
     /// The shard ends, or turns to rubbish, before its end.
@@ -386,6 +388,7 @@ impl Cause {
             Self::NoCaption => "no_caption",
             Self::CaptionTooLong => "caption_too_long",
             Self::NoBox => "no_box",
+            Self::NoChain => "no_chain",
             Self::BadRecord => "bad_record",
             Self::TornShard => "torn_shard",
         }

@@ -6,10 +6,11 @@ use burn::tensor::Tensor;
 ///
 /// A learnable root is a [`RootT::Point`] whose tensor carries gradient.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "one value per model, never a collection")]
 pub enum RootT {
     /// The origin of the space.
     Origin,
     /// A point of the space, `[D]`, by its space components.
     Point(Tensor<1>),
+    /// One point of the space for each row (of pairs: for each parent), `[B, D]`.
+    Rows(Tensor<2>),
 }

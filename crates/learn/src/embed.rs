@@ -101,17 +101,17 @@ impl Embedder {
         &self.manifest
     }
 
-    /// The apex of the cones: the origin of a hyperbolic space. On a sphere, the root of the checkpoint if it has one (normalised), else
-    /// the embedding of the empty text. In a Euclidean space the origin.
+    /// The apex of the cones: the root of the checkpoint if it has one (on a sphere normalised); else on a sphere the embedding of the empty
+    /// text, and in any other space the origin.
     ///
     /// # Errors
     /// If the empty text cannot be embedded.
     pub fn root(&self) -> Result<Root> {
-        if self.spec.kind != "sphere" {
-            return Ok(Root::Origin);
-        }
+        let sphere = self.spec.kind == "sphere";
         let point: Vec<f64> = match &self.manifest.root {
+            Some(root) if !sphere => return Ok(Root::Point(root.clone())),
             Some(root) => root.clone(),
+            None if !sphere => return Ok(Root::Origin),
             None => self.texts(&[""], &mut |_, _| {})?.into_iter().map(f64::from).collect(),
         };
         let norm = point.iter().map(|x| x * x).sum::<f64>().sqrt();
@@ -137,7 +137,7 @@ impl Embedder {
         for chunk in unique.chunks(self.batch) {
             let rows: Vec<&[u32]> = chunk.iter().map(|(row, _)| *row).collect();
             let batch = TokenBatch::from_rows(&rows, self.manifest.texts.end_of_text);
-            let embedded = floats(self.model.embed_texts(tokens(&batch, &self.device))?);
+            let embedded = finite(self.model.embed_texts(tokens(&batch, &self.device))?)?;
             for ((_, places), point) in chunk.iter().zip(embedded.chunks_exact(dim)) {
                 for &place in *places {
                     points[place * dim..][..dim].copy_from_slice(point);
@@ -222,7 +222,7 @@ impl Embedder {
                 .map_err(|first| Error::Broken { count: failed, total: chunk.len(), first: first.to_string() })?;
             rows.iter().for_each(|row| seen(row));
             let batch = ImageBatch::from_rows(&rows, size);
-            points.extend(floats(self.model.embed_images(pixels(&batch, &self.device))?));
+            points.extend(finite(self.model.embed_images(pixels(&batch, &self.device))?)?);
             progress(points.len() / self.spec.dim, images.len());
         }
         Ok(points)
@@ -252,8 +252,13 @@ impl Embedder {
     }
 }
 
-fn floats(points: Tensor<2>) -> Vec<f32> {
-    points.into_data().iter::<f32>().collect()
+/// The numbers of points; one that is none would win or lose every comparison in silence.
+fn finite(points: Tensor<2>) -> Result<Vec<f32>> {
+    let values: Vec<f32> = points.into_data().iter::<f32>().collect();
+    match values.iter().find(|value| !value.is_finite()) {
+        None => Ok(values),
+        Some(value) => Err(Error::setting("an embedding", value, "finite numbers (did training run away?)")),
+    }
 }
 
 fn fingerprint(weights: &Weights) -> String {

@@ -1,12 +1,13 @@
 //! From encoder features to points: the scales before the lift, the curvature of the space and the temperature after it.
 
-use burn::module::Module;
-use burn::tensor::{DType, Device, Tensor};
+use burn::module::{Module, Param};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use conifer_geometry::{Manifold, RootT, manifold};
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::methods::Space;
+use crate::params::Point;
 use crate::scalars::BoundedScalar;
 use crate::{Error, Result};
 
@@ -82,6 +83,8 @@ pub struct Head {
     visual_scale: Option<BoundedScalar>,
     textual_scale: Option<BoundedScalar>,
     logit_scale: BoundedScalar,
+    /// The apex of the cones where it is kept beside the weights; absent: the origin, or what a step embeds.
+    root: Option<Point>,
     #[module(skip)]
     spec: ManifoldSpec,
 }
@@ -134,8 +137,42 @@ impl Head {
             visual_scale: visual_scale.transpose()?,
             textual_scale: textual_scale.transpose()?,
             logit_scale,
+            root: None,
             spec,
         })
+    }
+
+    /// The same head with another apex of the cones, kept as it is; `learn` makes it a parameter. Absent: the origin.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the point has another dimension than the space.
+    pub fn with_root(mut self, point: Option<&[f64]>, learn: bool, device: &Device) -> Result<Self> {
+        self.root = match point {
+            None => None,
+            Some(point) if point.len() != self.spec.dim => {
+                let found = format!("a point of dimension {}", point.len());
+                return Err(Error::setting("root", found, format!("dimension {}", self.spec.dim)));
+            }
+            Some(point) => {
+                let values: Vec<f32> = point.iter().map(|&x| x as f32).collect();
+                let point = Tensor::from_data(TensorData::new(values, [self.spec.dim]), (device, DType::F32));
+                Some(Point { value: Param::from_tensor(point).set_require_grad(learn) })
+            }
+        };
+        Ok(self)
+    }
+
+    /// The same head with its scalars as constants; a learned root goes on learning.
+    #[must_use]
+    pub fn freeze_scalars(mut self) -> Self {
+        let root = self.root.take();
+        Self { root, ..self.no_grad() }
+    }
+
+    /// The apex of the cones, if it is kept here.
+    pub fn root(&self) -> Option<Vec<f64>> {
+        let root = self.root.as_ref()?;
+        Some(root.value.val().into_data().iter::<f32>().map(f64::from).collect())
     }
 
     /// The space with its current curvatures, as numbers: what is written beside embeddings.
@@ -176,14 +213,14 @@ impl Head {
         Ok(self.manifold()?.lift(tangent))
     }
 
-    /// What a method needs beside the points: the manifold, the root (the origin) and this step's 1/temperature.
+    /// What a method needs beside the points: the manifold, the root (what is kept, else the origin) and this step's 1/temperature.
     ///
     /// # Errors
     /// As [`Head::manifold`].
     pub fn space(&self) -> Result<Space> {
         Ok(Space {
             manifold: self.manifold()?,
-            root: RootT::Origin,
+            root: self.root.as_ref().map_or(RootT::Origin, |root| RootT::Point(root.value.val())),
             curv: self.curv.as_ref().map(BoundedScalar::value),
             logit_scale: self.logit_scale.value(),
         })
@@ -197,6 +234,7 @@ impl Head {
             visual_scale: self.visual_scale.map(BoundedScalar::project),
             textual_scale: self.textual_scale.map(BoundedScalar::project),
             logit_scale: self.logit_scale.project(),
+            root: self.root,
             spec: self.spec,
         }
     }
@@ -221,6 +259,7 @@ impl Head {
             visual_scale: self.visual_scale.map(&mut load).transpose()?,
             textual_scale: self.textual_scale.map(&mut load).transpose()?,
             logit_scale: load(self.logit_scale)?,
+            root: self.root,
             spec: self.spec,
         })
     }

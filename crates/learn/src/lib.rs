@@ -17,6 +17,7 @@ pub mod methods;
 pub mod model;
 pub mod optim;
 pub mod params;
+pub mod root;
 pub mod scalars;
 pub mod schedule;
 pub mod terms;

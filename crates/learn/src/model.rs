@@ -73,7 +73,38 @@ pub struct Projection {
     weight: Matrix,
 }
 
+/// A part of a model, by the name of its field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// The image encoder.
+    Visual,
+    /// The text encoder.
+    Textual,
+    /// The projection of photographs.
+    VisualProj,
+    /// The projection of texts.
+    TextualProj,
+    /// Scales, curvature, temperature.
+    Head,
+}
+
 impl Model {
+    /// The same model with these parts as constants.
+    #[must_use]
+    pub fn freeze(mut self, parts: &[Part]) -> Self {
+        for part in parts {
+            match part {
+                Part::Visual => self.visual = self.visual.no_grad(),
+                Part::Textual => self.textual = self.textual.no_grad(),
+                Part::VisualProj => self.visual_proj = self.visual_proj.no_grad(),
+                Part::TextualProj => self.textual_proj = self.textual_proj.no_grad(),
+                Part::Head => self.head = self.head.freeze_scalars(),
+            }
+        }
+        self
+    }
+
     /// A new model with the published initialisation: encoders as their own documentation says, projections N(0, 1/width).
     ///
     /// # Errors

@@ -33,7 +33,7 @@ use rand_chacha::ChaCha8Rng;
 pub enum ParamKind {
     /// Matrix, embedding table, class token, learned positions: trained with weight decay.
     Weight,
-    /// Additive bias: no weight decay.
+    /// Additive bias, or a free point: no weight decay.
     Bias,
     /// Gain or bias of a normalisation: no weight decay.
     Norm,
@@ -94,6 +94,13 @@ pub struct Bias {
 /// Gain or bias `[width]` of a normalisation.
 #[derive(Module, Debug)]
 pub struct Norm {
+    /// The parameter.
+    pub value: Param<Tensor<1>>,
+}
+
+/// A free point `[D]`: no weight decay.
+#[derive(Module, Debug)]
+pub struct Point {
     /// The parameter.
     pub value: Param<Tensor<1>>,
 }
@@ -242,6 +249,7 @@ const LEAVES: &[(&str, ParamKind)] = &[
     (MATRIX, ParamKind::Weight),
     ("Struct:Bias", ParamKind::Bias),
     ("Struct:Norm", ParamKind::Norm),
+    ("Struct:Point", ParamKind::Bias),
     ("Struct:Fixed", ParamKind::Fixed),
     ("Struct:BoundedScalar", ParamKind::Scalar),
 ];

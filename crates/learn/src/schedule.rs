@@ -21,6 +21,11 @@ pub const SCHEDULES: &[ScheduleEntry] = &[
         factor: cosine,
     },
     ScheduleEntry { name: "linear", summary: "a straight line from the peak to 0", factor: |progress| 1.0 - progress },
+    ScheduleEntry {
+        name: "one_cycle",
+        summary: "up from a 25th of the peak over three tenths, then down to a 10,000th of that, half cosines (PyTorch's OneCycleLR; RCME)",
+        factor: one_cycle,
+    },
     ScheduleEntry { name: "constant", summary: "the peak for ever", factor: |_| 1.0 },
 ];
 
@@ -69,6 +74,18 @@ pub fn names() -> String {
     names.join(", ")
 }
 
+/// Smith and Topin 2017 with PyTorch's numbers: start `1/25`, summit at 0.3, end `1/25 * 1e-4`.
+fn one_cycle(progress: f64) -> f64 {
+    const START: f64 = 1.0 / 25.0;
+    const END: f64 = START * 1e-4;
+    const SUMMIT: f64 = 0.3;
+    if progress < SUMMIT {
+        1.0 + (START - 1.0) * cosine(progress / SUMMIT)
+    } else {
+        END + (1.0 - END) * cosine((progress - SUMMIT) / (1.0 - SUMMIT))
+    }
+}
+
 /// cos^2(pi p / 2) = (1 + cos(pi p)) / 2.
 fn cosine(progress: f64) -> f64 {
     (0.5 * std::f64::consts::PI * progress).cos().powi(2)
@@ -104,11 +121,22 @@ mod tests {
     }
 
     #[test]
-    fn every_decay_starts_at_the_peak_and_never_leaves_the_range() {
+    fn every_decay_reaches_the_peak_and_never_leaves_the_range() {
         for entry in SCHEDULES {
             let schedule = Schedule::new(entry.name, 2.0, 3, 30, false).unwrap();
-            assert_eq!(schedule.lr(3), 2.0, "{}", entry.name);
+            let peak = (3..40).map(|step| schedule.lr(step)).fold(0.0, f64::max);
+            assert!(peak > 1.99, "{}: {peak}", entry.name);
             assert!((0..40).all(|step| (0.0..=2.0).contains(&schedule.lr(step))), "{}", entry.name);
+        }
+    }
+
+    /// torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=101): 0.04 at step 0, 1 at 30, 4e-6 at 100, and by its formula
+    /// 0.04 + 0.96 / 2 half way up, at 15.
+    #[test]
+    fn one_cycle_passes_through_pytorchs_points() {
+        let factor = SCHEDULES.iter().find(|entry| entry.name == "one_cycle").unwrap().factor;
+        for (progress, expected) in [(0.0, 0.04), (0.15, 0.52), (0.3, 1.0), (0.65, 0.500_002), (1.0, 4e-6)] {
+            assert!((factor(progress) - expected).abs() < 1e-12, "{progress}: {}", factor(progress));
         }
     }
 
@@ -121,6 +149,6 @@ mod tests {
     #[test]
     fn an_unknown_name_lists_the_known_ones() {
         let message = Schedule::new("cosin", 1.0, 0, 1, false).unwrap_err().to_string();
-        assert_eq!(message, "learn: unknown schedule `cosin`; known: cosine, linear, constant");
+        assert_eq!(message, "learn: unknown schedule `cosin`; known: cosine, linear, one_cycle, constant");
     }
 }

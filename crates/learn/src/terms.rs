@@ -71,6 +71,14 @@ pub fn cone(space: &Space, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShap
 /// Angles do not change when a factor of curvature c is stretched by sqrt(c) to curvature 1, so all factors of all rows become
 /// rows of one hyperboloid.
 fn capped_cone(space: &Space, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape, max: f64) -> Result<Tensor<1>> {
+    let kind = space.manifold.spec().kind;
+    if space.curv.is_some() && kind != "lorentz" && !kind.starts_with("product_") {
+        return Err(Error::setting(
+            "manifold.kind",
+            kind,
+            "lorentz or a product, with the largest aperture of released code",
+        ));
+    }
     if !matches!(space.root, RootT::Origin) {
         return Err(Error::setting("root", "a point", "the origin, with the largest aperture of released code"));
     }

@@ -127,8 +127,11 @@ mod tests {
         let message = |spec: ManifoldSpec| spec.check().unwrap_err().to_string();
         let product = |curv| ManifoldSpec::product_l1(2, 3, curv);
         assert_eq!(
-            message(ManifoldSpec::flat("poincare", 4)),
-            "manifold: `kind` is `poincare`; expected one of sphere, euclidean, lorentz, product_l1, product_l2"
+            message(ManifoldSpec::flat("torus", 4)),
+            format!(
+                "manifold: `kind` is `torus`; expected one of {}",
+                crate::SPACES.iter().map(|it| it.kind).collect::<Vec<_>>().join(", ")
+            )
         );
         assert_eq!(message(ManifoldSpec::sphere(0)), "manifold `sphere`: `dim` is 0; expected at least 1");
         assert_eq!(

@@ -1,8 +1,9 @@
 use anyhow::bail;
 use conifer_learn::config::{Config, schema};
+use serde_json::json;
 
 use crate::cli::Config as Args;
-use crate::output::{columns, print, print_json};
+use crate::output::{columns, note, print, print_json};
 
 pub(crate) fn run(args: Args, as_json: bool) -> anyhow::Result<()> {
     match args {
@@ -12,20 +13,25 @@ pub(crate) fn run(args: Args, as_json: bool) -> anyhow::Result<()> {
         }
         Args::Check { configs } => {
             let mut wrong = 0;
+            let mut rows = Vec::new();
             for path in &configs {
-                match Config::load(path, &[]).and_then(Config::resolve) {
-                    Ok(_) => print(&format!("{}: right\n", path.display()))?,
-                    Err(error) => {
-                        wrong += 1;
-                        eprintln!("{}: {error}", path.display());
-                    }
+                let error = Config::load(path, &[]).and_then(Config::resolve).err().map(|it| it.to_string());
+                wrong += usize::from(error.is_some());
+                match &error {
+                    _ if as_json => rows.push(json!({ "config": path, "error": error })),
+                    None => print(&format!("{}: right\n", path.display()))?,
+                    Some(error) => note(&format!("{}: {error}", path.display())),
                 }
+            }
+            if as_json {
+                print_json(&rows)?;
             }
             if wrong > 0 {
                 bail!("{wrong} of {} configs are wrong", configs.len());
             }
             Ok(())
         }
+        Args::Schema if as_json => print_json(&schema()),
         Args::Schema => {
             let mut rows = vec![["key", "type", "default", "meaning"].map(String::from).to_vec()];
             rows.extend(schema().into_iter().map(|row| vec![row.key, row.expected, row.default, row.meaning]));

@@ -6,10 +6,18 @@ use serde_json::json;
 
 use crate::cli::Convert;
 use crate::embedder::checkpoint_folder;
-use crate::output::{print, print_json};
+use crate::output::{note, print, print_json};
 
 pub(crate) fn run(args: Convert, as_json: bool) -> anyhow::Result<()> {
     let device = Device::flex();
+    ensure!(
+        !args.output.exists(),
+        "{} exists; expected a new folder, or the name of a new .safetensors file",
+        args.output.display()
+    );
+    if let Some(name) = &args.method {
+        conifer_learn::methods::entry(name).context("--method")?;
+    }
     let what = if args.input.is_dir() {
         ensure!(
             args.output.extension().is_some_and(|it| it == "safetensors"),
@@ -30,9 +38,7 @@ pub(crate) fn run(args: Convert, as_json: bool) -> anyhow::Result<()> {
         let tokenizer = args.tokenizer.as_deref().map(Tokenizer::open).transpose().context("--tokenizer")?;
         checkpoint::save(&args.output, &model, &manifest, tokenizer.as_ref())?;
         if tokenizer.is_none() {
-            eprintln!(
-                "note: no --tokenizer given; the checkpoint embeds photos, but no texts until one is put beside it"
-            );
+            note("note: no --tokenizer given; the checkpoint embeds photos, but no texts until one is put beside it");
         }
         "checkpoint folder"
     };

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use conifer_data::export::{self, Cut, Report, Target};
@@ -11,19 +11,24 @@ use conifer_data::{Broken, PixelLimits, SOURCES};
 use serde_json::json;
 
 use crate::cli::{self, Data, DataSet, Form, Import};
-use crate::output::{columns, print, print_json};
+use crate::output::{columns, note, print, print_json};
 use crate::progress;
-use crate::request::open_source;
+use crate::request::{open_source, source_spec};
 
 pub(crate) fn run(args: Data, as_json: bool) -> anyhow::Result<()> {
     match args {
         Data::List => list(as_json),
         Data::Toy { out, size, resolution, seed } => {
-            toy(out, ToyConfig { size, resolution, seed, ..ToyConfig::default() })
+            toy(&out, ToyConfig { size, resolution, seed, ..ToyConfig::default() }, as_json)
         }
         Data::Import(args) => import_files(args, as_json),
         Data::Export(args) => {
             let source = open_source(&args.data)?;
+            let from = source_spec(&args.data)?.path;
+            let same = |path: &Path| path.canonicalize().ok();
+            if from.is_some_and(|from| same(&from).is_some() && same(&from) == same(&args.target.out)) {
+                bail!("--out {} is the data set itself; expected another place", args.target.out.display());
+            }
             tell(
                 &export::write(export::samples(source.as_ref()), &target(&args.target)?, &PixelLimits::default())?,
                 as_json,
@@ -64,8 +69,8 @@ fn list(as_json: bool) -> anyhow::Result<()> {
 }
 
 /// Scenes of every split as one grounded file, single objects as class folders, and the class tree.
-fn toy(out: PathBuf, config: ToyConfig) -> anyhow::Result<()> {
-    std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
+fn toy(out: &Path, config: ToyConfig, as_json: bool) -> anyhow::Result<()> {
+    std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
     let worlds = Split::ALL
         .iter()
         .map(|&split| {
@@ -82,6 +87,10 @@ fn toy(out: PathBuf, config: ToyConfig) -> anyhow::Result<()> {
     let edges =
         (0..tree.len()).filter_map(|node| Some(format!("{}\t{}\n", tree.name(tree.parent(node)?), tree.name(node))));
     std::fs::write(out.join("tree.txt"), edges.collect::<String>()).with_context(|| out.display().to_string())?;
+    if as_json {
+        let (classes, tree) = (out.join("classes"), out.join("tree.txt"));
+        return print_json(&json!({ "scenes": report.written, "grounded": path, "classes": classes, "tree": tree }));
+    }
     print(&format!(
         "{} scenes -> {}\nclass folders -> {}\nclass tree -> {}\n",
         report.written,
@@ -123,7 +132,7 @@ fn tell(report: &Report, as_json: bool) -> anyhow::Result<()> {
         return print_json(report);
     }
     for it in &report.examples {
-        eprintln!("skipped: {it}");
+        note(&format!("skipped: {it}"));
     }
     let mut text = format!("{} samples written", report.written);
     for (cause, count) in &report.skipped {
@@ -166,7 +175,7 @@ fn check(data: &DataSet, pixels: bool, as_json: bool) -> anyhow::Result<()> {
     bar.finish_and_clear();
     let broken: u64 = counts.values().sum();
     for it in &examples {
-        eprintln!("broken: {it}");
+        note(&format!("broken: {it}"));
     }
     if as_json {
         print_json(

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::cli::{CropArg, Embed, ViewArg};
 use crate::embedder::ModelEmbedder;
-use crate::output::{print, print_json};
+use crate::output::{note, print, print_json};
 use crate::progress;
 use crate::request::open_source;
 
@@ -27,7 +27,7 @@ pub(crate) fn run(args: Embed, as_json: bool, device: &Device) -> anyhow::Result
     let set = embed_samples(&embedder, &samples, &args.views, args.crop.into(), &args.data.data, &mut broken)?;
     set.save(&args.out)?;
     for it in broken.iter().take(5) {
-        eprintln!("skipped: {it}");
+        note(&format!("skipped: {it}"));
     }
     if as_json {
         return print_json(&json!({ "out": args.out, "rows": set.len(), "skipped": broken.len(), "space": set.spec }));
@@ -80,6 +80,9 @@ pub(crate) fn embed_samples(
         bar.finish_and_clear();
         texts.finish(&mut set);
         parts.push(set);
+    }
+    if let (true, Some(first)) = (parts.is_empty(), broken.first()) {
+        anyhow::bail!("nothing to embed: {} of {} samples are broken. First: {first}", broken.len(), samples.len());
     }
     anyhow::ensure!(!parts.is_empty(), "nothing to embed: no sample has any of the views asked for");
     Ok(EmbeddingSet::concat(&parts.iter().collect::<Vec<_>>())?)

@@ -18,6 +18,8 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
     let benchmarks = args.benchmarks.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
     let tree = args.tree.as_deref().map(Tree::read_edges).transpose()?;
     let source = open_source(&args.data)?;
+    // Opened before the work, so that a path that cannot be written shows before it, too.
+    let log = args.out.as_deref().map(open_log).transpose()?;
     let embedder = ModelEmbedder::open(&args.checkpoint, device)?;
     let options = Options {
         templates: templates(&args.prompts)?,
@@ -34,10 +36,20 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
     for benchmark in benchmarks {
         records.extend(benchmark.run(&context)?);
     }
-    if let Some(path) = &args.out {
-        append(path, &records, &args, &embedder, source.as_ref())?;
+    if as_json {
+        print_json(&records)?
+    } else {
+        print(&columns(&table(&records)))?
     }
-    if as_json { print_json(&records) } else { print(&columns(&table(&records))) }
+    match (log, &args.out) {
+        (Some(log), Some(path)) => append(log, path, &records, &args, &embedder, source.as_ref()),
+        _ => Ok(()),
+    }
+}
+
+fn open_log(path: &Path) -> anyhow::Result<std::fs::File> {
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    file.with_context(|| format!("--out {}", path.display()))
 }
 
 /// The templates of a named set or of a file.
@@ -53,6 +65,7 @@ pub(crate) fn templates(name: &str) -> anyhow::Result<Vec<String>> {
 
 /// Appends the records with what produced them: model, data, protocol, version.
 fn append(
+    mut file: std::fs::File,
     path: &Path,
     records: &[Record],
     args: &Eval,
@@ -73,7 +86,13 @@ fn append(
         line["produced_by"] = produced_by.clone();
         lines += &format!("{line}\n");
     }
-    let mut file =
-        std::fs::OpenOptions::new().create(true).append(true).open(path).with_context(|| path.display().to_string())?;
-    file.write_all(lines.as_bytes()).with_context(|| path.display().to_string())
+    let place = || format!("--out {}: nothing was appended", path.display());
+    let length = file.metadata().with_context(place)?.len();
+    file.write_all(lines.as_bytes())
+        .or_else(|error| {
+            // Half a line would spoil the next record as well.
+            file.set_len(length)?;
+            Err(error)
+        })
+        .with_context(place)
 }

@@ -21,7 +21,7 @@ use super::embed::embed_samples;
 use super::train::watch;
 use crate::cli::{Quickstart, ViewArg};
 use crate::embedder::{ModelEmbedder, checkpoint_folder};
-use crate::output::{columns, print, print_json};
+use crate::output::{columns, note, print, print_json};
 use crate::pictures::thumbnail;
 use crate::signal;
 
@@ -33,18 +33,19 @@ const PER_CLASS: usize = 4;
 
 pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let started = Instant::now();
-    prepare_folder(&args)?;
     let mut config = Config::parse("quickstart.toml", CONFIG, &[])?;
     config.train.out = args.out.clone();
     if let Some(steps) = args.steps {
         config.train.steps = steps as u64;
         config.optim.warmup_steps = config.optim.warmup_steps.min(config.train.steps / 5);
     }
+    config.check()?;
+    prepare_folder(&args)?;
     let world: Arc<dyn Source> = conifer_data::open(&config.source())?.into();
     let mut trainer = Trainer::new(config, world, device)?;
     let test = TestData::new(trainer.config().model.visual.reads().image_size as u32)?;
 
-    eprintln!("measuring the untrained model");
+    note("measuring the untrained model");
     let embedder = Embedder::new("untrained", trainer.model(), trainer.manifest(), trainer.tokenizer().clone())?;
     let untrained = measure(&ModelEmbedder::new(embedder, &args.out), &test)?;
     let mut curves = Curves::default();
@@ -56,7 +57,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::R
 
     let checkpoint = checkpoint_folder(&args.out)?;
     let embedder = ModelEmbedder::open(&checkpoint, device)?;
-    eprintln!("measuring the trained model");
+    note("measuring the trained model");
     let trained = measure(&embedder, &test)?;
     let views = [ViewArg::Image, ViewArg::Text, ViewArg::BoxImage, ViewArg::BoxText];
     let mut broken = Vec::new();
@@ -82,19 +83,32 @@ pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::R
     ))
 }
 
+/// What a quickstart leaves in its folder.
+const LEFT: [&str; 6] =
+    ["config.toml", "metrics.jsonl", "checkpoints", "embeddings", "report.html", "events.out.tfevents"];
+
 /// An earlier quickstart is only replaced when asked to, and nothing else ever is.
 fn prepare_folder(args: &Quickstart) -> anyhow::Result<()> {
     let out = &args.out;
-    if !out.exists() || std::fs::read_dir(out).with_context(|| out.display().to_string())?.next().is_none() {
+    let place = || out.display().to_string();
+    if !out.exists() {
+        return Ok(());
+    }
+    let entries = std::fs::read_dir(out).with_context(place)?.collect::<Result<Vec<_>, _>>().with_context(place)?;
+    if entries.is_empty() {
         return Ok(());
     }
     if !args.fresh {
-        bail!("{} is not empty; --fresh replaces an earlier quickstart, --out names another folder", out.display());
+        bail!("{} is not empty; --fresh replaces an earlier quickstart, --out names another folder", place());
     }
-    if !out.join("config.toml").is_file() {
-        bail!("{} holds no run of conifer; --fresh deletes only those", out.display());
+    let names: Vec<String> = entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    if let Some(other) = names.iter().find(|name| !LEFT.iter().any(|known| name.starts_with(known))) {
+        bail!("{} holds `{other}`, which no quickstart made; --fresh deletes only what one leaves", place());
     }
-    std::fs::remove_dir_all(out).with_context(|| out.display().to_string())
+    if !out.join("checkpoints").is_dir() {
+        bail!("{} holds no run of conifer; --fresh deletes only those", place());
+    }
+    std::fs::remove_dir_all(out).with_context(place)
 }
 
 /// What the model has not seen.

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
-use conifer_data::Source;
 use conifer_data::hierarchy::Tree;
+use conifer_data::{PixelLimits, Source};
 use conifer_eval::benchmarks::find;
 use conifer_eval::{Benchmark, Context, Input, Options};
 use conifer_learn::checkpoint::state::{CONFIG, latest_checkpoint};
@@ -14,12 +14,13 @@ use conifer_learn::config::Config;
 use conifer_learn::embed::Embedder;
 use conifer_learn::train::{Event, Observer, Outcome, Snapshot, Trainer};
 use indicatif::ProgressBar;
+use rayon::prelude::*;
 use serde_json::json;
 
 use super::eval::templates;
 use crate::cli::Train;
 use crate::embedder::ModelEmbedder;
-use crate::output::{print, print_json};
+use crate::output::{note, print, print_json};
 use crate::{progress, signal};
 
 pub(crate) fn run(args: Train, as_json: bool, device: &Device) -> anyhow::Result<()> {
@@ -49,6 +50,9 @@ pub(crate) fn run(args: Train, as_json: bool, device: &Device) -> anyhow::Result
         return print_json(&json!({ "out": out, "step": trainer.step(), "loss": last_loss, "stopped": stopped }));
     }
     match outcome {
+        Outcome::Finished if last_loss.is_nan() => {
+            print(&format!("nothing to do: all {} steps of {} were taken before\n", trainer.step(), out.display()))
+        }
         Outcome::Finished => {
             print(&format!("finished: {} steps, loss {last_loss:.4}, {}\n", trainer.step(), out.display()))
         }
@@ -106,10 +110,10 @@ impl Observer for Watch<'_> {
                     bar.set_message(format!("loss {:.3}  lr {:.1e}", record.loss, record.lr));
                 }
                 if self.bar.as_ref().is_none_or(ProgressBar::is_hidden) && record.step.is_multiple_of(50) {
-                    eprintln!(
+                    note(&format!(
                         "step {} loss {:.4} lr {:.2e} {:.1} samples/s",
                         record.step, record.loss, record.lr, record.samples_per_second
-                    );
+                    ));
                 }
             }
             Event::Checkpoint { step, path } => {
@@ -161,6 +165,7 @@ impl Evaluation {
             );
         }
         let source = conifer_data::open(&config.eval_source()).context("the data of [eval]")?;
+        check(source.as_ref()).context("the data of [eval]")?;
         let templates = templates(&config.eval.prompts).context("eval.prompts")?;
         let options = Options { templates, crop: config.eval.crop, seed: config.seed, ..Options::default() };
         Ok(Some(Self { source, tree, benchmarks, options }))
@@ -187,9 +192,30 @@ impl Evaluation {
     }
 }
 
+/// That every sample can be read: a benchmark leaves nothing out, and should not end a run that has gone on for hours.
+fn check(source: &dyn Source) -> anyhow::Result<()> {
+    let bar = progress::bar("checking", source.len());
+    let broken: Vec<_> = (0..source.len())
+        .into_par_iter()
+        .filter_map(|index| {
+            bar.inc(1);
+            let opened = source.get(index).and_then(|sample| match &sample.image {
+                Some(image) => image.open(&PixelLimits::default()).map(|_| ()).map_err(|it| it.within(&sample.id)),
+                None => Ok(()),
+            });
+            opened.err()
+        })
+        .collect();
+    bar.finish_and_clear();
+    match broken.first() {
+        None => Ok(()),
+        Some(first) => bail!("{} of {} samples are broken; expected none. First: {first}", broken.len(), source.len()),
+    }
+}
+
 /// A line above the bar, or a plain line where there is no terminal.
 fn say(bar: &ProgressBar, line: &str) {
-    if bar.is_hidden() { eprintln!("{line}") } else { bar.println(line) }
+    if bar.is_hidden() { note(line) } else { bar.println(line) }
 }
 
 /// What a failed run leaves to go on from.
@@ -208,6 +234,6 @@ fn kept(out: &Path) -> String {
 fn report_broken(trainer: &Trainer) {
     let report = trainer.broken();
     if report.broken() > 0 {
-        eprintln!("{report}");
+        note(&report.to_string());
     }
 }

@@ -41,6 +41,81 @@ fn damaged_checkpoints_are_named() {
     refused(folder.path(), &["convert", "torn.safetensors", "out"], &["torn.safetensors"]);
     std::fs::write(folder.path().join("noise.safetensors"), [7u8; 100]).unwrap();
     refused(folder.path(), &["convert", "noise.safetensors", "out"], &["noise.safetensors"]);
+
+    // A number that is none would win every comparison. Behind the header's length and the header, the first tensor begins.
+    let first = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let nan = [&bytes[..first], &f32::NAN.to_le_bytes(), &bytes[first + 4..]].concat();
+    let weights = newest_weights(folder.path());
+    let kept = std::fs::read(&weights).unwrap();
+    std::fs::write(&weights, &nan).unwrap();
+    let eval = ["eval", "run", "--data", "toy", "--data-option", "size=4", "--benchmark", "cross_modal_retrieval"];
+    refused(folder.path(), &eval, &["weights.safetensors", "NaN", "finite number"]);
+    std::fs::write(&weights, kept).unwrap();
+
+    // What exists is never replaced, and a method has to be one.
+    refused(folder.path(), &["convert", "run", "whole.safetensors"], &["whole.safetensors exists"]);
+    refused(folder.path(), &["convert", "whole.safetensors", "run"], &["run exists"]);
+    refused(folder.path(), &["convert", "whole.safetensors", "out", "--method", "banana"], &["banana", "phyclip"]);
+}
+
+fn newest_weights(at: &std::path::Path) -> std::path::PathBuf {
+    let checkpoints = at.join("run/checkpoints");
+    let latest = std::fs::read_to_string(checkpoints.join("latest")).unwrap();
+    checkpoints.join(latest.trim()).join("weights.safetensors")
+}
+
+#[test]
+fn nothing_of_the_users_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    std::fs::create_dir_all(at.join("site/checkpoints")).unwrap();
+    std::fs::write(at.join("site/config.toml"), "title = 'mine'").unwrap();
+    std::fs::write(at.join("site/thesis.md"), "years of work").unwrap();
+    refused(at, &["quickstart", "--fresh", "--out", "site"], &["thesis.md"]);
+    refused(at, &["quickstart", "--fresh", "--out", "site", "--steps", "0"], &["train.steps"]);
+
+    let config = std::fs::read_to_string(root().join("configs/toy_clip.toml")).unwrap();
+    std::fs::create_dir(at.join("experiment")).unwrap();
+    std::fs::write(at.join("experiment/config.toml"), &config).unwrap();
+    let train = ["train", "experiment/config.toml", "--smoke", "--out", "experiment"];
+    refused(at, &train, &["experiment", "a folder of its own"]);
+    assert_eq!(std::fs::read_to_string(at.join("experiment/config.toml")).unwrap(), config);
+
+    // Nothing can be read: what was there stays.
+    let line = r#"{"id": "a", "image": "absent.jpg", "captions": ["a dog"]}"#;
+    std::fs::write(at.join("broken.jsonl"), line).unwrap();
+    std::fs::write(at.join("good.jsonl"), "kept").unwrap();
+    refused(at, &["data", "export", "--data", "broken.jsonl", "--to", "pairs", "--out", "shards"], &["absent.jpg"]);
+    std::fs::write(at.join("none.jsonl"), r#"{"id": "a", "captions": [""]}"#).unwrap();
+    refused(at, &["data", "export", "--data", "none.jsonl", "--out", "good.jsonl"], &["no_caption"]);
+    assert_eq!(std::fs::read_to_string(at.join("good.jsonl")).unwrap(), "kept");
+}
+
+#[test]
+fn a_text_with_a_comma_needs_quotes() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.csv"), "image,caption\na.png,\"a dog, on a mat\"\nb.png,a dog, on a mat\n")
+        .unwrap();
+    let words = ["1 of 2 samples are broken", "row 3", "3 fields; expected 2", "needs quotes"];
+    let args = ["data", "check", "--data", "t.csv", "--data-option", "image=image", "--data-option", "caption=caption"];
+    refused(folder.path(), &args, &words);
+}
+
+/// `| head`, or a full disk behind stderr: neither ends the work.
+#[test]
+fn a_reader_that_went_away_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let conifer = env!("CARGO_BIN_EXE_conifer");
+    let config = root().join("configs/toy_clip.toml");
+    let config = config.display();
+    for command in [
+        format!("{conifer} train {config} --smoke --out run 2>/dev/full"),
+        format!("set -o pipefail; {conifer} completions bash | head -n 1"),
+    ] {
+        let status = std::process::Command::new("bash").args(["-c", &command]).current_dir(folder.path()).output();
+        let status = status.unwrap().status;
+        assert_eq!(status.code(), Some(0), "{command}");
+    }
 }
 
 #[test]

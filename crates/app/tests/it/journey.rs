@@ -103,8 +103,10 @@ fn data_go_from_form_to_form() {
     }
     let again = [&export[..], &["pairs", "--out", "pairs"]].concat();
     refused(folder.path(), &again, &["shards in it"]);
-    let on_a_file = [&export[..], &["boxes", "--out", "toy/scenes.jsonl"]].concat();
-    refused(folder.path(), &on_a_file, &["scenes.jsonl", "expected a folder"]);
+    let on_a_file = [&export[..], &["boxes", "--out", "toy/tree.txt"]].concat();
+    refused(folder.path(), &on_a_file, &["tree.txt", "expected a folder"]);
+    let onto_itself = [&export[..], &["grounded", "--out", "toy/scenes.jsonl"]].concat();
+    refused(folder.path(), &onto_itself, &["scenes.jsonl", "is the data set itself"]);
 }
 
 #[test]

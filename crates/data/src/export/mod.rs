@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sample::{Broken, Cause, PixelLimits, Sample};
 use crate::shard::ShardSize;
 use crate::sources::Source;
@@ -138,6 +138,13 @@ fn drive<F: Form>(mut samples: impl Iterator<Item = Result<Sample, Broken>>, mut
                 Err(broken) => report.skip(broken),
             }
         }
+    }
+    if report.written == 0 {
+        // What stands under the name of the target is better than an empty file.
+        return Err(Error::Empty {
+            place: "the export".to_owned(),
+            expected: format!("a sample that can be written ({report})"),
+        });
     }
     report.files = form.finish()?;
     Ok(report)

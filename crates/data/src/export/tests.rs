@@ -153,10 +153,24 @@ fn reports_count_everything_and_quote_a_few() {
     let faults = (0..10).map(|i| Err(Broken::new(i.to_string(), Cause::BadBox, "bad")));
     let folder = Folder::new();
     let target = Target::Grounded { path: folder.path().join("a.jsonl") };
+    let faults =
+        faults.chain([Ok(Sample { id: "good".to_owned(), captions: vec!["a dog".to_owned()], ..Sample::default() })]);
     let report = super::write(faults, &target, &PixelLimits::default()).unwrap();
     assert_eq!((report.skipped[&Cause::BadBox], report.examples.len()), (10, 3));
     assert_eq!(
         report.to_string(),
-        "0 samples written; bad_box 10\n  sample `0`: bad_box: bad\n  sample `1`: bad_box: bad\n  sample `2`: bad_box: bad"
+        "1 samples written; bad_box 10\n  sample `0`: bad_box: bad\n  sample `1`: bad_box: bad\n  sample `2`: bad_box: bad"
     );
+}
+
+/// What stands under the name of the target is better than an empty file.
+#[test]
+fn an_export_of_nothing_is_an_error_and_replaces_nothing() {
+    let folder = Folder::new();
+    let path = folder.write("a.jsonl", "old");
+    let faults = std::iter::once(Err(Broken::new("0", Cause::BadBox, "bad")));
+    let target = Target::Grounded { path: path.clone() };
+    let error = super::write(faults, &target, &PixelLimits::default()).unwrap_err().to_string();
+    assert!(error.contains("bad_box 1"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"old");
 }

@@ -10,8 +10,8 @@ use crate::transform::Augment;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoaderConfig {
-    /// [`View::Pair`]: photo and caption. [`View::Boxes`]: also one box of the photo and its phrase.
-    pub view: View,
+    /// [`View::Pair`]: photo and caption. [`View::Boxes`]: also one box of the photo and its phrase. [`View::Chain`]: a chain of texts.
+    pub views: Vec<View>,
     /// Samples in a batch.
     pub batch_size: usize,
     /// Of the order, the choices and the augmentation.
@@ -24,6 +24,8 @@ pub struct LoaderConfig {
     pub augment: Augment,
     /// Which of a photo's captions.
     pub caption: CaptionChoice,
+    /// Which chain of texts.
+    pub chain: ChainChoice,
     /// Boxes (and ready-made crops) of fewer pixels, measured in the original photo, are not used. HyCoCLIP's
     /// preparation of GRIT keeps more than 32 x 32 = 1024; small pictures need less.
     pub min_box_pixels: u32,
@@ -55,6 +57,35 @@ pub enum CaptionChoice {
     WithPhrase,
 }
 
+/// Which chain of texts of a sample is used, and how much of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ChainChoice {
+    /// Where it comes from.
+    pub of: ChainOf,
+    /// Its links: of a longer chain the last ones, the most specific; a shorter one is broken. 4 (HierarCaps).
+    pub tiers: usize,
+    /// Whether each link comes with one that is wrong for the photo. A sample without them is broken.
+    pub negatives: bool,
+}
+
+impl Default for ChainChoice {
+    fn default() -> Self {
+        Self { of: ChainOf::Tiers, tiers: 4, negatives: true }
+    }
+}
+
+/// Where a chain of texts comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChainOf {
+    /// Captions from general to specific, with their negatives (HierarCaps).
+    #[default]
+    Tiers,
+    /// Names of the taxon, each link with all names before it: "Animalia", "Animalia Chordata", ... (BioCLIP, RCME). It has no negatives.
+    Taxon,
+}
+
 /// Decoding costs more than everything else done to a photo. With this setting each photo and each box crop is shrunk
 /// before it is augmented, *whether or not* there was room to keep it, so that the room changes no batch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,13 +102,14 @@ pub struct CachePixels {
 impl Default for LoaderConfig {
     fn default() -> Self {
         Self {
-            view: View::Pair,
+            views: vec![View::Pair],
             batch_size: 32,
             seed: 0,
             image_size: 224,
             context: 77,
             augment: Augment::default(),
             caption: CaptionChoice::default(),
+            chain: ChainChoice::default(),
             min_box_pixels: 16,
             limits: PixelLimits::default(),
             drop_last: true,
@@ -102,8 +134,15 @@ impl LoaderConfig {
     /// Names the first setting out of its range.
     pub fn check(&self) -> Result<()> {
         let wrong = |key: &str, found: String, expected: &str| Err(Error::config(key, found, expected));
-        if !matches!(self.view, View::Pair | View::Boxes) {
-            return wrong("view", self.view.name().to_owned(), "pair or boxes");
+        if self.views.is_empty() || self.views.contains(&View::Edges) {
+            let found: Vec<_> = self.views.iter().map(|view| view.name()).collect();
+            return wrong("views", found.join(", "), "pair, boxes or chain");
+        }
+        if self.chain.tiers < 2 {
+            return wrong("chain.tiers", self.chain.tiers.to_string(), "at least 2 links");
+        }
+        if self.chain.negatives && self.chain.of == ChainOf::Taxon {
+            return wrong("chain.negatives", "true".to_owned(), "false for the chain of a taxon");
         }
         if !(1..=8192).contains(&self.image_size) {
             return wrong("image_size", self.image_size.to_string(), "1 to 8192 pixels");
@@ -114,8 +153,8 @@ impl LoaderConfig {
         if self.workers > 1024 {
             return wrong("workers", self.workers.to_string(), "0 (one per core) to 1024 threads");
         }
-        if self.prefetch == 0 {
-            return wrong("prefetch", "0".to_owned(), "at least 1 batch");
+        if !(1..=10_000).contains(&self.prefetch) {
+            return wrong("prefetch", self.prefetch.to_string(), "1 to 10000 batches");
         }
         if let Some(cache) = self.cache_pixels
             && !(1.0..=100.0).contains(&cache.shorter_side)

@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use config::{CachePixels, CaptionChoice, LoaderConfig};
+pub use config::{CachePixels, CaptionChoice, ChainChoice, ChainOf, LoaderConfig};
 pub use eval::{EvalBatch, EvalBatches, eval_batches, eval_pixels};
 pub use report::BrokenReport;
 
-use crate::batch::{Batch, ImageBatch, TokenBatch};
+use crate::batch::{Batch, ChainBatch, ImageBatch, TokenBatch};
 use crate::error::{Error, Result};
 use crate::sample::{Broken, View};
 use crate::sampler::Sampler;
@@ -28,7 +28,7 @@ use crate::sources::Source;
 use crate::tokenizer::Tokenizer;
 use cache::Cache;
 use ordered::Ordered;
-use row::{Half, Row, RowMaker};
+use row::{Chain, Half, Row, RowMaker};
 
 /// An endless iterator of batches, epoch after epoch. Ends only after an error.
 pub struct Loader {
@@ -71,10 +71,10 @@ impl Loader {
     /// A setting out of its range, a view that the source does not have, or too few samples for one batch.
     pub fn new(source: Arc<dyn Source>, tokenizer: Tokenizer, config: LoaderConfig) -> Result<Self> {
         config.check()?;
-        if !source.views().contains(&config.view) {
+        if let Some(absent) = config.views.iter().find(|view| !source.views().contains(view)) {
             let views: Vec<_> = source.views().iter().map(|view| view.name()).collect();
             let expected = format!("one of the views of source {}: {}", source.name(), views.join(", "));
-            return Err(Error::config("view", config.view.name(), expected));
+            return Err(Error::config("view", absent.name(), expected));
         }
         // Every text needs its start and end, even an empty one.
         tokenizer.encode("", config.context)?;
@@ -170,19 +170,29 @@ impl Loader {
 
     fn join(&self, index: u64, rows: Vec<Row>) -> Batch {
         let mut ids = Vec::with_capacity(rows.len());
-        let mut photos = Vec::with_capacity(rows.len());
-        let mut boxes = Vec::with_capacity(rows.len());
+        let (mut photos, mut boxes, mut chains) = (Vec::new(), Vec::new(), Vec::new());
         for row in rows {
             ids.push(row.id);
-            photos.push(row.photo);
+            photos.extend(row.photo);
             boxes.extend(row.boxed);
+            chains.extend(row.chain);
         }
-        let (images, texts) = self.join_halves(&photos);
-        let (box_images, box_texts) = match self.maker.config.view {
-            View::Boxes => Some(self.join_halves(&boxes)).unzip(),
-            _ => (None, None),
-        };
-        Batch { index, ids, images: Some(images), texts: Some(texts), box_images, box_texts }
+        let views = &self.maker.config.views;
+        let reads = |some: &[View]| some.iter().any(|view| views.contains(view));
+        let halves = |wanted: bool, halves: &[Half]| wanted.then(|| self.join_halves(halves)).unzip();
+        let (images, texts) = halves(reads(&[View::Pair, View::Boxes]), &photos);
+        let (box_images, box_texts) = halves(reads(&[View::Boxes]), &boxes);
+        let chains = reads(&[View::Chain]).then(|| self.join_chains(&chains));
+        Batch { index, ids, images, texts, box_images, box_texts, chains }
+    }
+
+    /// Link by link, the samples of a link side by side.
+    fn join_chains(&self, chains: &[Chain]) -> ChainBatch {
+        let config = &self.maker.config.chain;
+        let links = if config.negatives { 2 * config.tiers } else { config.tiers };
+        let texts: Vec<_> = (0..links).flat_map(|link| chains.iter().map(move |chain| &chain[link])).collect();
+        let texts = TokenBatch::from_rows(&texts, self.maker.tokenizer.end_of_text());
+        ChainBatch { texts, tiers: config.tiers, negatives: config.negatives }
     }
 
     fn join_halves(&self, halves: &[Half]) -> (ImageBatch, TokenBatch) {

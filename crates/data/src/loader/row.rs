@@ -7,10 +7,10 @@ use rand::Rng;
 use rand::seq::IndexedRandom;
 
 use super::cache::{Cache, Part, Photo};
-use super::config::{CaptionChoice, LoaderConfig};
+use super::config::{CaptionChoice, ChainChoice, ChainOf, LoaderConfig};
 use super::guard::guarded;
 use crate::rng::{Stream, rng_for};
-use crate::sample::{Broken, Cause, ImageRef, Phrase, Picture, Sample, View};
+use crate::sample::{Broken, Cause, ImageRef, Phrase, Picture, Sample, Tiers, View};
 use crate::sources::Source;
 use crate::tokenizer::Tokenizer;
 use crate::transform::{crop_pixels, shrink};
@@ -27,10 +27,16 @@ pub(super) struct RowMaker {
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) id: String,
-    pub(super) photo: Half,
+    /// The photo and a caption, for [`View::Pair`] and [`View::Boxes`].
+    pub(super) photo: Option<Half>,
     /// The box and its phrase, for [`View::Boxes`].
     pub(super) boxed: Option<Half>,
+    /// The links as tokens, for [`View::Chain`]: the positive ones, then the negative ones.
+    pub(super) chain: Option<Chain>,
 }
+
+/// The texts of a chain, as tokens.
+pub(super) type Chain = Vec<Vec<u32>>;
 
 /// A picture and its text.
 #[derive(Debug)]
@@ -63,13 +69,24 @@ impl RowMaker {
     }
 
     fn try_row(&self, epoch: u64, index: u64) -> Result<Row, Broken> {
-        let rng = |stream| rng_for(self.config.seed, epoch, index, stream);
+        let reads = |view| self.config.views.contains(&view);
         let sample = self.source.get(index as usize)?;
+        let chain = reads(View::Chain).then(|| self.chain(&sample)).transpose()?;
+        let (photo, boxed) = match reads(View::Pair) || reads(View::Boxes) {
+            true => self.pair(epoch, index, &sample, reads(View::Boxes)).map(|(photo, boxed)| (Some(photo), boxed))?,
+            false => (None, None),
+        };
+        Ok(Row { id: sample.id, photo, boxed, chain })
+    }
+
+    /// Photo and caption, and where `with_box` asks for it a box and its phrase.
+    fn pair(&self, epoch: u64, index: u64, sample: &Sample, with_box: bool) -> Result<(Half, Option<Half>), Broken> {
+        let rng = |stream| rng_for(self.config.seed, epoch, index, stream);
         if !sample.captions.iter().any(|text| is_text(text)) {
-            return Err(Broken::new(sample.id, Cause::NoCaption, "no caption; expected at least one"));
+            return Err(Broken::new(&sample.id, Cause::NoCaption, "no caption; expected at least one"));
         }
         let Some(image) = &sample.image else {
-            return Err(Broken::new(sample.id, Cause::NoImage, "no photo; expected one"));
+            return Err(Broken::new(&sample.id, Cause::NoImage, "no photo; expected one"));
         };
         let decoded = OnceCell::new();
         let decode = || match decoded.get() {
@@ -79,12 +96,12 @@ impl RowMaker {
                 Ok(decoded.get_or_init(|| picture).clone())
             }
         };
-        let photo = self.photo(&sample, index, Part::Whole, decode)?;
-        let drawn = match self.config.view {
-            View::Boxes => Some(self.draw_box(&sample, photo.original, &mut rng(Stream::Box))?),
-            _ => None,
+        let photo = self.photo(sample, index, Part::Whole, decode)?;
+        let drawn = match with_box {
+            true => Some(self.draw_box(sample, photo.original, &mut rng(Stream::Box))?),
+            false => None,
         };
-        let caption = self.draw_caption(&sample, drawn.as_ref().map(|drawn| drawn.phrase), &mut rng(Stream::Caption));
+        let caption = self.draw_caption(sample, drawn.as_ref().map(|drawn| drawn.phrase), &mut rng(Stream::Caption));
         let boxed = match &drawn {
             None => None,
             Some(Drawn { phrase, part, area }) => {
@@ -92,21 +109,46 @@ impl RowMaker {
                     Area::Crop(image) => image.open(&self.config.limits).map(Arc::new),
                     Area::Pixels(pixels) => Ok(Arc::new(crop_pixels(&*decode()?, *pixels))),
                 };
-                let crop = self.photo(&sample, index, *part, open)?;
-                Some(self.half(&sample, &crop, &phrase.text, &mut rng(Stream::Crop))?)
+                let crop = self.photo(sample, index, *part, open)?;
+                Some(self.half(sample, &crop, &phrase.text, &mut rng(Stream::Crop))?)
             }
         };
-        let photo = self.half(&sample, &photo, caption, &mut rng(Stream::Photo))?;
-        Ok(Row { id: sample.id, photo, boxed })
+        let photo = self.half(sample, &photo, caption, &mut rng(Stream::Photo))?;
+        Ok((photo, boxed))
+    }
+
+    /// The chain that was asked for, general to specific.
+    fn chain(&self, sample: &Sample) -> Result<Chain, Broken> {
+        let ChainChoice { of, tiers, negatives } = self.config.chain;
+        let broken = |detail: String| Broken::new(&sample.id, Cause::NoChain, detail);
+        let none = Tiers::default();
+        let given = sample.tiers.as_ref().unwrap_or(&none);
+        let taxa: Vec<String>;
+        let positive = match of {
+            ChainOf::Tiers => &given.positive,
+            ChainOf::Taxon => {
+                taxa = (1..=sample.taxon.len()).map(|ranks| sample.taxon[..ranks].join(" ")).collect();
+                &taxa
+            }
+        };
+        let Some(first) = positive.len().checked_sub(tiers) else {
+            return Err(broken(format!("a chain of {}; expected at least {tiers} links", positive.len())));
+        };
+        if negatives && given.negative.len() != positive.len() {
+            return Err(broken("no negative chain; expected one (or chain.negatives = false)".to_owned()));
+        }
+        let wrong = if negatives { &given.negative[first..] } else { &[] };
+        positive[first..].iter().chain(wrong).map(|text| self.tokens(sample, text)).collect()
+    }
+
+    fn tokens(&self, sample: &Sample, text: &str) -> Result<Vec<u32>, Broken> {
+        let encoded = self.tokenizer.encode(text, self.config.context);
+        encoded.map_err(|error| Broken::new(&sample.id, Cause::BadRecord, error.to_string()))
     }
 
     fn half(&self, sample: &Sample, photo: &Photo, text: &str, rng: &mut impl Rng) -> Result<Half, Broken> {
-        let LoaderConfig { augment, image_size, context, .. } = &self.config;
-        let text = self
-            .tokenizer
-            .encode(text, *context)
-            .map_err(|error| Broken::new(&sample.id, Cause::BadRecord, error.to_string()))?;
-        Ok(Half { image: augment.apply(&photo.picture, *image_size as u32, rng), text })
+        let LoaderConfig { augment, image_size, .. } = &self.config;
+        Ok(Half { image: augment.apply(&photo.picture, *image_size as u32, rng), text: self.tokens(sample, text)? })
     }
 
     /// A part of the sample as it goes into augmentation: from the cache; else from `open`, and shrunk where a cache is

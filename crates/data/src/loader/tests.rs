@@ -5,7 +5,7 @@ use rand::Rng;
 
 use super::*;
 use crate::rng::{Stream, rng_for};
-use crate::sample::{BBox, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, Span};
+use crate::sample::{BBox, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, Span, Tiers};
 use crate::transform::{Augment, Crop, EvalCrop, crop_pixels, evaluate};
 
 /// Samples in memory; `None` panics when asked for.
@@ -22,7 +22,7 @@ impl Source for Memory {
         Ok(self.0[index].clone().expect("a broken reader"))
     }
     fn views(&self) -> &[View] {
-        &[View::Pair, View::Boxes]
+        &[View::Pair, View::Boxes, View::Chain]
     }
     fn fingerprint(&self) -> String {
         String::new()
@@ -87,12 +87,66 @@ fn take(loader: &mut Loader, n: usize) -> Vec<Batch> {
     loader.take(n).map(Result::unwrap).collect()
 }
 
+/// Tiers or the names of a taxon, the last links of a longer chain, link by link; a chain that lacks something is broken.
+#[test]
+fn chains_come_link_by_link() {
+    let chained = |id: &str, links: &[&str], negatives: &[&str]| {
+        let texts = |list: &[&str]| list.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        Sample {
+            id: id.to_owned(),
+            taxon: texts(links),
+            tiers: Some(Tiers { positive: texts(links), negative: texts(negatives) }),
+            ..Sample::default()
+        }
+    };
+    let samples = || {
+        vec![
+            Some(chained("a", &["a", "dog", "cat"], &["on", "snow", "and"])),
+            Some(chained("b", &["and", "a", "dog", "cat"], &["a", "on", "snow", "and"])),
+            Some(chained("short", &["a"], &["dog"])),
+            Some(chained("right", &["dog", "and", "cat"], &[])),
+        ]
+    };
+    let batch = |chain: ChainChoice| {
+        let views = vec![View::Chain];
+        let mut loader =
+            loader(samples(), LoaderConfig { views, chain, batch_size: 2, max_broken_share: 1.0, ..config() });
+        let batch = loader.next().unwrap().unwrap();
+        assert!(batch.images.is_none() && batch.texts.is_none());
+        (batch.ids, batch.chains.unwrap())
+    };
+    let tokenizer = tokenizer();
+    let words = |chains: &ChainBatch, row: usize| {
+        let ids = &chains.texts.ids[row * chains.texts.len..][..chains.texts.end[row] as usize + 1];
+        ids.to_vec()
+    };
+    let (ids, chains) = batch(ChainChoice { of: ChainOf::Tiers, tiers: 2, negatives: true });
+    assert!(ids.iter().all(|id| id == "a" || id == "b"), "{ids:?}");
+    assert_eq!((chains.tiers, chains.negatives, chains.texts.n), (2, true, 8));
+    for (row, text) in ["dog", "dog", "cat", "cat", "snow", "snow", "and", "and"].into_iter().enumerate() {
+        assert_eq!(words(&chains, row), tokenizer.encode(text, 12).unwrap(), "row {row}: {text}");
+    }
+    let (ids, chains) = batch(ChainChoice { of: ChainOf::Taxon, tiers: 3, negatives: false });
+    assert_eq!((chains.tiers, chains.negatives, chains.texts.n), (3, false, 6));
+    let a = ids.iter().position(|id| id == "a");
+    let expected = |id: &str| match id {
+        "a" => ["a", "a dog", "a dog cat"],
+        "b" => ["and a", "and a dog", "and a dog cat"],
+        _ => ["dog", "dog and", "dog and cat"],
+    };
+    for (column, id) in ids.iter().enumerate() {
+        for (link, text) in expected(id).into_iter().enumerate() {
+            assert_eq!(words(&chains, 2 * link + column), tokenizer.encode(text, 12).unwrap(), "{id} {link} {a:?}");
+        }
+    }
+}
+
 /// Every augmentation and both views, over an epoch's end: 22 samples make 5 batches of 4.
 #[test]
 fn workers_prefetch_and_interruptions_change_nothing() {
     for view in [View::Pair, View::Boxes] {
         let config = |workers, prefetch| LoaderConfig {
-            view,
+            views: vec![view],
             workers,
             prefetch,
             augment: Augment { white_pad: true, hflip: 0.5, rotation: 10.0, ..Augment::default() },
@@ -138,7 +192,7 @@ fn rows_are_what_they_say() {
     let tokenizer = tokenizer();
     let texts = |texts: &[&str]| texts.iter().map(|text| tokenizer.encode(text, 12).unwrap()).collect::<Vec<_>>();
     let config = LoaderConfig {
-        view: View::Boxes,
+        views: vec![View::Boxes],
         augment: Augment { crop: Crop::Squeeze {}, ..Augment::default() },
         ..config()
     };
@@ -174,7 +228,7 @@ fn a_phrase_brings_its_caption_when_asked_to() {
             let phrases = samples.iter_mut().flatten().flat_map(|sample| &mut sample.phrases);
             phrases.for_each(|phrase| phrase.spans.clear());
         }
-        let config = LoaderConfig { view: View::Boxes, caption, ..config() };
+        let config = LoaderConfig { views: vec![View::Boxes], caption, ..config() };
         let batches = take(&mut loader(samples, config), 20);
         let pairs = batches.into_iter().flat_map(|batch| {
             let (texts, boxes) = (batch.texts.unwrap(), batch.box_texts.unwrap());
@@ -198,7 +252,7 @@ fn ready_made_crops_are_used_as_they_are() {
         sample.phrases = vec![Phrase { text: "thing".to_owned(), crop: Some(crop), ..Phrase::default() }];
     }
     let config = LoaderConfig {
-        view: View::Boxes,
+        views: vec![View::Boxes],
         augment: Augment { crop: Crop::Center {}, ..Augment::default() },
         ..config()
     };
@@ -211,13 +265,13 @@ fn ready_made_crops_are_used_as_they_are() {
 fn room_in_the_cache_changes_nothing() {
     let with = |bytes, shorter_side| {
         let cache_pixels = Some(CachePixels { bytes, shorter_side });
-        let config = LoaderConfig { view: View::Boxes, cache_pixels, ..config() };
+        let config = LoaderConfig { views: vec![View::Boxes], cache_pixels, ..config() };
         take(&mut loader(samples(9), config), 6)
     };
     assert_eq!(with(1 << 20, 1.5), with(600, 1.5));
     assert_ne!(with(1 << 20, 1.5), with(1 << 20, 1.0));
     // Photos of 20 pixels are not shrunk at 3 x 8: as without a cache.
-    let config = LoaderConfig { view: View::Boxes, ..config() };
+    let config = LoaderConfig { views: vec![View::Boxes], ..config() };
     assert_eq!(with(1 << 20, 3.0), take(&mut loader(samples(9), config), 6));
 }
 
@@ -243,7 +297,7 @@ fn broken_samples_are_replaced_and_counted() {
     change(7, &|sample| sample.phrases.retain(|phrase| phrase.text == "speck"));
     change(9, &|sample| sample.image = png(&picture(9)));
     samples[8] = None;
-    let config = LoaderConfig { view: View::Boxes, batch_size: 8, max_broken_share: 0.5, ..config() };
+    let config = LoaderConfig { views: vec![View::Boxes], batch_size: 8, max_broken_share: 0.5, ..config() };
     let mut one = loader(samples.clone(), LoaderConfig { workers: 1, ..config.clone() });
     let mut four = loader(samples, LoaderConfig { workers: 4, ..config });
     let batches = take(&mut one, 5);
@@ -298,7 +352,7 @@ fn a_run_stops_past_the_allowed_share() {
 fn a_set_without_any_usable_sample_ends_with_an_error() {
     let mut samples = samples(6);
     samples.iter_mut().flatten().for_each(|sample| sample.phrases.clear());
-    let mut loader = loader(samples, LoaderConfig { view: View::Boxes, max_broken_share: 1.0, ..config() });
+    let mut loader = loader(samples, LoaderConfig { views: vec![View::Boxes], max_broken_share: 1.0, ..config() });
     let message = loader.next().unwrap().unwrap_err().to_string();
     assert!(message.contains("6 of 6 samples are broken (no_box 6)"), "{message}");
     assert!(loader.next().is_none());
@@ -309,7 +363,7 @@ fn requests_that_cannot_be_served() {
     let new =
         |config| Loader::new(Arc::new(Memory(samples(6))), tokenizer(), config).map(|_| ()).unwrap_err().to_string();
     for (config, expected) in [
-        (LoaderConfig { view: View::Chain, ..config() }, "`view` is chain; expected pair or boxes"),
+        (LoaderConfig { views: vec![View::Edges], ..config() }, "`views` is edges; expected pair, boxes or chain"),
         (LoaderConfig { batch_size: 7, ..config() }, "`batch_size` is 7; expected 1 to 6"),
         (LoaderConfig { context: 1, ..config() }, "`context` is 1; expected at least 2"),
         (LoaderConfig { image_size: 0, ..config() }, "`image_size` is 0; expected 1 to 8192"),

@@ -69,6 +69,8 @@ struct Columns {
     caption: usize,
     label: Option<usize>,
     split: Option<usize>,
+    /// Fields of the header; more of them in a row are a text that was not quoted.
+    count: Option<usize>,
 }
 
 /// The rows of one photo.
@@ -168,7 +170,14 @@ impl CsvPairs {
             .map_err(|error| fault(Cause::MissingFile, error.to_string()))?;
         let mut fields = StringRecord::new();
         match self.options.reader(&bytes[..]).read_record(&mut fields) {
-            Ok(true) => Ok(fields),
+            Ok(true) => match self.columns.count {
+                Some(count) if fields.len() > count => {
+                    let detail =
+                        format!("{} fields; expected {count} (a text with a comma needs quotes)", fields.len());
+                    Err(Broken::new(self.place(row), Cause::BadRecord, detail))
+                }
+                _ => Ok(fields),
+            },
             Ok(false) => Err(fault(Cause::BadRecord, "nothing".to_owned())),
             Err(error) => Err(fault(Cause::BadRecord, error.to_string())),
         }
@@ -257,6 +266,7 @@ impl Options {
             caption: find(&self.caption)?,
             label: self.label.as_deref().map(find).transpose()?,
             split: self.split_column.as_deref().map(find).transpose()?,
+            count: self.header.then_some(names.len()),
         })
     }
 }

@@ -123,10 +123,11 @@ pub fn manifold(spec: &ManifoldSpec, curv: Option<Tensor<1>>) -> Result<Box<dyn 
     Ok((entry.build)(spec, curv))
 }
 
-/// The root as one row, `[1, D]`, or none for the origin.
+/// The root as one row, `[1, D]`, or one for each parent, `[B, D]`; none for the origin.
 fn root_rows(root: &RootT) -> Option<Tensor<2>> {
     match root {
         RootT::Origin => None,
         RootT::Point(point) => Some(point.clone().unsqueeze_dim(0)),
+        RootT::Rows(points) => Some(points.clone()),
     }
 }

@@ -175,11 +175,12 @@ impl Product {
         self.split(points).swap_dims(0, 1)
     }
 
-    /// `[1, K, d]`, or none for the origin.
+    /// `[1, K, d]`, or `[B, K, d]`; none for the origin.
     fn root(&self, root: &RootT) -> Option<Tensor<3>> {
         match root {
             RootT::Origin => None,
             RootT::Point(point) => Some(point.clone().reshape([1, self.factors, self.factor_dim])),
+            RootT::Rows(points) => Some(self.split(points.clone())),
         }
     }
 

@@ -23,7 +23,7 @@ pub struct Manifest {
     pub conifer: String,
     /// The method the model was trained with (a line of [`METHODS`](crate::methods::METHODS)), for people and reports.
     pub method: String,
-    /// Apex of the cones where it is not the origin: the mean training embedding that published CLIP checkpoints carry.
+    /// Apex of the cones where it is a point of its own: a learned or fixed root, the mean embedding that published CLIP checkpoints carry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<Vec<f64>>,
     /// The space, with the curvatures at the time of saving.
@@ -69,7 +69,7 @@ impl Manifest {
             format: Self::FORMAT,
             conifer: env!("CARGO_PKG_VERSION").to_owned(),
             method: method.to_owned(),
-            root: None,
+            root: model.head.root(),
             manifold: model.head.spec(),
             head: head.clone(),
             model: model.config().clone(),
@@ -88,7 +88,7 @@ impl Manifest {
             curv: Vec::new(),
             ..self.manifold.clone()
         };
-        let head = Head::new(&space, &self.head, device)?;
+        let head = Head::new(&space, &self.head, device)?.with_root(self.root.as_deref(), true, device)?;
         Model::new(&self.model, head, &mut Init::blank(device))
     }
 

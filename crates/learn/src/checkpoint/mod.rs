@@ -53,6 +53,7 @@ pub fn save(dir: &Path, model: &Model, manifest: &Manifest, tokenizer: Option<&T
 pub fn write(folder: &Path, model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>) -> Result<()> {
     let mut manifest = manifest.clone();
     manifest.manifold = model.head.spec();
+    manifest.root = model.head.root().or(manifest.root);
     manifest.texts.tokenizer = tokenizer.map(|_| TOKENIZER.to_owned());
     if let Some(tokenizer) = tokenizer {
         tokenizer.save(&folder.join(TOKENIZER))?;

@@ -72,10 +72,21 @@ pub fn import(path: &Path, options: &ImportOptions, device: &Device) -> Result<(
 /// asks for.
 ///
 /// # Errors
-/// [`Error::Io`] with the path.
+/// [`Error::Io`] with the path; [`Error::Setting`] for a space that no published model lives in, and that its reader could not tell.
 pub fn export(model: &Model, path: &Path) -> Result<()> {
+    let kind = model.head.spec().kind;
+    if !PUBLISHED_SPACES.contains(&kind.as_str()) {
+        let expected = format!(
+            "one of {}, which the published format can say (keep the checkpoint folder)",
+            PUBLISHED_SPACES.join(", ")
+        );
+        return Err(Error::setting("manifold.kind", kind, expected));
+    }
     weights::save(&weights::export(model), path)
 }
+
+/// Spaces of the MERU family: what a state dict tells by its tensors.
+const PUBLISHED_SPACES: [&str; 4] = ["sphere", "lorentz", "product_l1", "product_l2"];
 
 /// The tensors of one published file.
 struct Published {

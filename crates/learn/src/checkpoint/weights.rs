@@ -105,6 +105,8 @@ pub fn export(model: &Model) -> Weights {
 /// # Errors
 /// [`Error::Weights`] listing every tensor that is missing, left over, or of another shape; `path` is only for the message.
 pub(super) fn import(model: Model, mut weights: Weights, path: &Path) -> Result<Model> {
+    let bad = |array: &Array| array.floats().and_then(|values| values.iter().copied().find(|value| !value.is_finite()));
+    let infinite: Vec<_> = weights.iter().filter_map(|(name, array)| Some((name.clone(), bad(array)?))).collect();
     let constants = constants(&model);
     let mut importer = Importer { weights: &mut weights, problems: Vec::new() };
     let mut model = map_params(model, &mut importer);
@@ -117,6 +119,12 @@ pub(super) fn import(model: Model, mut weights: Weights, path: &Path) -> Result<
                 problems.push(format!("`{name}` is {:?}, expected {:?} (manifest)", array.values, constant.values));
             }
             Some(_) => {}
+        }
+    }
+    // A scalar has been named above.
+    for (name, value) in infinite {
+        if !problems.iter().any(|problem| problem.contains(&format!("`{name}`"))) {
+            problems.push(format!("`{name}` holds {value}, expected finite numbers"));
         }
     }
     match problems.is_empty() {

@@ -197,6 +197,9 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("data.augment.blur.sigma", "two positive numbers", "smallest and largest standard deviation, pixels"),
     ("data.augment.blur.probability", "number in [0, 1]", "how often it is applied"),
     ("data.caption", "random, first or with_phrase", "which of a photo's captions"),
+    ("data.chain.of", "tiers or taxon", "which chain of texts: caption tiers, or the names of the taxon"),
+    ("data.chain.tiers", "integer, at least 2", "its links; of a longer chain the last ones"),
+    ("data.chain.negatives", "boolean", "whether each link has a wrong one beside it"),
     ("data.min_box_pixels", "integer, 0 or more", "smaller boxes are not used (published: 1024)"),
     ("data.limits.min_side", "integer", "photos with a shorter side are broken, pixels"),
     ("data.limits.max_aspect", "number", "longer side over shorter side at most"),
@@ -213,14 +216,18 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("tokenizer.path", "string", "file, clip_merges: the file"),
     ("tokenizer.vocab_size", "integer, at least 514", "train: largest number of tokens; clip_merges: number of tokens, 49,408 when absent"),
 
+    ("model.init", "string, optional", "checkpoint or run to start from, in place of new towers"),
     ("model.embed_dim", "integer, at least 1", "dimension of the embeddings, over all factors"),
     ("model.gradient_checkpointing", "boolean", "compute cheap activations again in the backward pass: about 30 % less memory, 10 % more time"),
     ("model.pixels.mean", "three numbers", "subtracted from pixels in [0, 1] (ImageNet)"),
     ("model.pixels.std", "three positive numbers", "pixels are divided by it"),
 
-    ("manifold.kind", "sphere, euclidean, lorentz, product_l1 or product_l2", "the space; absent: the method's own"),
+    ("manifold.kind", "a space: sphere, euclidean, lorentz, product_l1, product_l2, ...", "the space; absent: the method's own"),
     ("manifold.factors", "integer, a divisor of model.embed_dim", "factors of a product; absent: the method's own"),
     ("manifold.curv", "list of positive numbers", "first curvature of each factor; empty: head.curv"),
+
+    ("root.kind", "origin, text, fixed_text, fixed_mean or learned; optional", "the apex of the cones; absent: the method's own"),
+    ("root.text", "string", "the text of such a root"),
 
     ("head.curv", "number in head.curv_range", "first curvature c (sectional curvature -c) of every factor"),
     ("head.learn_curv", "boolean", "whether the curvature is learned"),
@@ -240,7 +247,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("optim.betas", "two numbers in [0, 1)", "decay of AdamW's running means"),
     ("optim.eps", "number, more than 0", "added to the root of the second mean"),
     ("optim.weight_decay", "number, 0 or more", "decay of the weights, times the learning rate"),
-    ("optim.schedule", "cosine, linear or constant", "learning rate after the warm-up"),
+    ("optim.schedule", "cosine, linear, one_cycle or constant", "learning rate after the warm-up"),
     ("optim.warmup_steps", "integer, at most train.steps", "steps of the linear rise at the start"),
     ("optim.clip_norm", "number; 0: off", "largest norm over all gradients"),
     ("optim.accumulate", "integer, at least 1", "batches whose gradients are averaged for one step"),
@@ -251,6 +258,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("train.log_every", "integer, at least 1", "steps between two records in the logs"),
     ("train.checkpoint_every", "integer; 0: only at the end", "steps between two checkpoints"),
     ("train.keep", "integer, at least 1", "number of checkpoints that are kept"),
+    ("train.freeze", "list of visual, textual, visual_proj, textual_proj, head", "parts that are not trained"),
     ("train.out", "string", "folder of the run"),
 
     ("eval.every", "integer; 0: never", "steps between two evaluations while training"),

@@ -27,9 +27,9 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use conifer_data::loader::{CachePixels, CaptionChoice, LoaderConfig};
+use conifer_data::loader::{CachePixels, CaptionChoice, ChainChoice, LoaderConfig};
 use conifer_data::transform::{Augment, EvalCrop};
-use conifer_data::{PixelLimits, SourceSpec, View};
+use conifer_data::{PixelLimits, SOURCES, SourceSpec, View};
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,8 @@ use crate::encoders::{TextualConfig, VisualConfig};
 use crate::error::{Error, Result};
 use crate::head::HeadConfig;
 use crate::methods::{self, Method};
-use crate::model::{ModelConfig, PixelStatistics};
+use crate::model::{ModelConfig, Part, PixelStatistics};
+use crate::root::RootKind;
 use crate::schedule::Schedule;
 
 /// One experiment.
@@ -59,6 +60,8 @@ pub struct Config {
     pub model: ModelSection,
     /// The space of the embeddings.
     pub manifold: ManifoldSection,
+    /// The apex of the cones.
+    pub root: RootSection,
     /// Curvature, feature scales and temperature.
     pub head: HeadConfig,
     /// The objective.
@@ -75,7 +78,7 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DataConfig {
-    /// Kind of source, a name in [`SOURCES`](conifer_data::SOURCES).
+    /// Kind of source, a name in [`SOURCES`].
     pub kind: String,
     /// File, folder or pattern of shards, from the working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,6 +93,8 @@ pub struct DataConfig {
     pub augment: Augment,
     /// Which of a photo's captions.
     pub caption: CaptionChoice,
+    /// Which chain of texts.
+    pub chain: ChainChoice,
     /// Smaller boxes are not used.
     pub min_box_pixels: u32,
     /// Which photos are accepted.
@@ -135,6 +140,10 @@ pub enum TokenizerConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSection {
+    /// Start from this checkpoint folder, or the newest checkpoint of this run: its towers, projections, tokenizer and pixel statistics take
+    /// the place of what is said below, and where its space is that of the method, its head comes along.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init: Option<PathBuf>,
     /// Dimension D of the embeddings, over all factors.
     pub embed_dim: usize,
     /// The image encoder.
@@ -160,6 +169,17 @@ pub struct ManifoldSection {
     /// First curvature of each factor; empty: `head.curv` for all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub curv: Vec<f64>,
+}
+
+/// `[root]`: what is absent is the method's own choice.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RootSection {
+    /// Where it comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<RootKind>,
+    /// The text of a root that is, or was at first, an embedding. Empty (HierarCaps), or the name of the highest rank (RCME).
+    pub text: String,
 }
 
 /// `[method]`: a name in [`METHODS`](methods::METHODS) and the settings of that method.
@@ -211,6 +231,8 @@ pub struct TrainConfig {
     pub checkpoint_every: u64,
     /// Number of checkpoints that are kept; older ones are removed.
     pub keep: usize,
+    /// Parts of the model that stay as they are: visual, textual, visual_proj, textual_proj, head. They cost no optimiser memory.
+    pub freeze: Vec<Part>,
     /// Folder of the run.
     pub out: PathBuf,
 }
@@ -254,6 +276,7 @@ impl Default for DataConfig {
             options: BTreeMap::new(),
             augment: loader.augment,
             caption: loader.caption,
+            chain: loader.chain,
             min_box_pixels: loader.min_box_pixels,
             limits: loader.limits,
             drop_last: loader.drop_last,
@@ -274,6 +297,7 @@ impl Default for TokenizerConfig {
 impl Default for ModelSection {
     fn default() -> Self {
         Self {
+            init: None,
             embed_dim: 64,
             visual: VisualConfig::preset("vit_nano").expect("a preset of this crate"),
             textual: TextualConfig::preset("text_nano").expect("a preset of this crate"),
@@ -313,6 +337,7 @@ impl Default for TrainConfig {
             log_every: 10,
             checkpoint_every: 1000,
             keep: 2,
+            freeze: Vec::new(),
             out: PathBuf::from("runs/train"),
         }
     }
@@ -362,6 +387,14 @@ impl Config {
         Ok(ManifoldSpec { kind, dim: self.model.embed_dim, factors, curv: self.manifold.curv.clone() })
     }
 
+    /// The apex of the cones: what `[root]` says, else the method's own choice.
+    ///
+    /// # Errors
+    /// An unknown method.
+    pub fn root_kind(&self) -> Result<RootKind> {
+        Ok(self.root.kind.unwrap_or(methods::entry(&self.method.kind)?.root))
+    }
+
     /// The source of the training samples.
     pub fn source(&self) -> SourceSpec {
         SourceSpec {
@@ -389,13 +422,14 @@ impl Config {
     pub fn loader(&self, views: &[View]) -> LoaderConfig {
         let data = self.data.clone();
         LoaderConfig {
-            view: if views.contains(&View::Boxes) { View::Boxes } else { View::Pair },
+            views: views.to_vec(),
             batch_size: self.train.batch_size,
             seed: self.seed,
             image_size: self.model.visual.reads().image_size,
             context: self.model.textual.reads().context,
             augment: data.augment,
             caption: data.caption,
+            chain: data.chain,
             min_box_pixels: data.min_box_pixels,
             limits: data.limits,
             drop_last: data.drop_last,
@@ -433,6 +467,7 @@ impl Config {
         let space = self.space()?;
         self.manifold.kind = Some(space.kind);
         self.manifold.factors = Some(space.factors);
+        self.root.kind = Some(self.root_kind()?);
         Ok(self)
     }
 
@@ -458,6 +493,27 @@ impl Config {
         within("optim.clip_norm", clip_norm, |x| x >= 0.0, "0 (no clipping) or more")?;
         at_least_one("optim.accumulate", accumulate as u64)?;
         at_least_one("model.embed_dim", self.model.embed_dim as u64)?;
+        if self.model.embed_dim > 1 << 16 {
+            return Err(Error::setting("model.embed_dim", self.model.embed_dim, "at most 65536"));
+        }
+        for (index, &std) in self.model.pixels.std.iter().enumerate() {
+            within(&format!("model.pixels.std[{index}]"), f64::from(std), |x| x > 0.0, "more than 0")?;
+            within(
+                &format!("model.pixels.mean[{index}]"),
+                f64::from(self.model.pixels.mean[index]),
+                |_| true,
+                "a number",
+            )?;
+        }
+        for kind in [Some(&self.data.kind), self.eval.kind.as_ref()].into_iter().flatten() {
+            if !SOURCES.iter().any(|entry| entry.kind == kind) {
+                return Err(Error::Unknown {
+                    kind: "kind of source",
+                    name: kind.clone(),
+                    known: SOURCES.iter().map(|entry| entry.kind).collect::<Vec<_>>().join(", "),
+                });
+            }
+        }
         at_least_one("train.steps", self.train.steps)?;
         at_least_one("train.log_every", self.train.log_every)?;
         at_least_one("train.keep", self.train.keep as u64)?;
@@ -488,7 +544,7 @@ impl Config {
         let textual = TextualConfig::preset("text_nano")?.with("context", 24)?.with("depth", 2)?;
         let factors = self.space()?.factors.min(4);
         let steps = self.train.steps.min(20);
-        self.model = ModelSection { embed_dim: 32, visual, textual, ..self.model };
+        self.model = ModelSection { init: None, embed_dim: 32, visual, textual, ..self.model };
         self.manifold.factors = Some(factors);
         self.manifold.curv.truncate(factors);
         self.tokenizer = TokenizerConfig::Train { vocab_size: 600 };

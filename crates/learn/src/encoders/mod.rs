@@ -136,9 +136,14 @@ fn unknown_preset(side: Side, found: &str) -> Error {
     Error::Unknown { kind: "encoder preset", name: found.to_owned(), known: known.join(", ") }
 }
 
+/// Largest value of any size in an architecture.
+const MOST: usize = 1 << 20;
+
 fn check_positive(section: &str, values: &[(&str, usize)]) -> Result<()> {
-    match values.iter().find(|(_, value)| *value == 0) {
-        Some((name, _)) => Err(Error::setting(format!("{section}.{name}"), 0, "at least 1")),
+    // The largest towers that were ever published have a width of 16,384 and a vocabulary of a million; more is a slip of the pen that
+    // would take all memory.
+    match values.iter().find(|(_, value)| !(1..=MOST).contains(value)) {
+        Some((name, value)) => Err(Error::setting(format!("{section}.{name}"), value, format!("1 to {MOST}"))),
         None => Ok(()),
     }
 }

@@ -11,6 +11,7 @@ use super::MethodEntry;
 use super::objective::{Boxes, Contrast, Objective, Part};
 use super::settings::{self, Settings, Terms};
 use crate::Result;
+use crate::root::RootKind;
 use crate::terms::Denominator;
 
 /// Registry line.
@@ -20,6 +21,7 @@ pub const ENTRY: MethodEntry = MethodEntry {
     reference: REFERENCE,
     views: &[View::Pair],
     terms: &["contrast_image_text", "contrast_text_image"],
+    root: RootKind::Origin,
     manifold: ManifoldSpec::sphere,
     from_config: |table| Ok(Box::new(build(&settings::parse(table)?)?)),
     resolve: settings::resolve::<Config>,

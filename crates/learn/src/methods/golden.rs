@@ -5,10 +5,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use burn::tensor::{Tensor, TensorData};
+use conifer_geometry::RootT;
 use conifer_space::ManifoldSpec;
 use safetensors::SafeTensors;
 
 use super::testkit::{Features, Pass, VIEWS, device, method, numbers, pass, relative};
+use super::{Chain, Embedded, Space};
 use crate::head::{Head, HeadConfig};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/losses");
@@ -144,5 +147,49 @@ fn fixtures_are_copies() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 5);
+    assert_eq!(compared, 6);
+}
+
+/// `../shared/goldens/losses/radial_b16_d48`: the released loss of HierarCaps, 16 chains of four tiers in 48 dimensions.
+#[test]
+fn radial() {
+    let golden = Golden::read("radial_b16_d48.safetensors");
+    let (tiers, rows, dim) = (4, 16, 48);
+    let points = |name: &str| {
+        let values: Vec<f32> = golden.get(name).unwrap().iter().map(|&x| x as f32).collect();
+        Tensor::<1>::from_data(TensorData::new(values, [golden.get(name).unwrap().len()]), &device())
+    };
+    let texts = points("in.text").require_grad();
+    let root = points("in.root").require_grad();
+    let space = Head::new(&ManifoldSpec::sphere(dim), &HeadConfig::default(), &device()).unwrap().space().unwrap();
+    let chain = |texts: Tensor<1>| {
+        let texts = texts.reshape([2 * tiers * rows, dim]);
+        let mut positive = space.manifold.lift(texts).chunk(2 * tiers, 0);
+        let negative = positive.split_off(tiers);
+        Chain { positive, negative }
+    };
+    let batch = Embedded {
+        chain: Some(chain(texts.clone())),
+        frozen_chain: Some(chain(points("in.frozen_text"))),
+        ..Embedded::default()
+    };
+    let root_row = space.manifold.lift(root.clone().reshape([1, dim]));
+    let space = Space { root: RootT::Point(root_row.squeeze_dim(0)), ..space };
+    let loss = method("radial", "reference = true").loss(&batch, &space).unwrap();
+
+    let mean = |name: &str| {
+        let values = numbers(loss.term(name).unwrap());
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    let expected = |name: &str| golden.get(name).unwrap()[0];
+    close("radial", "loss", numbers(&loss.total)[0], expected("out.total_loss"));
+    close("radial", "mean", mean("positive") - mean("negative"), expected("out.mean_loss"));
+    close("radial", "prior", mean("prior"), expected("out.prior_loss"));
+
+    let gradients = loss.total.backward();
+    for (leaf, name) in [(texts, "grad.text"), (root, "grad.root")] {
+        let found = numbers(&leaf.grad(&gradients).unwrap());
+        let error = relative(&found, golden.get(name).unwrap());
+        assert!(error < 1e-4, "{name} is off by {error:e}");
+    }
 }

@@ -19,6 +19,7 @@ use super::meru::one_hyperboloid;
 use super::objective::{Boxes, Cone, Contrast, Objective, Part};
 use super::settings::{self, Settings, Terms, number};
 use crate::Result;
+use crate::root::RootKind;
 use crate::terms::{ConeShape, Denominator};
 
 /// Registry line.
@@ -28,6 +29,7 @@ pub const ENTRY: MethodEntry = MethodEntry {
     reference: REFERENCE,
     views: &[View::Pair, View::Boxes],
     terms: TERMS,
+    root: RootKind::Origin,
     manifold: one_hyperboloid,
     from_config: |table| Ok(Box::new(build(&settings::parse(table)?)?)),
     resolve: settings::resolve::<Config>,

@@ -12,6 +12,7 @@ use super::clip::symmetric_contrast;
 use super::objective::{Boxes, Cone, Objective, Part};
 use super::settings::{self, Settings, Terms, number};
 use crate::Result;
+use crate::root::RootKind;
 use crate::terms::{ConeShape, Denominator};
 
 /// Registry line.
@@ -21,6 +22,7 @@ pub const ENTRY: MethodEntry = MethodEntry {
     reference: REFERENCE,
     views: &[View::Pair],
     terms: &["contrast_image_text", "contrast_text_image", "cone_text_image"],
+    root: RootKind::Origin,
     manifold: one_hyperboloid,
     from_config: |table| Ok(Box::new(build(&settings::parse(table)?)?)),
     resolve: settings::resolve::<Config>,

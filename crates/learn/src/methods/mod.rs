@@ -8,11 +8,14 @@
 //! [`Method`] with the functions of [`terms`](crate::terms). Where paper and released code differ, the settings follow the paper and
 //! `reference = true` follows the code; DEVIATIONS.md has the list.
 
+pub mod atmg;
 pub mod clip;
 pub mod hycoclip;
 pub mod meru;
 pub mod objective;
 pub mod phyclip;
+pub mod radial;
+pub mod rcme;
 mod settings;
 
 use burn::tensor::Tensor;
@@ -20,6 +23,7 @@ use conifer_data::View;
 use conifer_geometry::{Manifold, RootT};
 use conifer_space::ManifoldSpec;
 
+use crate::root::RootKind;
 use crate::{Error, Result};
 
 pub use settings::Terms;
@@ -32,6 +36,10 @@ pub trait Method: Send + Sync {
     fn reference(&self) -> &'static str;
     /// What the batch must provide: exactly the views that [`Method::loss`] reads with these settings.
     fn views(&self) -> &'static [View];
+    /// Whether it compares the points with those of the model before its first step ([`Embedded::frozen_chain`]).
+    fn reads_frozen(&self) -> bool {
+        false
+    }
     /// The loss of an embedded batch; a pure function of its arguments.
     ///
     /// # Errors
@@ -50,6 +58,78 @@ pub struct Embedded {
     pub box_image: Option<Tensor<2>>,
     /// The phrase of that box.
     pub box_text: Option<Tensor<2>>,
+    /// A chain of texts for each sample.
+    pub chain: Option<Chain>,
+    /// The same chain as the model embedded it before its first step; no gradient flows to it.
+    pub frozen_chain: Option<Chain>,
+}
+
+/// Points of chains of texts, general to specific: link i of all samples is `[B, D]`.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// The links, two at least.
+    pub positive: Vec<Tensor<2>>,
+    /// One wrong text for each link, or none at all.
+    pub negative: Vec<Tensor<2>>,
+}
+
+impl Embedded {
+    /// Photographs and captions, which `method` reads.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if they are missing, [`Error::Shape`] if they are not equally many, or none.
+    pub fn pair(&self, method: &str) -> Result<(&Tensor<2>, &Tensor<2>)> {
+        let missing = |name: &str| {
+            let expected = format!("one point per sample ({method} reads the view `pair`)");
+            Error::setting(format!("{name} of the batch"), "missing", expected)
+        };
+        let image = self.image.as_ref().ok_or_else(|| missing("image"))?;
+        let text = self.text.as_ref().ok_or_else(|| missing("text"))?;
+        let expected = match (image.dims(), text.dims()) {
+            ([0, _], _) => format!("a batch of at least 1 for {method}"),
+            (one, other) if one == other => return Ok((image, text)),
+            (image, _) => format!("{image:?}, as the other views of the batch"),
+        };
+        Err(Error::Shape { name: "text".to_owned(), found: text.dims().to_vec(), expected })
+    }
+
+    /// The chains as the model embedded them before its first step, which `method` reads.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if there are none.
+    pub fn frozen_chain(&self, method: &str) -> Result<&Chain> {
+        let expected = || format!("the points of the model before its first step ({method} keeps near them)");
+        self.frozen_chain.as_ref().ok_or_else(|| Error::setting("frozen chain of the batch", "missing", expected()))
+    }
+
+    /// The chains, which `method` reads.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if there are none, [`Error::Shape`] if the links do not fit together.
+    pub fn chain(&self, method: &str) -> Result<&Chain> {
+        let Some(chain) = &self.chain else {
+            let expected = format!("two links or more for each sample ({method} reads the view `chain`)");
+            return Err(Error::setting("chain of the batch", "missing", expected));
+        };
+        let links = chain.positive.len();
+        if links < 2 || !(chain.negative.is_empty() || chain.negative.len() == links) {
+            let found = format!("{links} links and {} wrong ones", chain.negative.len());
+            return Err(Error::setting(
+                "chain of the batch",
+                found,
+                "at least 2 links, and a wrong one for each or none",
+            ));
+        }
+        let shape = chain.positive[0].dims();
+        match chain.positive.iter().chain(&chain.negative).find(|link| link.dims() != shape) {
+            None => Ok(chain),
+            Some(link) => Err(Error::Shape {
+                name: "link of a chain".to_owned(),
+                found: link.dims().to_vec(),
+                expected: format!("{shape:?}, as the first one"),
+            }),
+        }
+    }
 }
 
 /// The space of a batch and the scalars of this step.
@@ -85,6 +165,8 @@ pub struct MethodEntry {
     pub views: &'static [View],
     /// Keys of the `[method.terms]` table; each switches one term off.
     pub terms: &'static [&'static str],
+    /// The apex of its cones, unless the config names another.
+    pub root: RootKind,
     /// The space of the paper, for embeddings of the given dimension (curvature left to the head).
     pub manifold: fn(dim: usize) -> ManifoldSpec,
     /// The method with these settings (the `[method]` table without `kind`); absent keys take the paper's values, unknown ones are refused.
@@ -94,7 +176,8 @@ pub struct MethodEntry {
 }
 
 /// Every training objective.
-pub const METHODS: &[MethodEntry] = &[clip::ENTRY, meru::ENTRY, hycoclip::ENTRY, phyclip::ENTRY];
+pub const METHODS: &[MethodEntry] =
+    &[clip::ENTRY, meru::ENTRY, hycoclip::ENTRY, phyclip::ENTRY, radial::ENTRY, rcme::ENTRY, atmg::ENTRY];
 
 /// The registry line named `name`.
 ///
@@ -109,10 +192,26 @@ pub fn entry(name: &str) -> Result<&'static MethodEntry> {
 }
 
 impl Loss {
+    /// The sum of `weight * mean(values)` over terms `(name, weight, values)`, values `[B]`.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if there is no term.
+    pub fn of_terms(terms: Vec<(&'static str, f64, Tensor<1>)>) -> Result<Self> {
+        let total = weighted_sum(&terms);
+        let total = total.ok_or_else(|| Error::setting("method.terms", "all false", "at least one term"))?;
+        Ok(Self { total, terms: terms.into_iter().map(|(name, _, values)| (name, values)).collect() })
+    }
+
     /// The part called `name`, if this method has it.
     pub fn term(&self, name: &str) -> Option<&Tensor<1>> {
         self.terms.iter().find(|(term, _)| *term == name).map(|(_, value)| value)
     }
+}
+
+/// `sum_i weight_i mean(values_i)`, `[1]`; nothing if there are no terms.
+fn weighted_sum(terms: &[(&'static str, f64, Tensor<1>)]) -> Option<Tensor<1>> {
+    let weighted = terms.iter().map(|(_, weight, values)| values.clone().mean() * *weight);
+    weighted.reduce(|sum, term| sum + term)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use burn::tensor::Tensor;
 use conifer_data::View;
 use serde::{Deserialize, Serialize};
 
-use super::{Embedded, Loss, Method, Space};
+use super::{Embedded, Loss, Method, Space, weighted_sum};
 use crate::terms::{ConeShape, Denominator, cone, info_nce};
 use crate::{Error, Result};
 
@@ -252,10 +252,4 @@ impl Similarities {
         self.known.push((term.query, term.candidates, similarity.clone()));
         similarity
     }
-}
-
-/// `sum_i weight_i mean(values_i)`, `[1]`; nothing if there are no terms.
-fn weighted_sum(terms: &[(&'static str, f64, Tensor<1>)]) -> Option<Tensor<1>> {
-    let weighted = terms.iter().map(|(_, weight, values)| values.clone().mean() * *weight);
-    weighted.reduce(|sum, term| sum + term)
 }

@@ -22,6 +22,7 @@ use super::hycoclip::{self, BoxCandidates, composition};
 use super::objective::Objective;
 use super::settings::{self, Settings};
 use crate::Result;
+use crate::root::RootKind;
 
 /// Registry line.
 pub const ENTRY: MethodEntry = MethodEntry {
@@ -30,6 +31,7 @@ pub const ENTRY: MethodEntry = MethodEntry {
     reference: REFERENCE,
     views: &[View::Pair, View::Boxes],
     terms: hycoclip::TERMS,
+    root: RootKind::Origin,
     manifold: factors_of_eight,
     from_config: |table| Ok(Box::new(build(&settings::parse(table)?)?)),
     resolve: settings::resolve::<Config>,

@@ -6,7 +6,7 @@ use conifer_space::ManifoldSpec;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Embedded, Loss, Method, Space, entry};
+use super::{Chain, Embedded, Loss, Method, Space, entry};
 use crate::head::{Head, HeadConfig, Side};
 
 /// Names of the four views, in the order used by every array of this module.
@@ -90,10 +90,19 @@ pub(crate) fn pass(head: &Head, method: &dyn Method, features: &Features) -> Pas
     }
 }
 
-/// The four views as a batch; `lift` makes points of the features of a tower.
+/// The four views as a batch, and as a chain of four texts with wrong ones beside them; `lift` makes points of the features of a tower.
 pub(crate) fn embed<const D: usize>(leaves: &[Tensor<D>; 4], lift: impl Fn(Tensor<D>, Side) -> Tensor<2>) -> Embedded {
     let [image, text, box_image, box_text] = leaves.clone();
+    let texts = |sign: f64| leaves.iter().map(|leaf| lift(leaf.clone() * sign, Side::Text)).collect::<Vec<_>>();
+    let mut negative = texts(-0.7);
+    negative.rotate_left(1);
+    let chain = Chain { positive: texts(1.0), negative };
+    // Another model's points: related, not equal, and constant.
+    let before = |points: &[Tensor<2>]| points.iter().rev().map(|it| it.clone().detach()).collect();
+    let frozen = Chain { positive: before(&chain.positive), negative: before(&chain.negative) };
     Embedded {
+        chain: Some(chain),
+        frozen_chain: Some(frozen),
         image: Some(lift(image, Side::Image)),
         text: Some(lift(text, Side::Text)),
         box_image: Some(lift(box_image, Side::Image)),

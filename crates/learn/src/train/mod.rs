@@ -12,6 +12,7 @@
 //! as one that was not, whatever the number of threads.
 
 mod event;
+mod start;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use std::time::Instant;
 
 use burn::tensor::{Device, Tensor};
 use conifer_data::Source;
+use conifer_data::batch::TokenBatch;
 use conifer_data::loader::Loader;
 use conifer_data::tokenizer::Tokenizer;
 
@@ -35,14 +37,14 @@ use crate::checkpoint::state::{
     CHECKPOINTS, CONFIG, TrainState, checkpoint_path, publish_checkpoint, read_state, write_state,
 };
 use crate::checkpoint::{self, Manifest, TextFeed, replace_folder};
-use crate::config::{Config, TokenizerConfig};
+use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::head::Head;
 use crate::log::{RunLog, StepRecord};
 use crate::methods::Method;
 use crate::model::Model;
 use crate::optim::{AdamW, GradientSet, Update, clip_factor};
-use crate::params::{Init, ParamInfo, ParamKind, ParamVisitor, visit_params};
+use crate::params::{ParamInfo, ParamKind, ParamVisitor, visit_params};
+use crate::root::RootKind;
 use crate::schedule::Schedule;
 
 /// A training run.
@@ -53,6 +55,10 @@ pub struct Trainer {
     tokenizer: Tokenizer,
     loader: Loader,
     method: Box<dyn Method>,
+    /// The model before its first step, where the method looks back at it.
+    frozen: Option<Model>,
+    /// The text that is embedded anew as the root of each step.
+    root_text: Option<TokenBatch>,
     schedule: Schedule,
     model: Model,
     optimiser: AdamW,
@@ -79,15 +85,19 @@ impl Trainer {
                 "a folder without a run (resume that run, or choose another folder)",
             ));
         }
-        let tokenizer = tokenizer(&config.tokenizer, source.as_ref())?;
+        if out.join(CONFIG).exists() {
+            let found = format!("`{}`, which holds a {CONFIG} and no checkpoint", out.display());
+            return Err(Error::setting(
+                "train.out",
+                found,
+                "a folder of its own: a run writes its own config.toml there",
+            ));
+        }
         let device = training_device(&config, device);
-        let architecture = config.architecture(tokenizer.vocab_size())?;
-        let config = Config {
-            model: crate::config::ModelSection { textual: architecture.textual.clone(), ..config.model },
-            ..config
-        };
-        let head = Head::new(&config.space()?, &config.head, &device)?;
-        let model = Model::new(&architecture, head, &mut Init::seeded(config.seed, &device))?;
+        let (config, tokenizer, mut model) = start::begin(config, source.as_ref(), &device)?;
+        let kind = config.root_kind()?;
+        let root = start::kept_root(&config, kind, &model, &tokenizer, source.as_ref())?;
+        model.head = model.head.with_root(root.as_deref(), kind == RootKind::Learned, &device)?;
         let state = TrainState {
             format: TrainState::FORMAT,
             step: 0,
@@ -112,8 +122,10 @@ impl Trainer {
             return Err(Error::setting("data", found, state.fingerprint));
         }
         let device = training_device(&config, device);
-        let (model, manifest) = checkpoint::load(&folder, &device)?;
+        let (mut model, manifest) = checkpoint::load(&folder, &device)?;
         let tokenizer = checkpoint::load_tokenizer(&folder, &manifest)?;
+        let root = model.head.root();
+        model.head = model.head.with_root(root.as_deref(), config.root_kind()? == RootKind::Learned, &device)?;
         let step = state.step;
         let mut trainer = Self::assemble(config, source, device, tokenizer, model, state)?;
         trainer.optimiser.load_state(step, moments, &trainer.device)?;
@@ -132,7 +144,15 @@ impl Trainer {
     ) -> Result<Self> {
         let method = config.method()?;
         let loader = Loader::new(source.clone(), tokenizer.clone(), config.loader(method.views()))?;
+        let frozen = method.reads_frozen().then(|| start::frozen(&config, &device)).transpose()?;
+        let root_text = match config.root_kind()? {
+            RootKind::Text => Some(start::root_tokens(&config, &tokenizer)?),
+            _ => None,
+        };
+        let model = model.freeze(&config.train.freeze);
         Ok(Self {
+            frozen,
+            root_text,
             schedule: config.schedule()?,
             optimiser: AdamW::new(config.optim.betas, config.optim.eps),
             broken_before: state.broken,
@@ -192,8 +212,7 @@ impl Trainer {
         let steps = self.config.train.steps;
         let out = self.config.train.out.clone();
         fs::create_dir_all(out.join(CHECKPOINTS)).map_err(Error::io(&out))?;
-        let path = out.join(CONFIG);
-        fs::write(&path, self.config.to_toml()).map_err(Error::io(&path))?;
+        let _alone = alone(&out)?;
         let mut log = RunLog::open(&out, self.state.step)?;
         let mut clock = Clock::start(&self.state);
         observer.on(&Event::Started {
@@ -207,6 +226,8 @@ impl Trainer {
         if saved.is_none() {
             saved = Some(self.save(observer)?);
         }
+        let path = out.join(CONFIG);
+        fs::write(&path, self.config.to_toml()).map_err(Error::io(&path))?;
         while self.state.step < steps {
             if stop.load(Ordering::Relaxed) {
                 let path = self.save_unless(saved, observer)?;
@@ -269,7 +290,13 @@ impl Trainer {
             let batch =
                 self.loader.next().ok_or_else(|| Error::setting("data", "at its end", "an endless loader"))??;
             self.state.samples += batch.ids.len() as u64;
-            let pass = step::pass(&self.model, self.method.as_ref(), &batch, &self.device, next)?;
+            let setting = step::Setting {
+                method: self.method.as_ref(),
+                frozen: self.frozen.as_ref(),
+                root: self.root_text.as_ref(),
+                device: &self.device,
+            };
+            let pass = step::pass(&self.model, &batch, &setting, next)?;
             gradients.add(pass.gradients);
             record.loss += share * pass.loss;
             for (name, value) in pass.terms {
@@ -346,6 +373,20 @@ impl Trainer {
     }
 }
 
+/// A lock on the folder of a run, held as long as the value lives: two runs in one folder would destroy each other's checkpoints.
+fn alone(run: &Path) -> Result<fs::File> {
+    let path = run.join(CHECKPOINTS).join(".lock");
+    let file = fs::File::create(&path).map_err(Error::io(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => {
+            let found = format!("`{}`, which another process trains in", run.display());
+            Err(Error::setting("train.out", found, "a folder of its own"))
+        }
+        Err(fs::TryLockError::Error(error)) => Err(Error::io(&path)(error)),
+    }
+}
+
 /// Whether weight decay applies. The papers decay weights only. The released code passes 0 for norms and biases, which falls through to
 /// the common value, and excludes scalars by a name that the per-factor scalars of PHyCLIP do not have (DEVIATIONS.md).
 fn decays(kind: ParamKind, elements: usize, reference: bool) -> bool {
@@ -360,23 +401,6 @@ fn decays(kind: ParamKind, elements: usize, reference: bool) -> bool {
 fn training_device(config: &Config, device: &Device) -> Device {
     let device = device.clone().autodiff();
     if config.model.gradient_checkpointing { device.gradient_checkpointing() } else { device }
-}
-
-/// Opens or trains the tokenizer.
-fn tokenizer(config: &TokenizerConfig, source: &dyn Source) -> Result<Tokenizer> {
-    Ok(match config {
-        TokenizerConfig::File { path } => Tokenizer::from_tokenizer_json(path)?,
-        TokenizerConfig::ClipMerges { path, vocab_size } => Tokenizer::from_merges(path, *vocab_size)?,
-        TokenizerConfig::Train { vocab_size } => {
-            // A broken sample has no text to learn from; the loader will count it.
-            let samples = (0..source.len()).filter_map(|index| source.get(index).ok());
-            let texts = samples.flat_map(|sample| {
-                let phrases = sample.phrases.into_iter().map(|phrase| phrase.text);
-                sample.captions.into_iter().chain(phrases)
-            });
-            Tokenizer::train(texts, *vocab_size)?
-        }
-    })
 }
 
 /// The learnable scalars by name, as values: one number, or a list with one for each factor.

@@ -1,10 +1,11 @@
 //! One forward and backward pass: from a batch to gradients.
 
 use burn::tensor::{Device, Tensor};
-use conifer_data::batch::Batch;
+use conifer_data::batch::{Batch, ChainBatch, TokenBatch};
+use conifer_geometry::RootT;
 
 use crate::error::{Error, Result};
-use crate::methods::{Embedded, Loss, Method};
+use crate::methods::{Chain, Embedded, Loss, Method};
 use crate::model::{Model, pixels, tokens};
 use crate::optim::GradientSet;
 
@@ -17,12 +18,33 @@ pub(super) struct Pass {
     pub(super) terms: Vec<(&'static str, f64)>,
 }
 
-/// Embeds `batch`, takes the loss of `method` and differentiates it. `step` is only for messages.
+/// What a pass needs beside the model and the batch.
+pub(super) struct Setting<'a> {
+    pub(super) method: &'a dyn Method,
+    /// The model before its first step, without autodiff, for methods that look back at it.
+    pub(super) frozen: Option<&'a Model>,
+    /// The text whose embedding is the root of this step.
+    pub(super) root: Option<&'a TokenBatch>,
+    pub(super) device: &'a Device,
+}
+
+/// Embeds `batch`, takes the loss of the method and differentiates it. `step` is only for messages.
 ///
 /// # Errors
 /// A loss that is not finite, naming the term.
-pub(super) fn pass(model: &Model, method: &dyn Method, batch: &Batch, device: &Device, step: u64) -> Result<Pass> {
-    let Loss { total, terms } = method.loss(&embed(model, batch, device)?, &model.head.space()?)?;
+pub(super) fn pass(model: &Model, batch: &Batch, setting: &Setting<'_>, step: u64) -> Result<Pass> {
+    let mut space = model.head.space()?;
+    if let Some(text) = setting.root {
+        space.root = RootT::Point(model.embed_texts(tokens(text, setting.device))?.squeeze_dim(0));
+    }
+    let mut embedded = embed(model, batch, setting.device)?;
+    if let (Some(frozen), Some(chains)) = (setting.frozen, &batch.chains) {
+        let here = setting.device.clone().without_autodiff();
+        let chain = embed_chain(frozen, chains, &here)?;
+        let beside = |points: Vec<Tensor<2>>| points.into_iter().map(|it| it.to_device(setting.device)).collect();
+        embedded.frozen_chain = Some(Chain { positive: beside(chain.positive), negative: beside(chain.negative) });
+    }
+    let Loss { total, terms } = setting.method.loss(&embedded, &space)?;
     let terms: Vec<(&'static str, f64)> = terms.into_iter().map(|(name, values)| (name, mean(values))).collect();
     let loss = mean(total.clone());
     if !loss.is_finite() {
@@ -30,6 +52,10 @@ pub(super) fn pass(model: &Model, method: &dyn Method, batch: &Batch, device: &D
         let what =
             term.map_or("the loss".to_owned(), |(name, value)| format!("the loss; its term `{name}` is {value}"));
         return Err(not_finite(step, &what, loss));
+    }
+    if !total.is_tracked() {
+        let expected = "a part of the model that the loss of the method depends on";
+        return Err(Error::setting("train.freeze", "everything that could learn", expected));
     }
     let gradients = GradientSet::take(model, &mut total.backward());
     Ok(Pass { gradients, loss, terms })
@@ -54,7 +80,18 @@ fn embed(model: &Model, batch: &Batch, device: &Device) -> Result<Embedded> {
         text: text(&batch.texts)?,
         box_image: image(&batch.box_images)?,
         box_text: text(&batch.box_texts)?,
+        chain: batch.chains.as_ref().map(|it| embed_chain(model, it, device)).transpose()?,
+        frozen_chain: None,
     })
+}
+
+/// All links in one pass of the text encoder, then apart again.
+fn embed_chain(model: &Model, chains: &ChainBatch, device: &Device) -> Result<Chain> {
+    let points = model.embed_texts(tokens(&chains.texts, device))?;
+    let links = if chains.negatives { 2 * chains.tiers } else { chains.tiers };
+    let mut positive = points.chunk(links, 0);
+    let negative = positive.split_off(chains.tiers);
+    Ok(Chain { positive, negative })
 }
 
 fn mean(values: Tensor<1>) -> f64 {

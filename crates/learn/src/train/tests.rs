@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use burn::tensor::Device;
-use conifer_data::{BBox, Broken, Cause, ImageRef, Phrase, Picture, Sample, Source, View};
+use conifer_data::{BBox, Broken, Cause, ImageRef, Phrase, Picture, Sample, Source, Tiers, View};
 
 use super::*;
 use crate::checkpoint::WEIGHTS;
@@ -57,12 +57,20 @@ impl Source for Squares {
             image: Some(ImageRef::Pixels(Arc::new(Picture { width: side, height: side, rgb }))),
             captions: vec![format!("a {} square on {}", inner.0, outer.0), format!("{} around {}", outer.0, inner.0)],
             phrases: vec![phrase],
+            tiers: Some(Tiers {
+                positive: ["a shape", "a square"]
+                    .map(str::to_owned)
+                    .into_iter()
+                    .chain([format!("a {} square", inner.0), format!("a {} square on {}", inner.0, outer.0)])
+                    .collect(),
+                negative: ["a sound", "a circle", "no square", "a square alone"].map(str::to_owned).to_vec(),
+            }),
             ..Sample::default()
         })
     }
 
     fn views(&self) -> &[View] {
-        &[View::Pair, View::Boxes]
+        &[View::Pair, View::Boxes, View::Chain]
     }
 
     fn fingerprint(&self) -> String {
@@ -238,10 +246,12 @@ fn ten_steps_have_the_recorded_losses() {
 #[test]
 fn every_trainable_parameter_gets_a_finite_gradient_that_is_not_zero() {
     let folder = tempfile::tempdir().unwrap();
-    for entry in METHODS {
+    for entry in METHODS.iter().filter(|entry| entry.views.contains(&View::Pair)) {
         let mut trainer = fresh(entry.name, &folder.path().join(entry.name), "");
         let batch = trainer.loader.next().unwrap().unwrap();
-        let mut pass = step::pass(&trainer.model, trainer.method.as_ref(), &batch, &trainer.device, 1).unwrap();
+        let setting =
+            step::Setting { method: trainer.method.as_ref(), frozen: None, root: None, device: &trainer.device };
+        let mut pass = step::pass(&trainer.model, &batch, &setting, 1).unwrap();
         let mut sizes = Sizes::default();
         visit_params(&trainer.model, &mut sizes);
         let mut expected: Vec<String> =
@@ -258,13 +268,62 @@ fn every_trainable_parameter_gets_a_finite_gradient_that_is_not_zero() {
 #[test]
 fn the_loss_falls() {
     let folder = tempfile::tempdir().unwrap();
-    for entry in METHODS {
-        let more = "train.steps=40 optim.warmup_steps=4 train.batch_size=16";
+    for entry in METHODS.iter().filter(|entry| entry.views.contains(&View::Pair)) {
+        let more = "train.steps=300 optim.warmup_steps=4 train.batch_size=16";
         let (_, losses) = run(&mut fresh(entry.name, &folder.path().join(entry.name), more), u64::MAX);
         let mean = |losses: &[f64]| losses.iter().sum::<f64>() / losses.len() as f64;
         let (start, end) = (mean(&losses[..3]), mean(&losses[losses.len() - 3..]));
-        assert!(end < 0.8 * start, "{}: from {start} to {end}", entry.name);
+        // A loss with negative terms may fall below zero.
+        assert!(end < start - 0.2 * start.abs(), "{}: from {start} to {end}", entry.name);
     }
+}
+
+/// Radial fine-tuning of a trained CLIP: every kind of root, frozen towers, and the way back from a checkpoint.
+#[test]
+fn fine_tuning_starts_from_a_checkpoint_and_moves_only_what_it_may() {
+    let folder = tempfile::tempdir().unwrap();
+    let clip = folder.path().join("clip");
+    run(&mut fresh("clip", &clip, ""), u64::MAX);
+    let before = checkpoint::load(&latest_checkpoint(&clip).unwrap(), &Device::flex()).unwrap().0;
+    let before = checkpoint::export(&before);
+    let changed = |run: &Path| -> BTreeMap<String, bool> {
+        let model = checkpoint::load(&latest_checkpoint(run).unwrap(), &Device::flex()).unwrap().0;
+        checkpoint::export(&model).into_iter().map(|(name, array)| (name.clone(), array != before[&name])).collect()
+    };
+    let init = format!("model.init={}", clip.display());
+    let freeze = "train.freeze=['visual','visual_proj','head']";
+    for root in ["text", "fixed_text", "fixed_mean", "origin", "learned"] {
+        let out = folder.path().join(root);
+        let more = format!("{init} {freeze} root.kind={root} train.checkpoint_every=5");
+        let mut trainer = fresh("radial", &out, &more);
+        assert_eq!(trainer.config().model.textual.reads().vocabulary, trainer.tokenizer().vocab_size());
+        run(&mut trainer, u64::MAX);
+        for (name, changed) in changed(&out) {
+            let trained = name.starts_with("textual.") && name != "textual.attn_mask" || name == "textual_proj.weight";
+            assert_eq!(changed, trained, "root {root}: {name}");
+        }
+        let manifest = trainer.manifest();
+        assert_eq!(manifest.root.is_some(), ["fixed_text", "fixed_mean", "learned"].contains(&root), "{root}");
+
+        let stopped = folder.path().join(format!("{root}_stopped"));
+        run(&mut fresh("radial", &stopped, &more), 7);
+        run(&mut Trainer::resume(&stopped, squares(), &Device::flex()).unwrap(), u64::MAX);
+        assert!(newest(&stopped) == newest(&out), "root {root}: not the same bits after a stop");
+    }
+
+    // "Only learning root": the towers stay, the root does not.
+    let out = folder.path().join("only_root");
+    let freeze = "train.freeze=['visual','visual_proj','textual','textual_proj','head']";
+    let mut trainer = fresh("radial", &out, &format!("{init} {freeze} root.kind=learned method.terms.prior=false"));
+    let first = trainer.manifest().root.unwrap();
+    run(&mut trainer, u64::MAX);
+    assert!(changed(&out).values().all(|changed| !changed));
+    assert_ne!(trainer.manifest().root.unwrap(), first);
+
+    let out = folder.path().join("nothing");
+    let mut trainer = fresh("radial", &out, &format!("{init} {freeze} method.terms.prior=false root.kind=fixed_text"));
+    let message = trainer.run(&AtomicBool::new(false), &mut |_: &Event<'_>| {}).unwrap_err().to_string();
+    assert!(message.contains("train.freeze"), "{message}");
 }
 
 #[test]

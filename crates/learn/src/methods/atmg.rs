@@ -1,0 +1,108 @@
+//! ATMG: contrast by the exterior angle alone, so that a caption and its photograph need not be near each other.
+//!
+//! Ramasinghe et al., "Accept the Modality Gap: An Exploration in the Hyperbolic Space", CVPR 2024. X is the exterior angle at the
+//! first argument, seen from the root, and L the contrastive loss of a row of logits:
+//!
+//! ```text
+//! text asks:   similarity -X(T, I)      a photograph lies straight behind its caption
+//! photo asks:  similarity +X(I, T)      and sees it back towards the root, at an angle of pi
+//! loss = 1/2 (L(text asks) + L(photo asks))
+//! ```
+//!
+//! With `towards_root = false` both directions use `-X`, as the baseline of RCME does.
+
+use burn::tensor::Tensor;
+use conifer_data::View;
+use conifer_space::ManifoldSpec;
+use serde::{Deserialize, Serialize};
+
+use super::settings::{self, Settings, Terms};
+use super::{Embedded, Loss, Method, MethodEntry, Space};
+use crate::root::RootKind;
+use crate::terms::{Denominator, info_nce};
+use crate::{Error, Result};
+
+/// Registry line.
+pub const ENTRY: MethodEntry = MethodEntry {
+    name: NAME,
+    summary: "contrast by exterior angles instead of distances, which accepts the gap between the modalities",
+    reference: REFERENCE,
+    views: &[View::Pair],
+    terms: TERMS,
+    root: RootKind::Origin,
+    manifold: |dim| ManifoldSpec { curv: Vec::new(), ..ManifoldSpec::lorentz(dim, 1.0) },
+    from_config: |table| Ok(Box::new(Atmg::new(settings::parse(table)?)?)),
+    resolve: settings::resolve::<Config>,
+};
+
+const NAME: &str = "atmg";
+const REFERENCE: &str = "Ramasinghe et al., CVPR 2024";
+const TERMS: &[&str] = &["contrast_text_image", "contrast_image_text"];
+
+/// Settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Released behaviour: the same loss. (Its other choices are `head.curv = 0.1`, `head.learn_curv = false`.)
+    pub reference: bool,
+    /// Whether a photograph looks for its caption towards the root (official code) or away from it (RCME's baseline).
+    pub towards_root: bool,
+    /// The two directions. `contrast_<query>_<candidates>`.
+    pub terms: Terms,
+}
+
+impl Settings for Config {
+    const METHOD: &'static str = NAME;
+
+    fn defaults(reference: bool) -> Self {
+        Self { reference, towards_root: true, terms: Terms::all(TERMS) }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.terms.check(TERMS)
+    }
+}
+
+struct Atmg {
+    config: Config,
+}
+
+impl Atmg {
+    fn new(config: Config) -> Result<Self> {
+        if !TERMS.iter().any(|term| config.terms.on(term)) {
+            return Err(Error::setting("method.terms", "all false", format!("at least one term of {NAME}")));
+        }
+        Ok(Self { config })
+    }
+}
+
+impl Method for Atmg {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn reference(&self) -> &'static str {
+        REFERENCE
+    }
+
+    fn views(&self) -> &'static [View] {
+        &[View::Pair]
+    }
+
+    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+        let (image, text) = batch.pair(NAME)?;
+        let angle = |parent: &Tensor<2>, child: &Tensor<2>| {
+            space.manifold.pairwise_exterior_angle(parent.clone(), child.clone(), &space.root)
+        };
+        let sign = if self.config.towards_root { 1.0 } else { -1.0 };
+        let mut terms = Vec::new();
+        let mut add = |name, similarity| {
+            if self.config.terms.on(name) {
+                terms.push((name, 0.5, info_nce(similarity, space.logit_scale.clone(), Denominator::All)));
+            }
+        };
+        add("contrast_text_image", -angle(text, image));
+        add("contrast_image_text", angle(image, text) * sign);
+        Loss::of_terms(terms)
+    }
+}

@@ -1,0 +1,179 @@
+//! Radial embeddings: what a text entails lies straight behind it, seen from the root.
+//!
+//! Alper and Averbuch-Elor, "Emergent Visual-Semantic Hierarchies in Image-Text Representations", ECCV 2024. With the root r, the
+//! tiers P_1 .. P_T of a chain (general to specific) and a wrong text N_i for each, X the exterior angle at the parent:
+//!
+//! ```text
+//! positive = X_r(P_i, P_i+1)      negative = X_r(P_i, N_i)              i = 1 .. T-1
+//! mean     = E[positive] - E[negative]                                  L_RE, over tiers and samples
+//! minimax  = (positive - negative)[argmax positive] + (positive - negative)[argmin negative]
+//! prior    = (1 - E[cos(e, e frozen)]) / 2                              over all texts, towards the encoder before fine-tuning
+//! total    = prior_weight prior + mean + minimax
+//! ```
+//!
+//! A finite `margin` replaces the angles by the cone losses of the supplement (Sec. 2.2), `max(-margin, +-(X - theta))` with
+//! `sin theta = min(1, cone_radius / d_r)`; the margin goes to infinity here by default, where theta cancels.
+
+use burn::tensor::Tensor;
+use conifer_data::View;
+use conifer_space::ManifoldSpec;
+use serde::{Deserialize, Serialize};
+
+use super::settings::{self, Settings, Terms, number};
+use super::{Chain, Embedded, Loss, Method, MethodEntry, Space};
+use crate::root::RootKind;
+use crate::{Error, Result};
+
+/// Registry line.
+pub const ENTRY: MethodEntry = MethodEntry {
+    name: NAME,
+    summary: "text tower fine-tuned with caption chains: angles at the parent, seen from the embedding of the empty text",
+    reference: REFERENCE,
+    views: &[View::Chain],
+    terms: TERMS,
+    manifold: ManifoldSpec::sphere,
+    root: RootKind::Text,
+    from_config: |table| Ok(Box::new(Radial::new(settings::parse(table)?)?)),
+    resolve: settings::resolve::<Config>,
+};
+
+const NAME: &str = "radial";
+const REFERENCE: &str = "Alper and Averbuch-Elor, ECCV 2024, Sec. 2";
+const TERMS: &[&str] = &["positive", "negative", "minimax", "prior"];
+
+/// Settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Released behaviour. Paper and code agree on the loss; the code gives NaN for equal texts in one chain, which is not copied.
+    pub reference: bool,
+    /// Factor of the prior: 10.
+    pub prior_weight: f64,
+    /// alpha of the supplement's cone losses, radians; infinite: the radial loss.
+    pub margin: f64,
+    /// epsilon of their cones: 0.05.
+    pub cone_radius: f64,
+    /// The parts. Without `data.chain.negatives` there is no `negative`, and the minimax term looks at the positives alone.
+    pub terms: Terms,
+}
+
+impl Settings for Config {
+    const METHOD: &'static str = NAME;
+
+    fn defaults(reference: bool) -> Self {
+        Self { reference, prior_weight: 10.0, margin: f64::INFINITY, cone_radius: 0.05, terms: Terms::all(TERMS) }
+    }
+
+    fn check(&self) -> Result<()> {
+        number("prior_weight", self.prior_weight, |x| x >= 0.0, "0 or more")?;
+        number("cone_radius", self.cone_radius, |x| x > 0.0, "more than 0")?;
+        if self.margin.is_nan() || self.margin < 0.0 {
+            return Err(Error::setting("method.margin", self.margin, "0 or more, or inf"));
+        }
+        self.terms.check(TERMS)
+    }
+}
+
+/// The objective.
+struct Radial {
+    config: Config,
+}
+
+impl Radial {
+    fn new(config: Config) -> Result<Self> {
+        if !TERMS.iter().any(|term| config.terms.on(term)) {
+            return Err(Error::setting("method.terms", "all false", format!("at least one term of {NAME}")));
+        }
+        Ok(Self { config })
+    }
+
+    /// The loss of pairs whose angles are `[T-1, B]`: the angle, or with a margin its distance to the border of the cone, cut off.
+    fn violation(&self, space: &Space, parents: &[Tensor<2>], angles: Tensor<2>, sign: f64) -> Tensor<2> {
+        let Config { margin, cone_radius, .. } = self.config;
+        if margin.is_infinite() {
+            return angles;
+        }
+        let theta = parents.iter().map(|parent| space.manifold.half_aperture(parent.clone(), cone_radius, &space.root));
+        let theta: Tensor<2> = Tensor::stack(theta.collect(), 0);
+        // What is subtracted for a negative pair is the loss itself.
+        ((angles - theta) * sign).clamp_min(-margin) * sign
+    }
+}
+
+impl Method for Radial {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn reference(&self) -> &'static str {
+        REFERENCE
+    }
+
+    fn views(&self) -> &'static [View] {
+        &[View::Chain]
+    }
+
+    fn reads_frozen(&self) -> bool {
+        self.config.terms.on("prior")
+    }
+
+    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+        let chain = batch.chain(NAME)?;
+        let on = |term: &str| self.config.terms.on(term);
+
+        let (parents, wrong) = (&chain.positive[..chain.positive.len() - 1], &chain.negative);
+        let angles = |children: &[Tensor<2>]| -> Tensor<2> {
+            let pairs = parents.iter().zip(children);
+            let angle = |(parent, child): (&Tensor<2>, &Tensor<2>)| {
+                space.manifold.exterior_angle(parent.clone(), child.clone(), &space.root)
+            };
+            Tensor::stack(pairs.map(angle).collect(), 0)
+        };
+        let positive_angles = angles(&chain.positive[1..]);
+        let positive = self.violation(space, parents, positive_angles.clone(), 1.0);
+        let negative_angles = (!wrong.is_empty()).then(|| angles(wrong));
+        let negative = negative_angles.clone().map(|angles| self.violation(space, parents, angles, -1.0));
+
+        let rows = positive.dims()[1];
+        let mut terms: Vec<(&'static str, f64, Tensor<1>)> = Vec::new();
+        if on("positive") {
+            terms.push(("positive", 1.0, positive.clone().mean_dim(0).squeeze_dim(0)));
+        }
+        if let Some(negative) = negative.as_ref().filter(|_| on("negative")) {
+            terms.push(("negative", -1.0, negative.clone().mean_dim(0).squeeze_dim(0)));
+        }
+        if on("minimax") {
+            // One number for the whole batch; it stands in every row, so that its mean is itself.
+            let negatives = negative.zip(negative_angles);
+            terms.push(("minimax", 1.0, minimax((positive, positive_angles), negatives).expand([rows])));
+        }
+        if on("prior") {
+            terms.push(("prior", self.config.prior_weight, prior(space, chain, batch.frozen_chain(NAME)?)));
+        }
+        Loss::of_terms(terms)
+    }
+}
+
+/// `(positive - negative)` where the positive angle is largest, plus the same where the negative angle is smallest: losses and angles
+/// `[T-1, B]` to `[1]`. Chosen by the angles, since a margin makes many losses equal.
+fn minimax(positive: (Tensor<2>, Tensor<2>), negative: Option<(Tensor<2>, Tensor<2>)>) -> Tensor<1> {
+    let flat = |values: Tensor<2>| {
+        let count = values.shape().num_elements();
+        values.reshape([count])
+    };
+    let (positive, worst_positive) = (flat(positive.0), flat(positive.1).argmax(0));
+    let Some(negative) = negative else { return positive.gather(0, worst_positive) };
+    let (negative, worst_negative) = (flat(negative.0), flat(negative.1).argmin(0));
+    let contrast = positive - negative;
+    contrast.clone().gather(0, worst_positive) + contrast.gather(0, worst_negative)
+}
+
+/// `(1 - similarity) / 2` of each text with itself before fine-tuning, mean over the texts of a sample: `[B]`.
+pub(super) fn prior(space: &Space, chain: &Chain, frozen: &Chain) -> Tensor<1> {
+    let texts = chain.positive.iter().chain(&chain.negative);
+    let before = frozen.positive.iter().chain(&frozen.negative);
+    let similarities =
+        texts.zip(before).map(|(text, before)| space.manifold.similarity(text.clone(), before.clone())).collect();
+    let similarities: Tensor<2> = Tensor::stack(similarities, 0);
+    (-similarities.mean_dim(0).squeeze_dim(0) + 1.0) * 0.5
+}

@@ -1,0 +1,181 @@
+//! RCME: entailment that is transitive along a chain, with photographs aligned to its most specific text.
+//!
+//! Sastry et al., "Global and Local Entailment Learning for Natural World Imagery", ICCV 2025. With the root r, the links T_0 .. T_N of
+//! a chain, a wrong text K_j for each, X the exterior angle at the first argument and S the cosine cut to [0, 1]:
+//!
+//! ```text
+//! local   = X_r(T_j, T_j+1) - X_r(T_j, K_j+1)                                       Eq. 5, mean over j = 0 .. N-1
+//! global  = max(0, X_r(T_j-1, T_j+1) - arccos(S(T_j, T_j+1) S(T_j-1, T_j)) + alpha)    Eq. 6, mean over j = 1 .. N-1
+//! align_i = -log( exp<T_N,i , I_i> / sum_m exp<T_N,i , I_m> )                        Eq. 8
+//! total   = local + global + beta align (+ prior_weight prior)                      Eqs. 7, 9
+//! ```
+//!
+//! Eq. 8 as printed sums the *matched* pairs of other samples in its denominator, which has no contrast in it; here, as in the released
+//! code and every contrastive loss, the sum runs over the photographs of the batch (DEVIATIONS.md). The temperature of the alignment is
+//! the head's.
+
+use burn::tensor::Tensor;
+use conifer_data::View;
+use conifer_geometry::RootT;
+use conifer_space::ManifoldSpec;
+use serde::{Deserialize, Serialize};
+
+use super::radial::prior;
+use super::settings::{self, Settings, Terms, number};
+use super::{Embedded, Loss, Method, MethodEntry, Space};
+use crate::root::RootKind;
+use crate::terms::{Denominator, info_nce};
+use crate::{Error, Result};
+
+/// Registry line.
+pub const ENTRY: MethodEntry = MethodEntry {
+    name: NAME,
+    summary: "chains of texts whose entailment is transitive, photographs aligned with the most specific link",
+    reference: REFERENCE,
+    views: &[View::Pair, View::Chain],
+    terms: TERMS,
+    root: RootKind::Text,
+    manifold: ManifoldSpec::sphere,
+    from_config: |table| Ok(Box::new(Rcme::new(settings::parse(table)?)?)),
+    resolve: settings::resolve::<Config>,
+};
+
+const NAME: &str = "rcme";
+const REFERENCE: &str = "Sastry et al., ICCV 2025, Eqs. 5-9";
+const TERMS: &[&str] = &["local_positive", "local_negative", "global", "contrast_text_image"];
+
+/// Settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Released behaviour: angles of the local term are seen from the previous link instead of the root (from the second link on).
+    pub reference: bool,
+    /// alpha of Eq. 6, radians: pi/2, with which the hinge never cuts.
+    pub margin: f64,
+    /// beta of Eq. 9: 0.1 (starting from BioCLIP; 1.0 from OpenCLIP).
+    pub alignment_weight: f64,
+    /// Factor of the prior towards the model before its first step, for the ablations without alignment; 0: none.
+    pub prior_weight: f64,
+    /// The parts; `contrast_text_image` is the alignment.
+    pub terms: Terms,
+}
+
+impl Settings for Config {
+    const METHOD: &'static str = NAME;
+
+    fn defaults(reference: bool) -> Self {
+        Self {
+            reference,
+            margin: std::f64::consts::FRAC_PI_2,
+            alignment_weight: 0.1,
+            prior_weight: 0.0,
+            terms: Terms::all(TERMS),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        number("margin", self.margin, |x| x >= 0.0, "0 or more")?;
+        number("alignment_weight", self.alignment_weight, |x| x >= 0.0, "0 or more")?;
+        number("prior_weight", self.prior_weight, |x| x >= 0.0, "0 or more")?;
+        self.terms.check(TERMS)
+    }
+}
+
+/// The objective.
+struct Rcme {
+    config: Config,
+}
+
+impl Rcme {
+    fn new(config: Config) -> Result<Self> {
+        if !TERMS.iter().any(|term| config.terms.on(term)) {
+            return Err(Error::setting("method.terms", "all false", format!("at least one term of {NAME}")));
+        }
+        Ok(Self { config })
+    }
+
+    /// `X(T_j, child_j+1)` for every j, mean: `[B]`.
+    fn local(&self, space: &Space, links: &[Tensor<2>], children: &[Tensor<2>]) -> Tensor<1> {
+        let angles = (0..links.len() - 1).map(|j| {
+            let (parent, child) = (links[j].clone(), children[j + 1].clone());
+            match j {
+                1.. if self.config.reference => {
+                    space.manifold.exterior_angle(parent, child, &RootT::Rows(links[j - 1].clone()))
+                }
+                _ => space.manifold.exterior_angle(parent, child, &space.root),
+            }
+        });
+        mean(angles.collect())
+    }
+
+    /// Eq. 6 for every triple of neighbours, mean: `[B]`.
+    fn global(&self, space: &Space, links: &[Tensor<2>]) -> Tensor<1> {
+        let cosine = |a: &Tensor<2>, b: &Tensor<2>| {
+            // Below 1, where the slope of the arc cosine has an end.
+            space.manifold.similarity(a.clone(), b.clone()).clamp(0.0, 1.0 - COSINE_GAP)
+        };
+        let hinges = links.windows(3).map(|triple| {
+            let [first, middle, last] = [&triple[0], &triple[1], &triple[2]];
+            let angle = space.manifold.exterior_angle(first.clone(), last.clone(), &space.root);
+            (angle - (cosine(middle, last) * cosine(first, middle)).acos() + self.config.margin).clamp_min(0.0)
+        });
+        mean(hinges.collect())
+    }
+}
+
+/// Cosines are kept this far from 1 (f32 has steps of 6e-8 there): the slope of the arc cosine stays below 1000.
+const COSINE_GAP: f64 = 1e-6;
+
+impl Method for Rcme {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn reference(&self) -> &'static str {
+        REFERENCE
+    }
+
+    fn views(&self) -> &'static [View] {
+        let chains = TERMS[..3].iter().any(|term| self.config.terms.on(term)) || self.reads_frozen();
+        match (self.config.terms.on("contrast_text_image"), chains) {
+            (true, _) => &[View::Pair, View::Chain],
+            (false, _) => &[View::Chain],
+        }
+    }
+
+    fn reads_frozen(&self) -> bool {
+        self.config.prior_weight > 0.0
+    }
+
+    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+        let chain = batch.chain(NAME)?;
+        let on = |term: &str| self.config.terms.on(term);
+        let mut terms: Vec<(&'static str, f64, Tensor<1>)> = Vec::new();
+        if on("local_positive") {
+            terms.push(("local_positive", 1.0, self.local(space, &chain.positive, &chain.positive)));
+        }
+        if on("local_negative") && !chain.negative.is_empty() {
+            terms.push(("local_negative", -1.0, self.local(space, &chain.positive, &chain.negative)));
+        }
+        if on("global") && chain.positive.len() > 2 {
+            terms.push(("global", 1.0, self.global(space, &chain.positive)));
+        }
+        if on("contrast_text_image") {
+            let (image, _) = batch.pair(NAME)?;
+            let text = chain.positive[chain.positive.len() - 1].clone();
+            let similarity = space.manifold.pairwise_similarity(text, image.clone());
+            let alignment = info_nce(similarity, space.logit_scale.clone(), Denominator::All);
+            terms.push(("contrast_text_image", self.config.alignment_weight, alignment));
+        }
+        if self.reads_frozen() {
+            terms.push(("prior", self.config.prior_weight, prior(space, chain, batch.frozen_chain(NAME)?)));
+        }
+        Loss::of_terms(terms)
+    }
+}
+
+/// Mean of `[B]` values over the list.
+fn mean(values: Vec<Tensor<1>>) -> Tensor<1> {
+    let values: Tensor<2> = Tensor::stack(values, 0);
+    values.mean_dim(0).squeeze_dim(0)
+}

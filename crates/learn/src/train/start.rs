@@ -1,0 +1,153 @@
+//! What a run begins with: tokenizer, model, root, and the model that it looks back at.
+
+use std::path::Path;
+
+use burn::module::Module as _;
+use burn::tensor::Device;
+use conifer_data::batch::TokenBatch;
+use conifer_data::tokenizer::Tokenizer;
+use conifer_data::{Source, View};
+
+use crate::checkpoint::state::latest_checkpoint;
+use crate::checkpoint::{self, Manifest};
+use crate::config::{Config, ModelSection, TokenizerConfig};
+use crate::embed::Embedder;
+use crate::error::{Error, Result};
+use crate::head::Head;
+use crate::model::Model;
+use crate::params::Init;
+use crate::root::RootKind;
+
+/// Tokenizer and model of a new run, and the config with what they settle. With `model.init` they come from a checkpoint.
+///
+/// # Errors
+/// A checkpoint or tokenizer that cannot be read, or an impossible architecture.
+pub(super) fn begin(config: Config, source: &dyn Source, device: &Device) -> Result<(Config, Tokenizer, Model)> {
+    match config.model.init.clone() {
+        Some(init) => from_checkpoint(config, &init, device),
+        None => {
+            let tokenizer = tokenizer(&config, source)?;
+            let model = fresh(&config, tokenizer.vocab_size(), device)?;
+            let textual = model.config().textual.clone();
+            let config = Config { model: ModelSection { textual, ..config.model }, ..config };
+            Ok((config, tokenizer, model))
+        }
+    }
+}
+
+fn from_checkpoint(mut config: Config, init: &Path, device: &Device) -> Result<(Config, Tokenizer, Model)> {
+    let (mut model, manifest, tokenizer) = open(init, device)?;
+    config.model.embed_dim = manifest.manifold.dim;
+    config.model.visual = manifest.model.visual.clone();
+    config.model.textual = manifest.model.textual.clone();
+    config.model.pixels = manifest.model.pixels;
+    // The factors of a smaller default dimension were filled in before the checkpoint was read.
+    let factors = config.manifold.factors.take();
+    config.manifold.factors = factors.filter(|&it| it > 0 && manifest.manifold.dim.is_multiple_of(it));
+    let space = config.space()?;
+    let same = space.kind == manifest.manifold.kind && space.factors == manifest.manifold.factors;
+    match same {
+        true => config.head = manifest.head,
+        false => model.head = Head::new(&space, &config.head, device)?,
+    }
+    config.manifold.factors = Some(space.factors);
+    config.check()?;
+    Ok((config, tokenizer, model))
+}
+
+fn open(init: &Path, device: &Device) -> Result<(Model, Manifest, Tokenizer)> {
+    let folder = latest_checkpoint(init)?;
+    let (model, manifest) = checkpoint::load(&folder, device)?;
+    let tokenizer = checkpoint::load_tokenizer(&folder, &manifest)?;
+    Ok((model, manifest, tokenizer))
+}
+
+/// The model before its first step, on the plain device: from `model.init`, else from the seed, so the same for the whole run, resumed or
+/// not.
+///
+/// # Errors
+/// If the checkpoint cannot be read any more.
+pub(super) fn frozen(config: &Config, device: &Device) -> Result<Model> {
+    let device = device.clone().without_autodiff();
+    let model = match &config.model.init {
+        Some(init) => open(init, &device)?.0,
+        None => fresh(config, config.model.textual.reads().vocabulary, &device)?,
+    };
+    Ok(model.valid())
+}
+
+fn fresh(config: &Config, vocabulary: usize, device: &Device) -> Result<Model> {
+    let head = Head::new(&config.space()?, &config.head, device)?;
+    Model::new(&config.architecture(vocabulary)?, head, &mut Init::seeded(config.seed, device))
+}
+
+/// `root.text` as a batch of one.
+///
+/// # Errors
+/// If the tokenizer cannot represent it.
+pub(super) fn root_tokens(config: &Config, tokenizer: &Tokenizer) -> Result<TokenBatch> {
+    let row = tokenizer.encode(&config.root.text, config.model.textual.reads().context)?;
+    Ok(TokenBatch::from_rows(&[row], tokenizer.end_of_text()))
+}
+
+/// The first value of a root that is kept beside the weights.
+///
+/// # Errors
+/// If the texts cannot be embedded, or there are none for a mean.
+pub(super) fn kept_root(
+    config: &Config,
+    kind: RootKind,
+    model: &Model,
+    tokenizer: &Tokenizer,
+    source: &dyn Source,
+) -> Result<Option<Vec<f64>>> {
+    if !kind.is_kept() {
+        return Ok(None);
+    }
+    let texts = match kind {
+        RootKind::FixedMean => texts(source, true).collect(),
+        _ => vec![config.root.text.clone()],
+    };
+    if texts.is_empty() {
+        return Err(Error::setting("root.kind", "fixed_mean", "data with texts"));
+    }
+    let feed = checkpoint::TextFeed { tokenizer: None, end_of_text: tokenizer.end_of_text(), padding: 0 };
+    let manifest = Manifest::new(model, &config.head, &config.method.kind, feed);
+    let embedder = Embedder::new("the first weights", model, manifest, tokenizer.clone())?;
+    let points = embedder.texts(&texts, &mut |_, _| {})?;
+    let dim = embedder.spec().dim;
+    let mut mean = vec![0.0; dim];
+    for point in points.chunks_exact(dim) {
+        mean.iter_mut().zip(point).for_each(|(sum, &x)| *sum += f64::from(x) / texts.len() as f64);
+    }
+    Ok(Some(mean))
+}
+
+/// Every text of the data: captions, phrases, and with `chains` the tiers. A broken sample has none; the loader will count it.
+fn texts(source: &dyn Source, chains: bool) -> impl Iterator<Item = String> + '_ {
+    let samples = (0..source.len()).filter_map(|index| source.get(index).ok());
+    samples.flat_map(move |sample| {
+        let phrases = sample.phrases.into_iter().map(|phrase| phrase.text);
+        let tiers = sample
+            .tiers
+            .filter(|_| chains)
+            .into_iter()
+            .flat_map(|tiers| tiers.positive.into_iter().chain(tiers.negative));
+        sample.captions.into_iter().chain(phrases).chain(tiers)
+    })
+}
+
+/// Opens or trains the tokenizer.
+///
+/// # Errors
+/// As the tokenizer's own.
+fn tokenizer(config: &Config, source: &dyn Source) -> Result<Tokenizer> {
+    Ok(match &config.tokenizer {
+        TokenizerConfig::File { path } => Tokenizer::from_tokenizer_json(path)?,
+        TokenizerConfig::ClipMerges { path, vocab_size } => Tokenizer::from_merges(path, *vocab_size)?,
+        TokenizerConfig::Train { vocab_size } => {
+            let chains = config.method()?.views().contains(&View::Chain);
+            Tokenizer::train(texts(source, chains), *vocab_size)?
+        }
+    })
+}
