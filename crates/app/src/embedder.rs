@@ -46,6 +46,15 @@ impl ModelEmbedder {
 
     /// That the set lives in this model's space.
     pub(crate) fn check_made(&self, set: &EmbeddingSet) -> anyhow::Result<()> {
+        let weights = &set.source.weights;
+        anyhow::ensure!(
+            weights.is_empty() || weights == self.inner.fingerprint(),
+            "the set was made by {} with other weights than those of {} (sha256 {} and {}); use the checkpoint that made the set",
+            set.source.model,
+            self.path.display(),
+            short(weights),
+            short(self.inner.fingerprint()),
+        );
         anyhow::ensure!(
             self.inner.spec() == &set.spec,
             "the set was made in {:?} by {}, but the checkpoint {} lives in {:?}; use the checkpoint that made the set",
@@ -92,6 +101,11 @@ impl conifer_eval::Embedder for ModelEmbedder {
         bar.finish_and_clear();
         points.map_err(|error| Error::Embedder(error.to_string()))
     }
+}
+
+/// Enough of a hash to tell two apart.
+fn short(hash: &str) -> &str {
+    hash.get(..12).unwrap_or(hash)
 }
 
 /// The checkpoint folder that `path` is, or the latest one of the run that it is.

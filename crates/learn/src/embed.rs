@@ -241,13 +241,14 @@ impl Embedder {
             data: data.to_owned(),
             hash: sha256_hex(hashes.as_bytes()),
             conifer: env!("CARGO_PKG_VERSION").to_owned(),
+            weights: self.fingerprint().to_owned(),
         };
         let modalities = vec![modality; ids.len()];
         Ok(EmbeddingSet::new(self.spec.clone(), self.root()?, ids, modalities, points, source)?)
     }
 
     /// sha256 over the weights, computed once.
-    fn fingerprint(&self) -> &str {
+    pub fn fingerprint(&self) -> &str {
         self.fingerprint.get_or_init(|| fingerprint(&checkpoint::export(&self.model)))
     }
 }

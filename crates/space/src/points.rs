@@ -88,6 +88,9 @@ pub struct Source {
     pub hash: String,
     /// Version of conifer that wrote the set.
     pub conifer: String,
+    /// sha256 of the weights that made the points: queries have to come from the same ones. Empty if unknown, or if there were several.
+    #[serde(default)]
+    pub weights: String,
 }
 
 impl EmbeddingSet {
@@ -296,6 +299,7 @@ impl Source {
                 false => sha256_hex(format!("{}{}", self.hash, other.hash).as_bytes()),
             },
             conifer: both(&self.conifer, &other.conifer),
+            weights: if self.weights == other.weights { self.weights.clone() } else { String::new() },
         }
     }
 }

@@ -49,6 +49,10 @@ fn toy_world_to_search_and_back() {
     assert_eq!(search(&["--text", "a red car"]).len(), 3);
     let first = search(&["--text", "a red car", "--modality", "image", "--by", "narrower"]).remove(0);
     assert_eq!(first["modality"], "image");
+    // Points of other weights have nothing to say about these.
+    good(folder.path(), &["train", config, "--smoke", "--out", "other", "--set", "seed=1"]);
+    let other = ["search", "set", "--checkpoint", "other", "--text", "a red car"];
+    refused(folder.path(), &other, &["other weights", "use the checkpoint that made the set"]);
     // A row is its own nearest neighbour.
     let id = first["id"].as_str().unwrap();
     assert_eq!(search(&["--id", id])[0]["id"], id);

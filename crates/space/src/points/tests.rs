@@ -13,7 +13,13 @@ fn sample() -> EmbeddingSet {
         ["a", "b", "a"].map(str::to_owned).into(),
         vec![Modality::Image, Modality::Text, Modality::BoxText],
         vec![0.1, -2.5, f32::MIN_POSITIVE, 1e30, 0.0, -0.0],
-        Source { model: "m".into(), data: "d".into(), hash: sha256_hex(b"weights"), conifer: "0.1.0".into() },
+        Source {
+            model: "m".into(),
+            data: "d".into(),
+            hash: sha256_hex(b"weights"),
+            conifer: "0.1.0".into(),
+            weights: sha256_hex(b"w"),
+        },
     )
     .unwrap();
     let captions = ["a \"dog\"\n", "", "\u{e9}l\u{e8}ve \u{1f332}"].map(str::to_owned);
