@@ -69,8 +69,25 @@ pub fn write(folder: &Path, model: &Model, manifest: &Manifest, tokenizer: Optio
 pub fn load(dir: &Path, device: &Device) -> Result<(Model, Manifest)> {
     let manifest = Manifest::load(&dir.join(MANIFEST))?;
     let path = dir.join(WEIGHTS);
-    let model = weights::import(manifest.blank_model(device)?, weights::load(&path)?, &path)?;
+    let weights = weights::load(&path)?;
+    check_size(&manifest, &weights, &dir.join(MANIFEST))?;
+    let model = weights::import(manifest.blank_model(device)?, weights, &path)?;
     Ok((model, manifest))
+}
+
+/// A slip of the pen in a manifest must not take all memory before the weights are found not to fit.
+fn check_size(manifest: &Manifest, weights: &Weights, path: &Path) -> Result<()> {
+    let stored: usize = weights.values().map(|array| array.shape.iter().product::<usize>()).sum();
+    let number = |table: &toml::Table, key: &str| table.get(key).and_then(toml::Value::as_integer).unwrap_or(0) as f64;
+    let towers = [toml::Table::try_from(&manifest.model.visual), toml::Table::try_from(&manifest.model.textual)];
+    // A block has 12 width^2 numbers or more, whatever else a tower has.
+    let least = |tower: &toml::Table| number(tower, "depth") * number(tower, "width").powi(2);
+    let least: f64 = towers.iter().flatten().map(least).sum();
+    if least <= stored as f64 {
+        return Ok(());
+    }
+    let detail = format!("describes towers of at least {least:e} numbers; {WEIGHTS} beside it holds {stored}");
+    Err(crate::Error::format(path, detail))
 }
 
 /// The tokenizer of a checkpoint.

@@ -291,6 +291,17 @@ fn spaces() -> Vec<ManifoldSpec> {
 }
 
 #[test]
+fn a_manifest_of_a_giant_is_refused_before_it_takes_all_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, mut manifest) = small(&ManifoldSpec::sphere(8));
+    manifest.model.visual = manifest.model.visual.with("width", 1 << 20).unwrap();
+    let path = folder.path().join("giant");
+    save(&path, &model, &manifest, None).unwrap();
+    let message = load(&path, &Device::flex()).unwrap_err().to_string();
+    assert!(message.contains("manifest.toml") && message.contains("e12 numbers"), "{message}");
+}
+
+#[test]
 fn every_kind_of_space_is_saved_and_loaded_whole() {
     let folder = tempfile::tempdir().unwrap();
     for space in spaces() {
