@@ -239,3 +239,82 @@ fn golden_hierarcaps() {
         assert!((found - expected).abs() <= 1e-5 * expected.abs(), "{metric}: {found} vs {expected}");
     }
 }
+
+/// Points that are a function of the words, or of the colours of a picture.
+struct Hashed;
+
+impl Hashed {
+    const SPEC: fn() -> ManifoldSpec = || ManifoldSpec::lorentz(4, 1.0);
+
+    fn point(bytes: &[u8]) -> [f32; 4] {
+        std::array::from_fn(|i| {
+            let sum = bytes.iter().fold(i as u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+            (sum >> 40) as f32 / (1 << 24) as f32 - 0.5
+        })
+    }
+}
+
+impl Embedder for Hashed {
+    fn spec(&self) -> &ManifoldSpec {
+        static SPEC: std::sync::OnceLock<ManifoldSpec> = std::sync::OnceLock::new();
+        SPEC.get_or_init(Self::SPEC)
+    }
+    fn root(&self) -> Result<Root> {
+        Ok(Root::Origin)
+    }
+    fn texts(&self, texts: &[String]) -> Result<Vec<f32>> {
+        Ok(texts.iter().flat_map(|text| Self::point(text.as_bytes())).collect())
+    }
+    fn images(&self, images: &[ImageRef], _: EvalCrop) -> Result<Vec<f32>> {
+        let open = |image: &ImageRef| Self::point(&image.open(&conifer_data::PixelLimits::default()).unwrap().rgb);
+        Ok(images.iter().flat_map(open).collect())
+    }
+}
+
+/// Every benchmark on the toy world: what a record promises, the same numbers twice, and each lack named.
+#[test]
+fn every_benchmark_obeys_the_laws() {
+    use conifer_data::toy::{Split, ToyConfig, ToyWorld, tree};
+    let world =
+        ToyWorld::new(ToyConfig { size: 12, resolution: 32, split: Split::Test, ..ToyConfig::default() }).unwrap();
+    let gallery = world.gallery(1).unwrap();
+    let tree = tree().unwrap();
+    let mut names = Vec::new();
+    for benchmark in BENCHMARKS {
+        let name = benchmark.name();
+        names.push(name);
+        assert!(!benchmark.summary().is_empty() && !benchmark.reference().is_empty(), "{name}");
+        let source: &dyn Source = if benchmark.needs().contains(&Input::Labels) { &gallery } else { &world };
+        let options = Options::default();
+        let context = Context { embedder: &Hashed, source, tree: Some(&tree), options: &options };
+        let records = benchmark.run(&context).unwrap();
+        assert!(!records.is_empty(), "{name}");
+        for record in &records {
+            let what = format!("{name}: {record:?}");
+            assert_eq!(record.benchmark, name);
+            assert!(record.n > 0 && record.value.is_finite() && !record.protocol.is_empty(), "{what}");
+            if let Some([low, high]) = record.interval {
+                assert!(low <= record.value + 1e-9 && record.value <= high + 1e-9, "{what}");
+            }
+            if let Some(trivial) = &record.baseline {
+                assert!(trivial.value.is_finite() && !trivial.name.is_empty(), "{what}");
+            }
+        }
+        assert!(records.iter().any(|record| record.baseline.is_some()), "{name}: no trivial answer beside any number");
+        assert!(records.iter().any(|record| record.interval.is_some()), "{name}: no interval on any number");
+        let mut keys: Vec<_> =
+            records.iter().map(|it| (&it.split, &it.metric, it.baseline.as_ref().map(|it| &it.name))).collect();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), records.len(), "{name}: two records of one name");
+        assert_eq!(benchmark.run(&context).unwrap(), records, "{name}: the same seed gives the same numbers");
+
+        let bare = |sample: Sample| Sample { id: sample.id, ..Sample::default() };
+        let lacking = List((0..source.len()).map(|index| bare(source.get(index).unwrap())).collect());
+        let message = benchmark.run(&Context { source: &lacking, ..context }).unwrap_err().to_string();
+        assert!(message.contains(name), "{name}: {message}");
+    }
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), BENCHMARKS.len());
+}

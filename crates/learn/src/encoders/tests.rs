@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use burn::module::Module;
-use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
+use burn::tensor::{Device, Distribution, Gradients, Int, Tensor, TensorData};
 
 use super::layers::Activation;
 use super::*;
@@ -90,19 +90,78 @@ fn the_published_vit_s_has_its_number_of_parameters() {
     assert_eq!(vit.num_params(), trained + 197 * d);
 }
 
+/// Of every kind of encoder the first preset, and the small ones: features of the promised shape, a gradient for every parameter, the
+/// same weights for the same seed, each row on its own, and inputs of another shape refused.
 #[test]
-fn small_presets_run() {
-    let device = Device::flex();
-    for name in ["vit_nano", "vit_micro"] {
-        let config = VisualConfig::preset(name).unwrap();
-        let encoder = config.build(&mut Init::seeded(1, &device)).unwrap();
-        let features = encoder.forward(pixels(2, config.reads().image_size, &device)).unwrap();
-        assert_eq!(features.dims(), [2, encoder.width()]);
-        assert!(floats(features).iter().all(|x| x.is_finite()));
+fn every_encoder_obeys_the_laws() {
+    struct Silent(Gradients, Vec<String>);
+    impl ParamVisitor for Silent {
+        fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
+            let moved = value.grad(&self.0).is_some_and(|grad| {
+                let grad = floats(grad);
+                grad.iter().all(|x| x.is_finite()) && grad.iter().any(|x| *x != 0.0)
+            });
+            if param.kind != ParamKind::Fixed && !moved {
+                self.1.push(param.name.to_owned());
+            }
+        }
     }
-    let encoder = TextualConfig::preset("text_nano").unwrap().build(&mut Init::seeded(1, &device)).unwrap();
-    let features = encoder.forward(tokens(&[&[5, 6, 9], &[5, 9]], 9, &device)).unwrap();
-    assert_eq!(features.dims(), [2, 128]);
+    fn check<M: Module, I: Clone>(
+        name: &str,
+        encoders: [M; 2],
+        width: usize,
+        input: I,
+        forward: impl Fn(&M, I) -> Tensor<2>,
+    ) {
+        let features = forward(&encoders[0], input.clone());
+        assert_eq!(features.dims(), [2, width], "{name}");
+        assert!(floats(features.clone()).iter().all(|x| x.is_finite()), "{name}");
+        let again = floats(forward(&encoders[1], input));
+        assert_eq!(floats(features.clone()), again, "{name}: the same seed makes the same encoder");
+        // A weighted sum: the plain one is constant behind a normalisation.
+        let weights = (0..2 * width).map(|i| ((i * i) as f32 * 0.37).sin()).collect::<Vec<_>>();
+        let weights = Tensor::from_data(TensorData::new(weights, [2, width]), &features.device());
+        let mut silent = Silent((features * weights).sum().backward(), Vec::new());
+        visit_params(&encoders[0], &mut silent);
+        assert!(silent.1.is_empty(), "{name}: no gradient for {:?}", silent.1);
+    }
+    let device = Device::flex().autodiff();
+    for entry in ENCODERS {
+        let presets = (entry.presets)();
+        let small = presets.iter().filter(|name| name.contains("nano") || name.contains("micro"));
+        let first = (!presets.iter().any(|name| name.contains("nano"))).then(|| &presets[0]);
+        for name in small.chain(first) {
+            match entry.side {
+                Side::Image => {
+                    let config = VisualConfig::preset(name).unwrap();
+                    let [one, two] = [(); 2].map(|()| config.build(&mut Init::seeded(1, &device)).unwrap());
+                    let size = config.reads().image_size;
+                    let photos = pixels(2, size, &device);
+                    let apart = photos.clone().chunk(2, 0).into_iter().map(|photo| floats(one.forward(photo).unwrap()));
+                    let (apart, together) =
+                        (apart.flatten().collect::<Vec<_>>(), floats(one.forward(photos.clone()).unwrap()));
+                    assert!(difference(&together, &apart) < 1e-5, "{name}: a row depends on its neighbours");
+                    assert!(one.forward(pixels(2, size + 1, &device)).is_err(), "{name} takes another size");
+                    let width = one.width();
+                    check(name, [one, two], width, photos, |encoder, photos| encoder.forward(photos).unwrap());
+                }
+                Side::Text => {
+                    let config = TextualConfig::preset(name).unwrap();
+                    let [one, two] = [(); 2].map(|()| config.build(&mut Init::seeded(1, &device)).unwrap());
+                    // As long as the context, so that every position takes part.
+                    let long: Vec<i32> = (0..config.reads().context as i32 - 1).map(|i| 10 + i).chain([9]).collect();
+                    let texts = || tokens(&[&long, &[5, 9]], 9, &device);
+                    let short = floats(one.forward(tokens(&[&[5, 9]], 9, &device)).unwrap());
+                    let together = floats(one.forward(texts()).unwrap());
+                    let width = one.width();
+                    assert!(difference(&together[width..], &short) < 1e-5, "{name}: padding is seen");
+                    let longer: Vec<i32> = long.iter().copied().chain([9]).collect();
+                    assert!(one.forward(tokens(&[&longer], 9, &device)).is_err(), "{name} takes a longer text");
+                    check(name, [one, two], width, (), |encoder, ()| encoder.forward(texts()).unwrap());
+                }
+            }
+        }
+    }
 }
 
 fn vit(config: VisualConfig) -> VitConfig {
