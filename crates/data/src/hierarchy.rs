@@ -1,11 +1,15 @@
 //! Trees of classes: is-a hierarchies, taxonomies, part-of hierarchies.
 
+pub mod taxonomy;
+
 use std::collections::HashMap;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
 use serde::Deserialize;
+
+pub use taxonomy::Taxonomy;
 
 use crate::error::{Error, Result};
 

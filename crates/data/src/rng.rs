@@ -19,6 +19,8 @@ pub enum Stream {
     Photo = 3,
     /// Augmentation of the box crop.
     Crop = 4,
+    /// Wrong taxa.
+    Negative = 5,
 }
 
 /// The generator of one `stream` of one `sample` in one `epoch` of the run with this `seed`. The four numbers *are* the

@@ -65,13 +65,16 @@ pub struct ChainChoice {
     pub of: ChainOf,
     /// Its links: of a longer chain the last ones, the most specific; a shorter one is broken. 4 (HierarCaps).
     pub tiers: usize,
-    /// Whether each link comes with one that is wrong for the photo. A sample without them is broken.
+    /// Whether each link comes with one that is wrong for the photo: the negative tiers of the sample, or of a taxon another one of its
+    /// rank, drawn anew each epoch. A sample without them is broken.
     pub negatives: bool,
+    /// Which other taxon: a sibling, or the nearest there is (RCME Sec. 4.3), instead of any.
+    pub hard: bool,
 }
 
 impl Default for ChainChoice {
     fn default() -> Self {
-        Self { of: ChainOf::Tiers, tiers: 4, negatives: true }
+        Self { of: ChainOf::Tiers, tiers: 4, negatives: true, hard: true }
     }
 }
 
@@ -82,7 +85,7 @@ pub enum ChainOf {
     /// Captions from general to specific, with their negatives (HierarCaps).
     #[default]
     Tiers,
-    /// Names of the taxon, each link with all names before it: "Animalia", "Animalia Chordata", ... (BioCLIP, RCME). It has no negatives.
+    /// Names of the taxon, each link with all names before it: "Animalia", "Animalia Chordata", ... (BioCLIP, RCME).
     Taxon,
 }
 
@@ -140,9 +143,6 @@ impl LoaderConfig {
         }
         if self.chain.tiers < 2 {
             return wrong("chain.tiers", self.chain.tiers.to_string(), "at least 2 links");
-        }
-        if self.chain.negatives && self.chain.of == ChainOf::Taxon {
-            return wrong("chain.negatives", "true".to_owned(), "false for the chain of a taxon");
         }
         if !(1..=8192).contains(&self.image_size) {
             return wrong("image_size", self.image_size.to_string(), "1 to 8192 pixels");

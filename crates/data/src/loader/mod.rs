@@ -22,6 +22,7 @@ pub use report::BrokenReport;
 
 use crate::batch::{Batch, ChainBatch, ImageBatch, TokenBatch};
 use crate::error::{Error, Result};
+use crate::hierarchy::Taxonomy;
 use crate::sample::{Broken, View};
 use crate::sampler::Sampler;
 use crate::sources::Source;
@@ -80,8 +81,13 @@ impl Loader {
         tokenizer.encode("", config.context)?;
         let sampler = Sampler::new(source.len() as u64, config.batch_size as u64, config.drop_last, config.seed)?;
         let cache = config.cache_pixels.map(|cache| Cache::new(cache.bytes));
+        let chain = &config.chain;
+        let taxa = config.views.contains(&View::Chain) && chain.of == ChainOf::Taxon && chain.negatives;
+        // A broken sample has no taxon; the loader will count it when its turn comes.
+        let paths = || (0..source.len()).filter_map(|index| source.get(index).ok()).map(|sample| sample.taxon);
+        let taxonomy = taxa.then(|| Taxonomy::new(paths()));
         Ok(Self {
-            maker: Arc::new(RowMaker { source, tokenizer, config, cache }),
+            maker: Arc::new(RowMaker { source, tokenizer, config, cache, taxonomy }),
             sampler,
             state: LoaderState::default(),
             report: BrokenReport::default(),

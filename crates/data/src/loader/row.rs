@@ -9,6 +9,7 @@ use rand::seq::IndexedRandom;
 use super::cache::{Cache, Part, Photo};
 use super::config::{CaptionChoice, ChainChoice, ChainOf, LoaderConfig};
 use super::guard::guarded;
+use crate::hierarchy::Taxonomy;
 use crate::rng::{Stream, rng_for};
 use crate::sample::{Broken, Cause, ImageRef, Phrase, Picture, Sample, Tiers, View};
 use crate::sources::Source;
@@ -21,6 +22,8 @@ pub(super) struct RowMaker {
     pub(super) tokenizer: Tokenizer,
     pub(super) config: LoaderConfig,
     pub(super) cache: Option<Cache>,
+    /// Of all samples, where wrong taxa are drawn from it.
+    pub(super) taxonomy: Option<Taxonomy>,
 }
 
 /// One row of every part of a batch.
@@ -71,7 +74,7 @@ impl RowMaker {
     fn try_row(&self, epoch: u64, index: u64) -> Result<Row, Broken> {
         let reads = |view| self.config.views.contains(&view);
         let sample = self.source.get(index as usize)?;
-        let chain = reads(View::Chain).then(|| self.chain(&sample)).transpose()?;
+        let chain = reads(View::Chain).then(|| self.chain(epoch, index, &sample)).transpose()?;
         let (photo, boxed) = match reads(View::Pair) || reads(View::Boxes) {
             true => self.pair(epoch, index, &sample, reads(View::Boxes)).map(|(photo, boxed)| (Some(photo), boxed))?,
             false => (None, None),
@@ -118,8 +121,8 @@ impl RowMaker {
     }
 
     /// The chain that was asked for, general to specific.
-    fn chain(&self, sample: &Sample) -> Result<Chain, Broken> {
-        let ChainChoice { of, tiers, negatives } = self.config.chain;
+    fn chain(&self, epoch: u64, index: u64, sample: &Sample) -> Result<Chain, Broken> {
+        let ChainChoice { of, tiers, negatives, hard } = self.config.chain;
         let broken = |detail: String| Broken::new(&sample.id, Cause::NoChain, detail);
         let none = Tiers::default();
         let given = sample.tiers.as_ref().unwrap_or(&none);
@@ -134,10 +137,26 @@ impl RowMaker {
         let Some(first) = positive.len().checked_sub(tiers) else {
             return Err(broken(format!("a chain of {}; expected at least {tiers} links", positive.len())));
         };
-        if negatives && given.negative.len() != positive.len() {
-            return Err(broken("no negative chain; expected one (or chain.negatives = false)".to_owned()));
-        }
-        let wrong = if negatives { &given.negative[first..] } else { &[] };
+        let drawn: Vec<String>;
+        let wrong = match (&self.taxonomy, negatives) {
+            (_, false) => &[],
+            (Some(taxonomy), true) => {
+                let mut rng = rng_for(self.config.seed, epoch, index, Stream::Negative);
+                let other = |rank| match hard {
+                    true => taxonomy.hard_negative(&sample.taxon, rank, &mut rng),
+                    false => taxonomy.random_negative(&sample.taxon, rank, &mut rng),
+                };
+                let others: Option<Vec<_>> = (first..positive.len()).map(other).collect();
+                let others =
+                    others.ok_or_else(|| broken("no other taxon of its rank; expected two or more".to_owned()))?;
+                drawn = others.into_iter().map(|names| names.join(" ")).collect();
+                drawn.as_slice()
+            }
+            (None, true) if given.negative.len() != positive.len() => {
+                return Err(broken("no negative chain; expected one (or chain.negatives = false)".to_owned()));
+            }
+            (None, true) => &given.negative[first..],
+        };
         positive[first..].iter().chain(wrong).map(|text| self.tokens(sample, text)).collect()
     }
 

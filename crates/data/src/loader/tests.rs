@@ -120,15 +120,14 @@ fn chains_come_link_by_link() {
         let ids = &chains.texts.ids[row * chains.texts.len..][..chains.texts.end[row] as usize + 1];
         ids.to_vec()
     };
-    let (ids, chains) = batch(ChainChoice { of: ChainOf::Tiers, tiers: 2, negatives: true });
+    let (ids, chains) = batch(ChainChoice { tiers: 2, ..ChainChoice::default() });
     assert!(ids.iter().all(|id| id == "a" || id == "b"), "{ids:?}");
     assert_eq!((chains.tiers, chains.negatives, chains.texts.n), (2, true, 8));
     for (row, text) in ["dog", "dog", "cat", "cat", "snow", "snow", "and", "and"].into_iter().enumerate() {
         assert_eq!(words(&chains, row), tokenizer.encode(text, 12).unwrap(), "row {row}: {text}");
     }
-    let (ids, chains) = batch(ChainChoice { of: ChainOf::Taxon, tiers: 3, negatives: false });
+    let (ids, chains) = batch(ChainChoice { of: ChainOf::Taxon, tiers: 3, negatives: false, hard: true });
     assert_eq!((chains.tiers, chains.negatives, chains.texts.n), (3, false, 6));
-    let a = ids.iter().position(|id| id == "a");
     let expected = |id: &str| match id {
         "a" => ["a", "a dog", "a dog cat"],
         "b" => ["and a", "and a dog", "and a dog cat"],
@@ -136,7 +135,17 @@ fn chains_come_link_by_link() {
     };
     for (column, id) in ids.iter().enumerate() {
         for (link, text) in expected(id).into_iter().enumerate() {
-            assert_eq!(words(&chains, 2 * link + column), tokenizer.encode(text, 12).unwrap(), "{id} {link} {a:?}");
+            assert_eq!(words(&chains, 2 * link + column), tokenizer.encode(text, 12).unwrap(), "{id} {link}");
+        }
+    }
+
+    // Wrong taxa: of the two links of "a dog", another "a ..." is nearer than "dog and".
+    let (ids, chains) = batch(ChainChoice { of: ChainOf::Taxon, tiers: 2, negatives: true, hard: true });
+    assert_eq!((chains.tiers, chains.negatives, chains.texts.n), (2, true, 8));
+    for column in 0..2 {
+        for link in 0..2 {
+            let (right, wrong) = (words(&chains, 2 * link + column), words(&chains, 4 + 2 * link + column));
+            assert_ne!(right, wrong, "{}: link {link}", ids[column]);
         }
     }
 }

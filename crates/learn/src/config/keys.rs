@@ -200,6 +200,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("data.chain.of", "tiers or taxon", "which chain of texts: caption tiers, or the names of the taxon"),
     ("data.chain.tiers", "integer, at least 2", "its links; of a longer chain the last ones"),
     ("data.chain.negatives", "boolean", "whether each link has a wrong one beside it"),
+    ("data.chain.hard", "boolean", "of a taxon: whether the wrong one is a sibling, or the nearest there is, instead of any"),
     ("data.min_box_pixels", "integer, 0 or more", "smaller boxes are not used (published: 1024)"),
     ("data.limits.min_side", "integer", "photos with a shorter side are broken, pixels"),
     ("data.limits.max_aspect", "number", "longer side over shorter side at most"),

@@ -1,0 +1,208 @@
+//! A taxonomy by its paths, and taxa that are wrong for a sample, but only just.
+//!
+//! Unlike the nodes of a [`Tree`](super::Tree), a taxon is known by its whole path: two genera of different kingdoms may share a name.
+
+use std::collections::HashMap;
+
+use rand::{Rng, RngExt};
+use rand::seq::IndexedRandom;
+
+/// All taxa of a data set. Ranks are counted from 0, the most general; what lies above them is the root.
+#[derive(Clone, Debug, Default)]
+pub struct Taxonomy {
+    /// Names by their number.
+    names: Vec<String>,
+    /// The root first.
+    taxa: Vec<Taxon>,
+    /// Where a name leads from a taxon.
+    below: HashMap<(u32, u32), u32>,
+    /// The number of a name.
+    numbers: HashMap<String, u32>,
+    /// All taxa of a rank.
+    ranks: Vec<Vec<u32>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Taxon {
+    name: u32,
+    parent: u32,
+    children: Vec<u32>,
+}
+
+const ROOT: u32 = 0;
+
+impl Taxonomy {
+    /// The taxa that lie on `paths`, general to specific. Paths may repeat and may end at any rank.
+    pub fn new<P: AsRef<[String]>>(paths: impl IntoIterator<Item = P>) -> Self {
+        let mut it = Self { taxa: vec![Taxon::default()], ..Self::default() };
+        for path in paths {
+            let mut here = ROOT;
+            for (rank, name) in path.as_ref().iter().enumerate() {
+                here = it.enter(here, rank, name);
+            }
+        }
+        it
+    }
+
+    /// Number of taxa, the root not counted.
+    pub fn len(&self) -> usize {
+        self.taxa.len().saturating_sub(1)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A taxon of rank `rank` that is wrong for `path` and as near to it as can be: a sibling of the path's own taxon of that rank; where it
+    /// has none, a descendant of a sibling of the nearest ancestor that has one (RCME Sec. 4.3). Its names, general to specific; nothing if
+    /// the taxonomy has no other taxon of that rank, or does not know the path.
+    pub fn hard_negative(&self, path: &[String], rank: usize, rng: &mut impl Rng) -> Option<Vec<&str>> {
+        let own = self.walk(path.get(..=rank)?)?;
+        for up in (0..=rank).rev() {
+            let siblings = &self.taxa[self.taxa[own[up] as usize].parent as usize].children;
+            if let Some(found) = self.pick(siblings, Some(own[up]), rank - up, rng) {
+                return Some(self.path(found));
+            }
+        }
+        None
+    }
+
+    /// Any other taxon of rank `rank`, each as likely as the next.
+    pub fn random_negative(&self, path: &[String], rank: usize, rng: &mut impl Rng) -> Option<Vec<&str>> {
+        let own = *self.walk(path.get(..=rank)?)?.last()?;
+        let all = self.ranks.get(rank).filter(|all| all.len() > 1)?;
+        loop {
+            let other = *all.choose(rng)?;
+            if other != own {
+                return Some(self.path(other));
+            }
+        }
+    }
+
+    fn enter(&mut self, parent: u32, rank: usize, name: &str) -> u32 {
+        let number = match self.numbers.get(name) {
+            Some(&number) => number,
+            None => {
+                let number = self.names.len() as u32;
+                self.names.push(name.to_owned());
+                self.numbers.insert(name.to_owned(), number);
+                number
+            }
+        };
+        let next = self.taxa.len() as u32;
+        let taxon = *self.below.entry((parent, number)).or_insert(next);
+        if taxon == next {
+            self.taxa.push(Taxon { name: number, parent, children: Vec::new() });
+            self.taxa[parent as usize].children.push(taxon);
+            if self.ranks.len() <= rank {
+                self.ranks.resize(rank + 1, Vec::new());
+            }
+            self.ranks[rank].push(taxon);
+        }
+        taxon
+    }
+
+    /// The taxa along a path.
+    fn walk(&self, path: &[String]) -> Option<Vec<u32>> {
+        let mut here = ROOT;
+        path.iter()
+            .map(|name| {
+                here = *self.below.get(&(here, *self.numbers.get(name)?))?;
+                Some(here)
+            })
+            .collect()
+    }
+
+    /// A random taxon `levels` below one of `from`, `except` for one of those, if any branch is that deep.
+    fn pick(&self, from: &[u32], except: Option<u32>, levels: usize, rng: &mut impl Rng) -> Option<u32> {
+        // Nearly always one of the first draws will do, and a list of ten thousand siblings is not copied for it.
+        const DRAWS: usize = 4;
+        let good = |taxon: u32, rng: &mut _| match levels {
+            _ if Some(taxon) == except => None,
+            0 => Some(taxon),
+            _ => self.pick(&self.taxa[taxon as usize].children, None, levels - 1, rng),
+        };
+        for _ in 0..DRAWS {
+            if let Some(found) = good(*from.choose(rng)?, rng) {
+                return Some(found);
+            }
+        }
+        let mut rest = from.to_vec();
+        while !rest.is_empty() {
+            let taxon = rest.swap_remove(rng.random_range(0..rest.len()));
+            if let Some(found) = good(taxon, rng) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    fn path(&self, mut taxon: u32) -> Vec<&str> {
+        let mut names = Vec::new();
+        while taxon != ROOT {
+            let Taxon { name, parent, .. } = self.taxa[taxon as usize];
+            names.push(self.names[name as usize].as_str());
+            taxon = parent;
+        }
+        names.reverse();
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    fn path(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    /// Two kingdoms; "x" is a genus name in both; one path ends early.
+    fn taxonomy() -> Taxonomy {
+        Taxonomy::new(["A m x 1", "A m x 2", "A m y 3", "A n z 4", "B o x 5", "B p", "A m x 1"].map(path))
+    }
+
+    /// Everything that comes out in many draws.
+    fn all(draw: impl Fn(&mut ChaCha8Rng) -> Option<String>) -> BTreeSet<String> {
+        (0..200).filter_map(|seed| draw(&mut ChaCha8Rng::seed_from_u64(seed))).collect()
+    }
+
+    #[test]
+    fn a_hard_negative_is_a_sibling_or_the_nearest_there_is() {
+        let taxonomy = taxonomy();
+        assert_eq!(taxonomy.len(), 2 + 4 + 4 + 5);
+        let hard = |from: &str, rank: usize| {
+            all(|rng| taxonomy.hard_negative(&path(from), rank, rng).map(|names| names.join(" ")))
+        };
+        let set = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect::<BTreeSet<_>>();
+        assert_eq!(hard("A m x 1", 3), set(&["A m x 2"]));
+        assert_eq!(hard("A m x 1", 2), set(&["A m y"]));
+        assert_eq!(hard("A m x 1", 1), set(&["A n"]));
+        assert_eq!(hard("A m x 1", 0), set(&["B"]));
+        // No sibling: down from the parent's sibling.
+        assert_eq!(hard("A m y 3", 3), set(&["A m x 1", "A m x 2"]));
+        assert_eq!(hard("A n z 4", 3), set(&["A m x 1", "A m x 2", "A m y 3"]));
+        // The sibling "B p" ends too early, so up to the other kingdom.
+        assert_eq!(hard("B o x 5", 3), set(&["A m x 1", "A m x 2", "A m y 3", "A n z 4"]));
+        // Unknown, too short, alone.
+        assert!(hard("A q", 1).is_empty() && hard("A m", 3).is_empty());
+        assert!(
+            Taxonomy::new([path("A m")]).hard_negative(&path("A m"), 1, &mut ChaCha8Rng::seed_from_u64(0)).is_none()
+        );
+        assert!(Taxonomy::default().is_empty());
+    }
+
+    #[test]
+    fn a_random_negative_is_any_other_of_the_rank() {
+        let taxonomy = taxonomy();
+        let found = all(|rng| taxonomy.random_negative(&path("A m x 1"), 2, rng).map(|names| names.join(" ")));
+        assert_eq!(found, ["A m y", "A n z", "B o x"].map(str::to_owned).into());
+    }
+}
