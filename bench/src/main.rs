@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use conifer_data::hierarchy::Taxonomy;
 use conifer_data::rng::{Stream, rng_for};
 use conifer_data::transform::Augment;
 use conifer_data::{ImageRef, PixelLimits};
@@ -95,6 +96,7 @@ fn build(name: &str) -> anyhow::Result<Case> {
             }))
         }
         "loader" => loader(),
+        "hard_negatives" => Ok(hard_negatives()),
         _ => match name.strip_prefix("head_") {
             Some(method) => head(method, &device.autodiff()),
             None => bail!("unknown case `{name}`"),
@@ -134,6 +136,32 @@ fn head(method: &str, device: &Device) -> anyhow::Result<Case> {
         anyhow::ensure!(views[0].grad(&gradients).is_some(), "no gradient reached the features");
         Ok(value)
     }))
+}
+
+/// A million wrong taxa, one for every rank in turn, over 450,000 species under seven ranks whose branching varies as in nature: most genera
+/// have few species, a few have hundreds.
+fn hard_negatives() -> Case {
+    let path = |species: u64| -> Vec<String> {
+        let mixed = species.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        // Squared, so that the first genera are large.
+        let genus = (mixed * mixed >> 24) * 60_000 >> 24;
+        let ranks = [genus / 20_000, genus / 3_000, genus / 600, genus / 100, genus / 12, genus, species];
+        ranks.iter().enumerate().map(|(rank, number)| format!("{rank}_{number}")).collect()
+    };
+    let paths: Vec<_> = (0..450_000).map(path).collect();
+    let taxonomy = Taxonomy::new(&paths);
+    let species: Vec<_> = paths.iter().filter_map(|path| taxonomy.find(path)).collect();
+    let mut epoch = 0;
+    Box::new(move || {
+        epoch += 1;
+        let mut rng = rng_for(0, epoch, 0, Stream::Negative);
+        let mut found = 0;
+        for draw in 0..1_000_000 {
+            let own = species[draw * 7919 % species.len()];
+            found += usize::from(taxonomy.hard_negative(own, draw % 7, &mut rng).is_some());
+        }
+        Ok(found as f32)
+    })
 }
 
 /// The first hundred JPEG files of `BENCH_PHOTOS`, decoded and cropped one after the other on this thread.

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-pub use taxonomy::Taxonomy;
+pub use taxonomy::{TaxonId, Taxonomy};
 
 use crate::error::{Error, Result};
 

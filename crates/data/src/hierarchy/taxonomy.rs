@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
-use rand::{Rng, RngExt};
 use rand::seq::IndexedRandom;
+use rand::{Rng, RngExt};
 
 /// All taxa of a data set. Ranks are counted from 0, the most general; what lies above them is the root.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,10 @@ struct Taxon {
     parent: u32,
     children: Vec<u32>,
 }
+
+/// A taxon of the taxonomy that gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaxonId(u32);
 
 const ROOT: u32 = 0;
 
@@ -54,30 +58,59 @@ impl Taxonomy {
         self.len() == 0
     }
 
-    /// A taxon of rank `rank` that is wrong for `path` and as near to it as can be: a sibling of the path's own taxon of that rank; where it
-    /// has none, a descendant of a sibling of the nearest ancestor that has one (RCME Sec. 4.3). Its names, general to specific; nothing if
-    /// the taxonomy has no other taxon of that rank, or does not know the path.
-    pub fn hard_negative(&self, path: &[String], rank: usize, rng: &mut impl Rng) -> Option<Vec<&str>> {
-        let own = self.walk(path.get(..=rank)?)?;
+    /// The taxon at the end of a path.
+    pub fn find(&self, path: &[String]) -> Option<TaxonId> {
+        let mut here = ROOT;
+        for name in path {
+            here = *self.below.get(&(here, *self.numbers.get(name)?))?;
+        }
+        (here != ROOT).then_some(TaxonId(here))
+    }
+
+    /// Its names, general to specific.
+    pub fn path(&self, taxon: TaxonId) -> Vec<&str> {
+        let name = |id: &u32| self.names[self.taxa[*id as usize].name as usize].as_str();
+        self.line(taxon).iter().map(name).collect()
+    }
+
+    /// A taxon of rank `rank` that is wrong for `own` and as near to it as can be: a sibling of its own taxon of that rank; where that has
+    /// none, a descendant of a sibling of the nearest ancestor that has one (RCME Sec. 4.3). Nothing if `own` does not reach that rank, or
+    /// there is no other taxon of it.
+    pub fn hard_negative(&self, own: TaxonId, rank: usize, rng: &mut impl Rng) -> Option<TaxonId> {
+        let line = self.line(own);
         for up in (0..=rank).rev() {
-            let siblings = &self.taxa[self.taxa[own[up] as usize].parent as usize].children;
-            if let Some(found) = self.pick(siblings, Some(own[up]), rank - up, rng) {
-                return Some(self.path(found));
+            let own = *line.get(up)?;
+            let siblings = &self.taxa[self.taxa[own as usize].parent as usize].children;
+            if siblings.len() > 1
+                && let Some(found) = self.pick(siblings, Some(own), rank - up, rng)
+            {
+                return Some(TaxonId(found));
             }
         }
         None
     }
 
     /// Any other taxon of rank `rank`, each as likely as the next.
-    pub fn random_negative(&self, path: &[String], rank: usize, rng: &mut impl Rng) -> Option<Vec<&str>> {
-        let own = *self.walk(path.get(..=rank)?)?.last()?;
+    pub fn random_negative(&self, own: TaxonId, rank: usize, rng: &mut impl Rng) -> Option<TaxonId> {
+        let own = *self.line(own).get(rank)?;
         let all = self.ranks.get(rank).filter(|all| all.len() > 1)?;
         loop {
             let other = *all.choose(rng)?;
             if other != own {
-                return Some(self.path(other));
+                return Some(TaxonId(other));
             }
         }
+    }
+
+    /// The taxon and all above it, the most general first.
+    fn line(&self, TaxonId(mut taxon): TaxonId) -> Vec<u32> {
+        let mut line = Vec::with_capacity(self.ranks.len());
+        while taxon != ROOT {
+            line.push(taxon);
+            taxon = self.taxa[taxon as usize].parent;
+        }
+        line.reverse();
+        line
     }
 
     fn enter(&mut self, parent: u32, rank: usize, name: &str) -> u32 {
@@ -103,17 +136,6 @@ impl Taxonomy {
         taxon
     }
 
-    /// The taxa along a path.
-    fn walk(&self, path: &[String]) -> Option<Vec<u32>> {
-        let mut here = ROOT;
-        path.iter()
-            .map(|name| {
-                here = *self.below.get(&(here, *self.numbers.get(name)?))?;
-                Some(here)
-            })
-            .collect()
-    }
-
     /// A random taxon `levels` below one of `from`, `except` for one of those, if any branch is that deep.
     fn pick(&self, from: &[u32], except: Option<u32>, levels: usize, rng: &mut impl Rng) -> Option<u32> {
         // Nearly always one of the first draws will do, and a list of ten thousand siblings is not copied for it.
@@ -136,17 +158,6 @@ impl Taxonomy {
             }
         }
         None
-    }
-
-    fn path(&self, mut taxon: u32) -> Vec<&str> {
-        let mut names = Vec::new();
-        while taxon != ROOT {
-            let Taxon { name, parent, .. } = self.taxa[taxon as usize];
-            names.push(self.names[name as usize].as_str());
-            taxon = parent;
-        }
-        names.reverse();
-        names
     }
 }
 
@@ -179,7 +190,10 @@ mod tests {
         let taxonomy = taxonomy();
         assert_eq!(taxonomy.len(), 2 + 4 + 4 + 5);
         let hard = |from: &str, rank: usize| {
-            all(|rng| taxonomy.hard_negative(&path(from), rank, rng).map(|names| names.join(" ")))
+            all(|rng| {
+                let found = taxonomy.hard_negative(taxonomy.find(&path(from))?, rank, rng)?;
+                Some(taxonomy.path(found).join(" "))
+            })
         };
         let set = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect::<BTreeSet<_>>();
         assert_eq!(hard("A m x 1", 3), set(&["A m x 2"]));
@@ -193,16 +207,17 @@ mod tests {
         assert_eq!(hard("B o x 5", 3), set(&["A m x 1", "A m x 2", "A m y 3", "A n z 4"]));
         // Unknown, too short, alone.
         assert!(hard("A q", 1).is_empty() && hard("A m", 3).is_empty());
-        assert!(
-            Taxonomy::new([path("A m")]).hard_negative(&path("A m"), 1, &mut ChaCha8Rng::seed_from_u64(0)).is_none()
-        );
+        let alone = Taxonomy::new([path("A m")]);
+        let own = alone.find(&path("A m")).unwrap();
+        assert!(alone.hard_negative(own, 1, &mut ChaCha8Rng::seed_from_u64(0)).is_none());
         assert!(Taxonomy::default().is_empty());
     }
 
     #[test]
     fn a_random_negative_is_any_other_of_the_rank() {
         let taxonomy = taxonomy();
-        let found = all(|rng| taxonomy.random_negative(&path("A m x 1"), 2, rng).map(|names| names.join(" ")));
+        let own = taxonomy.find(&path("A m x 1")).unwrap();
+        let found = all(|rng| Some(taxonomy.path(taxonomy.random_negative(own, 2, rng)?).join(" ")));
         assert_eq!(found, ["A m y", "A n z", "B o x"].map(str::to_owned).into());
     }
 }

@@ -142,14 +142,15 @@ impl RowMaker {
             (_, false) => &[],
             (Some(taxonomy), true) => {
                 let mut rng = rng_for(self.config.seed, epoch, index, Stream::Negative);
+                let own = taxonomy.find(&sample.taxon);
                 let other = |rank| match hard {
-                    true => taxonomy.hard_negative(&sample.taxon, rank, &mut rng),
-                    false => taxonomy.random_negative(&sample.taxon, rank, &mut rng),
+                    true => taxonomy.hard_negative(own?, rank, &mut rng),
+                    false => taxonomy.random_negative(own?, rank, &mut rng),
                 };
                 let others: Option<Vec<_>> = (first..positive.len()).map(other).collect();
                 let others =
                     others.ok_or_else(|| broken("no other taxon of its rank; expected two or more".to_owned()))?;
-                drawn = others.into_iter().map(|names| names.join(" ")).collect();
+                drawn = others.into_iter().map(|taxon| taxonomy.path(taxon).join(" ")).collect();
                 drawn.as_slice()
             }
             (None, true) if given.negative.len() != positive.len() => {
