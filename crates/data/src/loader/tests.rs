@@ -142,10 +142,10 @@ fn chains_come_link_by_link() {
     // Wrong taxa: of the two links of "a dog", another "a ..." is nearer than "dog and".
     let (ids, chains) = batch(ChainChoice { of: ChainOf::Taxon, tiers: 2, negatives: true, hard: true });
     assert_eq!((chains.tiers, chains.negatives, chains.texts.n), (2, true, 8));
-    for column in 0..2 {
+    for (column, id) in ids.iter().enumerate() {
         for link in 0..2 {
             let (right, wrong) = (words(&chains, 2 * link + column), words(&chains, 4 + 2 * link + column));
-            assert_ne!(right, wrong, "{}: link {link}", ids[column]);
+            assert_ne!(right, wrong, "{id}: link {link}");
         }
     }
 }
