@@ -144,7 +144,7 @@ fn hard_negatives() -> Case {
     let path = |species: u64| -> Vec<String> {
         let mixed = species.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         // Squared, so that the first genera are large.
-        let genus = (mixed * mixed >> 24) * 60_000 >> 24;
+        let genus = (((mixed * mixed) >> 24) * 60_000) >> 24;
         let ranks = [genus / 20_000, genus / 3_000, genus / 600, genus / 100, genus / 12, genus, species];
         ranks.iter().enumerate().map(|(rank, number)| format!("{rank}_{number}")).collect()
     };
