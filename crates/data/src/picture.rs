@@ -9,7 +9,7 @@ use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader};
 
 use crate::files;
-use crate::sample::{Broken, Cause, ImageRef, Picture, PixelLimits};
+use crate::sample::{Broken, Cause, ImageRef, Picture, PixelLimits, Sample};
 
 type Fault = (Cause, String);
 
@@ -99,6 +99,16 @@ impl ImageRef {
             }
             Self::Pixels(_) => Ok(None),
         }
+    }
+}
+
+impl Sample {
+    /// The photo, decoded, where the sample has one.
+    ///
+    /// # Errors
+    /// As [`ImageRef::open`], under the id of the sample.
+    pub fn photo(&self, limits: &PixelLimits) -> Result<Option<Picture>, Broken> {
+        self.image.as_ref().map(|image| image.open(limits)).transpose().map_err(|it| it.within(&self.id))
     }
 }
 

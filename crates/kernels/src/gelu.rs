@@ -5,7 +5,7 @@ use burn::tensor::{Tensor, activation};
 
 /// `x Phi(x)` with the exact normal distribution function.
 ///
-/// The engine's own operation on the CPU. Elsewhere its backward pass is that of the tanh approximation (up to 5e-4 off), so that
+/// The engine's own operation on the CPU. Elsewhere its backward pass is that of the tanh approximation, so that
 /// [`gelu_plain`] runs there.
 pub fn gelu<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     match x.device().inner().as_dispatch() {

@@ -36,6 +36,7 @@ pub struct Embedder {
     batch: usize,
     limits: PixelLimits,
     fingerprint: OnceLock<String>,
+    root: OnceLock<Root>,
 }
 
 impl Embedder {
@@ -68,6 +69,7 @@ impl Embedder {
             batch: 32,
             limits: PixelLimits::default(),
             fingerprint: OnceLock::new(),
+            root: OnceLock::new(),
         })
     }
 
@@ -107,6 +109,14 @@ impl Embedder {
     /// # Errors
     /// If the empty text cannot be embedded.
     pub fn root(&self) -> Result<Root> {
+        if let Some(root) = self.root.get() {
+            return Ok(root.clone());
+        }
+        let root = self.find_root()?;
+        Ok(self.root.get_or_init(|| root).clone())
+    }
+
+    fn find_root(&self) -> Result<Root> {
         let sphere = self.spec.kind == "sphere";
         let point: Vec<f64> = match &self.manifest.root {
             Some(root) if !sphere => return Ok(Root::Point(root.clone())),

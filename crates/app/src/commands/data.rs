@@ -151,8 +151,8 @@ fn check(data: &DataSet, pixels: bool, as_json: bool) -> anyhow::Result<()> {
     let (mut captions, mut phrases, mut boxes) = (0, 0, 0);
     for index in 0..source.len() {
         let sample = source.get(index).and_then(|sample| {
-            if let (true, Some(image)) = (pixels, &sample.image) {
-                image.open(&PixelLimits::default()).map_err(|it| it.within(&sample.id))?;
+            if pixels {
+                sample.photo(&PixelLimits::default())?;
             }
             Ok(sample)
         });

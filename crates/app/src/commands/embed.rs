@@ -53,12 +53,13 @@ pub(crate) fn embed_samples(
     let mut texts = Rows::default();
     let bar = progress::bar("samples", samples.len());
     for chunk in samples.chunks(CHUNK) {
-        let opened: Vec<_> = chunk.par_iter().map(|sample| photo(sample, with_pixels)).collect();
+        let open = |sample: &Sample| if with_pixels { sample.photo(&PixelLimits::default()) } else { Ok(None) };
+        let opened: Vec<_> = chunk.par_iter().map(open).collect();
         let mut images = Rows::default();
         for (sample, picture) in chunk.iter().zip(opened) {
             match picture {
                 Ok(picture) => {
-                    images.add_images(sample, picture, views);
+                    images.add_images(sample, picture.map(Arc::new), views);
                     texts.add_texts(sample, views);
                 }
                 Err(it) => broken.push(it),
@@ -86,13 +87,6 @@ pub(crate) fn embed_samples(
     }
     anyhow::ensure!(!parts.is_empty(), "nothing to embed: no sample has any of the views asked for");
     Ok(EmbeddingSet::concat(&parts.iter().collect::<Vec<_>>())?)
-}
-
-/// The sample's photo, decoded, where one is `wanted` and there is one.
-fn photo(sample: &Sample, wanted: bool) -> Result<Option<Arc<Picture>>, Broken> {
-    let Some(image) = sample.image.as_ref().filter(|_| wanted) else { return Ok(None) };
-    let picture = image.open(&PixelLimits::default()).map_err(|it| it.within(&sample.id))?;
-    Ok(Some(Arc::new(picture)))
 }
 
 /// Rows of one embedding set in the making.

@@ -199,11 +199,7 @@ fn check(source: &dyn Source) -> anyhow::Result<()> {
         .into_par_iter()
         .filter_map(|index| {
             bar.inc(1);
-            let opened = source.get(index).and_then(|sample| match &sample.image {
-                Some(image) => image.open(&PixelLimits::default()).map(|_| ()).map_err(|it| it.within(&sample.id)),
-                None => Ok(()),
-            });
-            opened.err()
+            source.get(index).and_then(|sample| sample.photo(&PixelLimits::default())).err()
         })
         .collect();
     bar.finish_and_clear();

@@ -53,6 +53,9 @@ impl<J: Send + 'static, O: Send + 'static> Ordered<J, O> {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             n => n,
         };
+        let threads: Vec<_> = (0..threads).map_while(start).collect();
+        // Else every row would be missing, in silence.
+        assert!(!threads.is_empty(), "the system starts no thread to read data with");
         Self {
             jobs: Box::new(jobs),
             ahead: ahead.max(1),
@@ -61,7 +64,7 @@ impl<J: Send + 'static, O: Send + 'static> Ordered<J, O> {
             waiting: BTreeMap::new(),
             handed_out: 0,
             returned: 0,
-            threads: (0..threads).map_while(start).collect(),
+            threads,
         }
     }
 

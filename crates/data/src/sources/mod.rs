@@ -87,14 +87,19 @@ pub const SOURCES: &[SourceEntry] = &[
 /// # Errors
 /// An unknown kind or option, a file that is missing or of another format, or a source without any sample.
 pub fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
-    match SOURCES.iter().find(|entry| entry.kind == spec.kind) {
-        Some(entry) => (entry.open)(spec),
-        None => Err(Error::Unknown {
-            what: "source kind",
-            found: spec.kind.clone(),
-            known: SOURCES.iter().map(|entry| entry.kind).collect::<Vec<_>>().join(", "),
-        }),
-    }
+    (entry(&spec.kind)?.open)(spec)
+}
+
+/// The registry line of a kind of source.
+///
+/// # Errors
+/// [`Error::Unknown`] with the known kinds.
+pub fn entry(kind: &str) -> Result<&'static SourceEntry> {
+    SOURCES.iter().find(|entry| entry.kind == kind).ok_or_else(|| Error::Unknown {
+        what: "source kind",
+        found: kind.to_owned(),
+        known: SOURCES.iter().map(|entry| entry.kind).collect::<Vec<_>>().join(", "),
+    })
 }
 
 impl SourceSpec {

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 
 use conifer_data::loader::{CachePixels, CaptionChoice, ChainChoice, LoaderConfig};
 use conifer_data::transform::{Augment, EvalCrop};
-use conifer_data::{PixelLimits, SOURCES, SourceSpec, View};
+use conifer_data::{PixelLimits, SourceSpec, View};
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +78,7 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DataConfig {
-    /// Kind of source, a name in [`SOURCES`].
+    /// Kind of source, a name in [`SOURCES`](conifer_data::SOURCES).
     pub kind: String,
     /// File, folder or pattern of shards, from the working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -506,13 +506,7 @@ impl Config {
             )?;
         }
         for kind in [Some(&self.data.kind), self.eval.kind.as_ref()].into_iter().flatten() {
-            if !SOURCES.iter().any(|entry| entry.kind == kind) {
-                return Err(Error::Unknown {
-                    kind: "kind of source",
-                    name: kind.clone(),
-                    known: SOURCES.iter().map(|entry| entry.kind).collect::<Vec<_>>().join(", "),
-                });
-            }
+            conifer_data::sources::entry(kind)?;
         }
         at_least_one("train.steps", self.train.steps)?;
         at_least_one("train.log_every", self.train.log_every)?;

@@ -140,8 +140,7 @@ fn unknown_preset(side: Side, found: &str) -> Error {
 const MOST: usize = 1 << 20;
 
 fn check_positive(section: &str, values: &[(&str, usize)]) -> Result<()> {
-    // The largest towers that were ever published have a width of 16,384 and a vocabulary of a million; more is a slip of the pen that
-    // would take all memory.
+    // A million of anything is far above every published tower; more is a slip of the pen that would take all memory.
     match values.iter().find(|(_, value)| !(1..=MOST).contains(value)) {
         Some((name, value)) => Err(Error::setting(format!("{section}.{name}"), value, format!("1 to {MOST}"))),
         None => Ok(()),

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::{self, Settings, Terms};
 use super::{Embedded, Loss, Method, MethodEntry, Space};
+use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{Denominator, info_nce};
-use crate::{Error, Result};
 
 /// Registry line.
 pub const ENTRY: MethodEntry = MethodEntry {
@@ -31,7 +31,7 @@ pub const ENTRY: MethodEntry = MethodEntry {
     terms: TERMS,
     root: RootKind::Origin,
     manifold: |dim| ManifoldSpec { curv: Vec::new(), ..ManifoldSpec::lorentz(dim, 1.0) },
-    from_config: |table| Ok(Box::new(Atmg::new(settings::parse(table)?)?)),
+    from_config: |table| Ok(Box::new(Atmg { config: settings::parse(table)? })),
     resolve: settings::resolve::<Config>,
 };
 
@@ -65,15 +65,6 @@ impl Settings for Config {
 
 struct Atmg {
     config: Config,
-}
-
-impl Atmg {
-    fn new(config: Config) -> Result<Self> {
-        if !TERMS.iter().any(|term| config.terms.on(term)) {
-            return Err(Error::setting("method.terms", "all false", format!("at least one term of {NAME}")));
-        }
-        Ok(Self { config })
-    }
 }
 
 impl Method for Atmg {

@@ -33,7 +33,7 @@ pub const ENTRY: MethodEntry = MethodEntry {
     terms: TERMS,
     manifold: ManifoldSpec::sphere,
     root: RootKind::Text,
-    from_config: |table| Ok(Box::new(Radial::new(settings::parse(table)?)?)),
+    from_config: |table| Ok(Box::new(Radial { config: settings::parse(table)? })),
     resolve: settings::resolve::<Config>,
 };
 
@@ -80,13 +80,6 @@ struct Radial {
 }
 
 impl Radial {
-    fn new(config: Config) -> Result<Self> {
-        if !TERMS.iter().any(|term| config.terms.on(term)) {
-            return Err(Error::setting("method.terms", "all false", format!("at least one term of {NAME}")));
-        }
-        Ok(Self { config })
-    }
-
     /// The loss of pairs whose angles are `[T-1, B]`: the angle, or with a margin its distance to the border of the cone, cut off.
     fn violation(&self, space: &Space, parents: &[Tensor<2>], angles: Tensor<2>, sign: f64) -> Tensor<2> {
         let Config { margin, cone_radius, .. } = self.config;

@@ -17,15 +17,15 @@
 use burn::tensor::Tensor;
 use conifer_data::View;
 use conifer_geometry::RootT;
-use conifer_space::ManifoldSpec;
+use conifer_space::{ManifoldSpec, safe};
 use serde::{Deserialize, Serialize};
 
 use super::radial::prior;
 use super::settings::{self, Settings, Terms, number};
 use super::{Embedded, Loss, Method, MethodEntry, Space};
+use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{Denominator, info_nce};
-use crate::{Error, Result};
 
 /// Registry line.
 pub const ENTRY: MethodEntry = MethodEntry {
@@ -36,7 +36,7 @@ pub const ENTRY: MethodEntry = MethodEntry {
     terms: TERMS,
     root: RootKind::Text,
     manifold: ManifoldSpec::sphere,
-    from_config: |table| Ok(Box::new(Rcme::new(settings::parse(table)?)?)),
+    from_config: |table| Ok(Box::new(Rcme { config: settings::parse(table)? })),
     resolve: settings::resolve::<Config>,
 };
 
@@ -87,13 +87,6 @@ struct Rcme {
 }
 
 impl Rcme {
-    fn new(config: Config) -> Result<Self> {
-        if !TERMS.iter().any(|term| config.terms.on(term)) {
-            return Err(Error::setting("method.terms", "all false", format!("at least one term of {NAME}")));
-        }
-        Ok(Self { config })
-    }
-
     /// `X(T_j, child_j+1)` for every j, mean: `[B]`.
     fn local(&self, space: &Space, links: &[Tensor<2>], children: &[Tensor<2>]) -> Tensor<1> {
         let angles = (0..links.len() - 1).map(|j| {
@@ -111,8 +104,8 @@ impl Rcme {
     /// Eq. 6 for every triple of neighbours, mean: `[B]`.
     fn global(&self, space: &Space, links: &[Tensor<2>]) -> Tensor<1> {
         let cosine = |a: &Tensor<2>, b: &Tensor<2>| {
-            // Below 1, where the slope of the arc cosine has an end.
-            space.manifold.similarity(a.clone(), b.clone()).clamp(0.0, 1.0 - COSINE_GAP)
+            // Below 1 by a step that f32 has: the slope of the arc cosine of their product stays below 1000.
+            space.manifold.similarity(a.clone(), b.clone()).clamp(0.0, 1.0 - f64::from(safe::EPS_F32))
         };
         let hinges = links.windows(3).map(|triple| {
             let [first, middle, last] = [&triple[0], &triple[1], &triple[2]];
@@ -122,9 +115,6 @@ impl Rcme {
         mean(hinges.collect())
     }
 }
-
-/// Cosines are kept this far from 1 (f32 has steps of 6e-8 there): the slope of the arc cosine stays below 1000.
-const COSINE_GAP: f64 = 1e-6;
 
 impl Method for Rcme {
     fn name(&self) -> &'static str {
@@ -136,11 +126,7 @@ impl Method for Rcme {
     }
 
     fn views(&self) -> &'static [View] {
-        let chains = TERMS[..3].iter().any(|term| self.config.terms.on(term)) || self.reads_frozen();
-        match (self.config.terms.on("contrast_text_image"), chains) {
-            (true, _) => &[View::Pair, View::Chain],
-            (false, _) => &[View::Chain],
-        }
+        if self.config.terms.on("contrast_text_image") { &[View::Pair, View::Chain] } else { &[View::Chain] }
     }
 
     fn reads_frozen(&self) -> bool {

@@ -35,14 +35,17 @@ impl Terms {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    /// Refuses names that are no terms.
+    /// Refuses names that are no terms, and a method without any.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a name that is not in `known`.
+    /// [`Error::Setting`] for a name that is not in `known`, or if every term is switched off.
     pub fn check(&self, known: &[&str]) -> Result<()> {
         match self.0.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) => {
                 Err(Error::setting(format!("method.terms.{name}"), "unknown", format!("one of {}", known.join(", "))))
+            }
+            None if !known.iter().any(|name| self.on(name)) => {
+                Err(Error::setting("method.terms", "all false", format!("at least one term of {}", known.join(", "))))
             }
             None => Ok(()),
         }
