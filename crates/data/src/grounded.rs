@@ -16,7 +16,8 @@
 //!   that size; without, they are fractions in [0, 1].** The size is that of the boxes, and need not be that of the
 //!   file: a resized photo keeps its boxes.
 //! * `spans` are `[caption, start, end]` in characters (Unicode scalar values, end excluded). `part_of` is the index of
-//!   another phrase. `score` is a detector's confidence; `crop` a file with the box already cut out.
+//!   another phrase. `score` is a detector's confidence; `crop` a file with the box already cut out; `group_of` says
+//!   that a box holds several things at once (absent: false).
 //! * `tiers` and `taxon` run from general to specific; negative tiers are as many as positive ones.
 //! * `meta` may hold anything and is not read. Other unknown fields are refused: they are misspelt known ones.
 
@@ -86,6 +87,9 @@ pub struct PhraseRecord {
     /// File with the box cut out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crop: Option<PathBuf>,
+    /// Whether a box holds several things.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub group_of: bool,
 }
 
 impl Record {
@@ -119,6 +123,7 @@ impl Record {
                 crop: phrase.crop.map(|path| ImageRef::File(folder.join(path))),
                 score: phrase.score,
                 part_of: phrase.part_of,
+                group_of: phrase.group_of,
             });
         }
         let sample = Sample {
@@ -157,6 +162,7 @@ impl Record {
                         part_of: phrase.part_of,
                         score: phrase.score,
                         crop: phrase.crop.as_ref().map(&mut path).transpose()?,
+                        group_of: phrase.group_of,
                     })
                 })
                 .collect::<Result<_, E>>()?,

@@ -20,6 +20,7 @@ pub mod grounded;
 pub mod hierarchy;
 pub mod import;
 pub mod loader;
+pub mod parts;
 mod picture;
 pub mod rng;
 pub mod sample;
@@ -31,6 +32,7 @@ pub mod toy;
 pub mod transform;
 
 pub use error::{Error, Result};
+pub use parts::PartRule;
 pub use picture::encode_png;
 pub use sample::{BBox, Broken, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, Span, Tiers, View};
 pub use sources::{SOURCES, Source, SourceEntry, SourceSpec, open};

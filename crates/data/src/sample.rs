@@ -50,6 +50,8 @@ pub struct Phrase {
     pub score: Option<f32>,
     /// Index in [`Sample::phrases`] of the whole this thing is a part of.
     pub part_of: Option<usize>,
+    /// Whether its boxes hold several things each (OpenImages' IsGroupOf): more than five of one class that touch each other.
+    pub group_of: bool,
 }
 
 /// A rectangle by its corners, as fractions of the photo's width and height: `0 <= x1 < x2 <= 1`, `0 <= y1 < y2 <= 1`;

@@ -14,7 +14,7 @@ fn detail(json: &str, cause: Cause) -> String {
 const FULL: &str = r#"{"id": "1", "image": "photos/1.jpg", "width": 500, "height": 400,
     "captions": ["A black dog runs in snow ."],
     "phrases": [{"text": "A black dog", "boxes": [[0, 100, 250, 400]], "spans": [[0, 0, 11]], "score": 0.5, "crop": "c.jpg"},
-                {"text": "its ear", "boxes": [[50, 20, 100, 40]], "part_of": 0}],
+                {"text": "its ear", "boxes": [[50, 20, 100, 40]], "part_of": 0, "group_of": true}],
     "tiers": {"positive": ["animal", "dog"], "negative": ["food", "cat"]},
     "taxon": ["Animalia", "Canis lupus"], "label": "dog", "split": "train", "meta": {"licence": 4}}"#;
 
@@ -29,6 +29,7 @@ fn every_field() {
     assert_eq!((dog.score, dog.part_of), (Some(0.5), None));
     assert_eq!(dog.crop, Some(ImageRef::File("data/c.jpg".into())));
     assert_eq!((ear.part_of, &*ear.text), (Some(0), "its ear"));
+    assert_eq!((dog.group_of, ear.group_of), (false, true));
     assert_eq!(sample.tiers.unwrap().negative, ["food", "cat"]);
     assert_eq!(sample.taxon, ["Animalia", "Canis lupus"]);
     assert_eq!((sample.label.as_deref(), sample.split.as_deref()), (Some("dog"), Some("train")));
@@ -50,6 +51,7 @@ fn a_sample_comes_back_from_its_record() {
     let line = serde_json::to_string(&Record::from_sample(&sample, path).unwrap()).unwrap();
     assert_eq!(read(&line).unwrap(), sample);
     assert!(!line.contains("width") && !line.contains("meta"), "{line}");
+    assert_eq!(line.matches("group_of").count(), 1, "false goes without saying: {line}");
 }
 
 #[test]
