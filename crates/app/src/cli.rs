@@ -238,6 +238,9 @@ pub(crate) struct Eval {
     /// How photos are cut; the MERU family squeezes for retrieval and cuts the centre for classification.
     #[arg(long, value_enum, default_value_t = CropArg::Center)]
     pub(crate) crop: CropArg,
+    /// Least angle (radians) at which `part_retrieval` lets a candidate pass its gate: published 2.5 for CLIP, 2.0 for MoCo.
+    #[arg(long, default_value_t = 2.5)]
+    pub(crate) gate: f64,
     /// Levels of the HierarCaps ball.
     #[arg(long, default_value_t = 50, value_parser = points)]
     pub(crate) steps: usize,

@@ -35,7 +35,18 @@ pub struct ChainBatch {
     pub negatives: bool,
 }
 
-/// The samples of one step. Row i of every part belongs to the same sample.
+/// Photos and boxes cut out of them, with the relation between wholes and parts. There are more crops than samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeBatch {
+    /// `[N]` crops.
+    pub images: ImageBatch,
+    /// `[N]`, what each crop shows; equal for two crops of the same box or photo, wherever in the batch they stand. Counted from 0.
+    pub things: Vec<u32>,
+    /// Whole and part, as things: every relation that a sample of this batch declares, once.
+    pub parts: Vec<[u32; 2]>,
+}
+
+/// The samples of one step. Row i of every part but `edges` belongs to the same sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// Counted through all epochs, from 0.
@@ -52,6 +63,8 @@ pub struct Batch {
     pub box_texts: Option<TokenBatch>,
     /// A chain of texts for each sample.
     pub chains: Option<ChainBatch>,
+    /// The photos, their boxes, and which is a part of which.
+    pub edges: Option<EdgeBatch>,
 }
 
 impl ImageBatch {

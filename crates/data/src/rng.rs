@@ -21,6 +21,8 @@ pub enum Stream {
     Crop = 4,
     /// Wrong taxa.
     Negative = 5,
+    /// Boxes, boxes of other photos, and the augmentation of all of them.
+    Edges = 6,
 }
 
 /// The generator of one `stream` of one `sample` in one `epoch` of the run with this `seed`. The four numbers *are* the

@@ -123,6 +123,18 @@ impl Model {
         })
     }
 
+    /// The same towers under new projections into the space of `head`.
+    #[must_use]
+    pub fn project_anew(self, head: Head, init: &mut Init) -> Self {
+        let dim = head.spec().dim;
+        Self {
+            visual_proj: Projection::new(init, self.visual.width(), dim),
+            textual_proj: Projection::new(init, self.textual.width(), dim),
+            head,
+            ..self
+        }
+    }
+
     /// The architecture.
     pub fn config(&self) -> &ModelConfig {
         &self.config

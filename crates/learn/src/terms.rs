@@ -41,6 +41,29 @@ pub fn info_nce(similarity: Tensor<2>, logit_scale: Tensor<1>, denominator: Deno
     (log_sum_exp(candidates) - positive).squeeze_dim(1)
 }
 
+/// Contrastive loss of M queries against N candidates of which several may be right: `[M, N] -> [M]`.
+///
+/// `l_i = log sum_{k not in same_i} exp(s S_ik) - log sum_{k in positive_i} exp(s S_ik)`, with S the similarity (queries in rows) and
+/// s = 1/temperature (`logit_scale`, `[1]`). `positive` `[M, N]` is true for right answers, `same` for candidates that are the query
+/// itself. A query without a right answer adds 0. Source: Wang et al., Sec. 3.2 ("multi-positive InfoNCE", the sum inside the logarithm).
+pub fn multi_positive_nce(
+    similarity: Tensor<2>,
+    logit_scale: Tensor<1>,
+    positive: Tensor<2, Bool>,
+    same: Tensor<2, Bool>,
+) -> Tensor<1> {
+    let logits = similarity * logit_scale.reshape([1, 1]);
+    let alone = positive.clone().any_dim(1).bool_not();
+    // In a row without a right answer both sums are taken over everything, so that their difference is 0 and so is its gradient.
+    let left_out = |mask: Tensor<2, Bool>| {
+        let shape = mask.dims();
+        mask.bool_and(alone.clone().bool_not().expand(shape))
+    };
+    let candidates = logits.clone().mask_fill(left_out(same), f64::NEG_INFINITY);
+    let right = logits.mask_fill(left_out(positive.bool_not()), f64::NEG_INFINITY);
+    (log_sum_exp(candidates) - log_sum_exp(right)).squeeze_dim(1)
+}
+
 /// Size of the cones of a term.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConeShape {
@@ -98,6 +121,12 @@ fn capped_cone(space: &Space, parent: Tensor<2>, child: Tensor<2>, shape: &ConeS
     };
     let hinges = hinge(unit.as_ref(), stretch(parent), stretch(child));
     Ok(hinges.reshape([rows, factors]).mean_dim(1).squeeze_dim(1))
+}
+
+/// Mean of `[B]` values over a list of at least one, sample by sample.
+pub(crate) fn mean(values: Vec<Tensor<1>>) -> Tensor<1> {
+    let values: Tensor<2> = Tensor::stack(values, 0);
+    values.mean_dim(0).squeeze_dim(0)
 }
 
 /// `log sum_k exp(x_ik)`, `[M, N] -> [M, 1]`; shifted by the row maximum so that nothing overflows.

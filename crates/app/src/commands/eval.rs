@@ -15,6 +15,8 @@ use crate::output::{columns, print, print_json};
 use crate::request::open_source;
 
 pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<()> {
+    let right = (0.0..=std::f64::consts::PI).contains(&args.gate);
+    anyhow::ensure!(right, "--gate is {}; expected an angle in radians, 0 to 3.1416", args.gate);
     let benchmarks = args.benchmarks.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
     let tree = args.tree.as_deref().map(Tree::read_edges).transpose()?;
     let source = open_source(&args.data)?;
@@ -28,6 +30,7 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
             ScoreArg::Inner => Score::Inner,
         },
         crop: args.crop.into(),
+        gate: args.gate,
         steps: args.steps,
         seed: args.seed,
     };

@@ -1,11 +1,13 @@
 use crate::{good, refused, root};
 
+/// Every experiment; `configs/base` holds parts of some.
 fn configs() -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(root().join("configs"))
-        .unwrap()
-        .map(|entry| format!("configs/{}", entry.unwrap().file_name().to_string_lossy()))
-        .filter(|name| name.ends_with(".toml"))
-        .collect();
+    let below = |folder: &str| {
+        let entries = std::fs::read_dir(root().join(folder)).unwrap();
+        let names = entries.map(|entry| format!("{folder}/{}", entry.unwrap().file_name().to_string_lossy()));
+        names.filter(|name| name.ends_with(".toml")).collect::<Vec<_>>()
+    };
+    let mut names = [below("configs"), below("configs/papers")].concat();
     names.sort();
     names
 }

@@ -13,11 +13,12 @@ pub(super) struct Photo {
     pub(super) original: (u32, u32),
 }
 
-/// Which picture of a sample: the photo itself, or the `n`-th box or crop of its phrases, counted through.
+/// Which picture of a sample: the photo itself; the `n`-th usable box or crop of its phrases; the `n`-th of all its boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Part {
     Whole,
     Box(usize),
+    Edge(u32),
 }
 
 /// Keeps photos until `budget` bytes are full.

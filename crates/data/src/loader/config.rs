@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::edges::EdgeChoice;
 use crate::error::{Error, Result};
 use crate::sample::{PixelLimits, View};
 use crate::transform::Augment;
@@ -11,6 +12,7 @@ use crate::transform::Augment;
 #[serde(default, deny_unknown_fields)]
 pub struct LoaderConfig {
     /// [`View::Pair`]: photo and caption. [`View::Boxes`]: also one box of the photo and its phrase. [`View::Chain`]: a chain of texts.
+    /// [`View::Edges`]: the photo, its boxes, and which is a part of which.
     pub views: Vec<View>,
     /// Samples in a batch.
     pub batch_size: usize,
@@ -26,6 +28,8 @@ pub struct LoaderConfig {
     pub caption: CaptionChoice,
     /// Which chain of texts.
     pub chain: ChainChoice,
+    /// Which boxes, and what they are parts of.
+    pub edges: EdgeChoice,
     /// Boxes (and ready-made crops) of fewer pixels, measured in the original photo, are not used. HyCoCLIP's
     /// preparation of GRIT keeps more than 32 x 32 = 1024; small pictures need less.
     pub min_box_pixels: u32,
@@ -55,6 +59,8 @@ pub enum CaptionChoice {
     /// Any of those that mention the phrase drawn for [`View::Boxes`], by its spans, else by its words; any, where none
     /// does.
     WithPhrase,
+    /// Any tier of its chain of texts, anew each epoch (HierarCaps' "FT with CLIP objective").
+    Tier,
 }
 
 /// Which chain of texts of a sample is used, and how much of it.
@@ -65,6 +71,9 @@ pub struct ChainChoice {
     pub of: ChainOf,
     /// Its links: of a longer chain the last ones, the most specific; a shorter one is broken. 4 (HierarCaps).
     pub tiers: usize,
+    /// A link that is left out, counted from 0, the most general. (1: the "3 tiers" of HierarCaps' supplement, Table 2, with `tiers = 3`.)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without: Option<usize>,
     /// Whether each link comes with one that is wrong for the photo: the negative tiers of the sample, or of a taxon another one of its
     /// rank, drawn anew each epoch. A sample without them is broken.
     pub negatives: bool,
@@ -74,7 +83,7 @@ pub struct ChainChoice {
 
 impl Default for ChainChoice {
     fn default() -> Self {
-        Self { of: ChainOf::Tiers, tiers: 4, negatives: true, hard: true }
+        Self { of: ChainOf::Tiers, tiers: 4, without: None, negatives: true, hard: true }
     }
 }
 
@@ -113,6 +122,7 @@ impl Default for LoaderConfig {
             augment: Augment::default(),
             caption: CaptionChoice::default(),
             chain: ChainChoice::default(),
+            edges: EdgeChoice::default(),
             min_box_pixels: 16,
             limits: PixelLimits::default(),
             drop_last: true,
@@ -137,10 +147,10 @@ impl LoaderConfig {
     /// Names the first setting out of its range.
     pub fn check(&self) -> Result<()> {
         let wrong = |key: &str, found: String, expected: &str| Err(Error::config(key, found, expected));
-        if self.views.is_empty() || self.views.contains(&View::Edges) {
-            let found: Vec<_> = self.views.iter().map(|view| view.name()).collect();
-            return wrong("views", found.join(", "), "pair, boxes or chain");
+        if self.views.is_empty() {
+            return wrong("views", "none".to_owned(), "pair, boxes, chain or edges");
         }
+        self.edges.check()?;
         if self.chain.tiers < 2 {
             return wrong("chain.tiers", self.chain.tiers.to_string(), "at least 2 links");
         }

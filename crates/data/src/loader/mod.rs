@@ -6,21 +6,24 @@
 
 mod cache;
 mod config;
+mod edges;
 mod eval;
 mod guard;
 mod ordered;
 mod report;
 mod row;
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub use config::{CachePixels, CaptionChoice, ChainChoice, ChainOf, LoaderConfig};
+pub use edges::EdgeChoice;
 pub use eval::{EvalBatch, EvalBatches, eval_batches, eval_pixels};
 pub use report::BrokenReport;
 
-use crate::batch::{Batch, ChainBatch, ImageBatch, TokenBatch};
+use crate::batch::{Batch, ChainBatch, EdgeBatch, ImageBatch, TokenBatch};
 use crate::error::{Error, Result};
 use crate::hierarchy::Taxonomy;
 use crate::sample::{Broken, View};
@@ -28,6 +31,7 @@ use crate::sampler::Sampler;
 use crate::sources::Source;
 use crate::tokenizer::Tokenizer;
 use cache::Cache;
+use edges::{Classes, Edges, Thing};
 use ordered::Ordered;
 use row::{Chain, Half, Row, RowMaker};
 
@@ -86,8 +90,10 @@ impl Loader {
         // A broken sample has no taxon; the loader will count it when its turn comes.
         let paths = || (0..source.len()).filter_map(|index| source.get(index).ok()).map(|sample| sample.taxon);
         let taxonomy = taxa.then(|| Taxonomy::new(paths()));
+        let crossed = config.views.contains(&View::Edges) && config.edges.cross > 0;
+        let classes = if crossed { Classes::of(source.as_ref(), &config.edges.rule) } else { Classes::default() };
         Ok(Self {
-            maker: Arc::new(RowMaker { source, tokenizer, config, cache, taxonomy }),
+            maker: Arc::new(RowMaker { source, tokenizer, config, cache, taxonomy, classes }),
             sampler,
             state: LoaderState::default(),
             report: BrokenReport::default(),
@@ -176,12 +182,13 @@ impl Loader {
 
     fn join(&self, index: u64, rows: Vec<Row>) -> Batch {
         let mut ids = Vec::with_capacity(rows.len());
-        let (mut photos, mut boxes, mut chains) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut photos, mut boxes, mut chains, mut edges) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for row in rows {
             ids.push(row.id);
             photos.extend(row.photo);
             boxes.extend(row.boxed);
             chains.extend(row.chain);
+            edges.extend(row.edges);
         }
         let views = &self.maker.config.views;
         let reads = |some: &[View]| some.iter().any(|view| views.contains(view));
@@ -189,7 +196,27 @@ impl Loader {
         let (images, texts) = halves(reads(&[View::Pair, View::Boxes]), &photos);
         let (box_images, box_texts) = halves(reads(&[View::Boxes]), &boxes);
         let chains = reads(&[View::Chain]).then(|| self.join_chains(&chains));
-        Batch { index, ids, images, texts, box_images, box_texts, chains }
+        let edges = reads(&[View::Edges]).then(|| self.join_edges(edges));
+        Batch { index, ids, images, texts, box_images, box_texts, chains, edges }
+    }
+
+    /// All crops side by side; what several rows show is one thing.
+    fn join_edges(&self, rows: Vec<Edges>) -> EdgeBatch {
+        let mut numbers: HashMap<Thing, u32> = HashMap::new();
+        let mut number = |thing: Thing| {
+            let next = numbers.len() as u32;
+            *numbers.entry(thing).or_insert(next)
+        };
+        let (mut pixels, mut things, mut parts) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for Edges { crops, parts: relations } in rows {
+            for (thing, crop) in crops {
+                things.push(number(thing));
+                pixels.push(crop);
+            }
+            parts.extend(relations.into_iter().map(|(whole, part)| [number(whole), number(part)]));
+        }
+        let images = ImageBatch::from_rows(&pixels, self.maker.config.image_size);
+        EdgeBatch { images, things, parts: parts.into_iter().collect() }
     }
 
     /// Link by link, the samples of a link side by side.

@@ -8,10 +8,11 @@ use rand::seq::IndexedRandom;
 
 use super::cache::{Cache, Part, Photo};
 use super::config::{CaptionChoice, ChainChoice, ChainOf, LoaderConfig};
+use super::edges::{Classes, Edges};
 use super::guard::guarded;
 use crate::hierarchy::Taxonomy;
 use crate::rng::{Stream, rng_for};
-use crate::sample::{Broken, Cause, ImageRef, Phrase, Picture, Sample, Tiers, View};
+use crate::sample::{Broken, Cause, ImageRef, Phrase, Picture, Sample, View};
 use crate::sources::Source;
 use crate::tokenizer::Tokenizer;
 use crate::transform::{crop_pixels, shrink};
@@ -24,6 +25,8 @@ pub(super) struct RowMaker {
     pub(super) cache: Option<Cache>,
     /// Of all samples, where wrong taxa are drawn from it.
     pub(super) taxonomy: Option<Taxonomy>,
+    /// Of all samples, where boxes of other photos are drawn.
+    pub(super) classes: Classes,
 }
 
 /// One row of every part of a batch.
@@ -36,6 +39,8 @@ pub(super) struct Row {
     pub(super) boxed: Option<Half>,
     /// The links as tokens, for [`View::Chain`]: the positive ones, then the negative ones.
     pub(super) chain: Option<Chain>,
+    /// For [`View::Edges`].
+    pub(super) edges: Option<Edges>,
 }
 
 /// The texts of a chain, as tokens.
@@ -79,13 +84,14 @@ impl RowMaker {
             true => self.pair(epoch, index, &sample, reads(View::Boxes)).map(|(photo, boxed)| (Some(photo), boxed))?,
             false => (None, None),
         };
-        Ok(Row { id: sample.id, photo, boxed, chain })
+        let edges = reads(View::Edges).then(|| self.edges(epoch, index, &sample)).transpose()?;
+        Ok(Row { id: sample.id, photo, boxed, chain, edges })
     }
 
     /// Photo and caption, and where `with_box` asks for it a box and its phrase.
     fn pair(&self, epoch: u64, index: u64, sample: &Sample, with_box: bool) -> Result<(Half, Option<Half>), Broken> {
         let rng = |stream| rng_for(self.config.seed, epoch, index, stream);
-        if !sample.captions.iter().any(|text| is_text(text)) {
+        if self.config.caption != CaptionChoice::Tier && !sample.captions.iter().any(|text| is_text(text)) {
             return Err(Broken::new(&sample.id, Cause::NoCaption, "no caption; expected at least one"));
         }
         let Some(image) = &sample.image else {
@@ -104,7 +110,14 @@ impl RowMaker {
             true => Some(self.draw_box(sample, photo.original, &mut rng(Stream::Box))?),
             false => None,
         };
-        let caption = self.draw_caption(sample, drawn.as_ref().map(|drawn| drawn.phrase), &mut rng(Stream::Caption));
+        let links = if self.config.caption == CaptionChoice::Tier { self.links(sample) } else { Vec::new() };
+        let mut choice = rng(Stream::Caption);
+        let caption = match self.config.caption {
+            CaptionChoice::Tier => links.choose(&mut choice).ok_or_else(|| {
+                Broken::new(&sample.id, Cause::NoChain, "no chain of texts; expected one (caption = \"tier\")")
+            })?,
+            _ => self.draw_caption(sample, drawn.as_ref().map(|drawn| drawn.phrase), &mut choice),
+        };
         let boxed = match &drawn {
             None => None,
             Some(Drawn { phrase, part, area }) => {
@@ -120,45 +133,44 @@ impl RowMaker {
         Ok((photo, boxed))
     }
 
+    /// All links that the sample has of the kind that was asked for, general to specific.
+    fn links(&self, sample: &Sample) -> Vec<String> {
+        match self.config.chain.of {
+            ChainOf::Tiers => sample.tiers.as_ref().map(|tiers| tiers.positive.clone()).unwrap_or_default(),
+            ChainOf::Taxon => (1..=sample.taxon.len()).map(|ranks| sample.taxon[..ranks].join(" ")).collect(),
+        }
+    }
+
     /// The chain that was asked for, general to specific.
     fn chain(&self, epoch: u64, index: u64, sample: &Sample) -> Result<Chain, Broken> {
-        let ChainChoice { of, tiers, negatives, hard } = self.config.chain;
+        let ChainChoice { tiers, without, negatives, hard, .. } = self.config.chain;
         let broken = |detail: String| Broken::new(&sample.id, Cause::NoChain, detail);
-        let none = Tiers::default();
-        let given = sample.tiers.as_ref().unwrap_or(&none);
-        let taxa: Vec<String>;
-        let positive = match of {
-            ChainOf::Tiers => &given.positive,
-            ChainOf::Taxon => {
-                taxa = (1..=sample.taxon.len()).map(|ranks| sample.taxon[..ranks].join(" ")).collect();
-                &taxa
-            }
+        let positive = self.links(sample);
+        let kept: Vec<usize> = (0..positive.len()).filter(|&link| Some(link) != without).collect();
+        let Some(first) = kept.len().checked_sub(tiers) else {
+            return Err(broken(format!("a chain of {}; expected at least {tiers} links", kept.len())));
         };
-        let Some(first) = positive.len().checked_sub(tiers) else {
-            return Err(broken(format!("a chain of {}; expected at least {tiers} links", positive.len())));
-        };
-        let drawn: Vec<String>;
-        let wrong = match (&self.taxonomy, negatives) {
-            (_, false) => &[],
+        let kept = &kept[first..];
+        let wrong: Vec<String> = match (&self.taxonomy, negatives) {
+            (_, false) => Vec::new(),
             (Some(taxonomy), true) => {
                 let mut rng = rng_for(self.config.seed, epoch, index, Stream::Negative);
                 let own = taxonomy.find(&sample.taxon);
-                let other = |rank| match hard {
+                let mut other = |rank: usize| match hard {
                     true => taxonomy.hard_negative(own?, rank, &mut rng),
                     false => taxonomy.random_negative(own?, rank, &mut rng),
                 };
-                let others: Option<Vec<_>> = (first..positive.len()).map(other).collect();
+                let others: Option<Vec<_>> = kept.iter().map(|&rank| other(rank)).collect();
                 let others =
                     others.ok_or_else(|| broken("no other taxon of its rank; expected two or more".to_owned()))?;
-                drawn = others.into_iter().map(|taxon| taxonomy.path(taxon).join(" ")).collect();
-                drawn.as_slice()
+                others.into_iter().map(|taxon| taxonomy.path(taxon).join(" ")).collect()
             }
-            (None, true) if given.negative.len() != positive.len() => {
+            (None, true) if wrong_texts(sample).len() != positive.len() => {
                 return Err(broken("no negative chain; expected one (or chain.negatives = false)".to_owned()));
             }
-            (None, true) => &given.negative[first..],
+            (None, true) => kept.iter().map(|&link| wrong_texts(sample)[link].clone()).collect(),
         };
-        positive[first..].iter().chain(wrong).map(|text| self.tokens(sample, text)).collect()
+        kept.iter().map(|&link| &positive[link]).chain(&wrong).map(|text| self.tokens(sample, text)).collect()
     }
 
     fn tokens(&self, sample: &Sample, text: &str) -> Result<Vec<u32>, Broken> {
@@ -173,7 +185,7 @@ impl RowMaker {
 
     /// A part of the sample as it goes into augmentation: from the cache; else from `open`, and shrunk where a cache is
     /// asked for.
-    fn photo(
+    pub(super) fn photo(
         &self,
         sample: &Sample,
         index: u64,
@@ -252,6 +264,10 @@ impl RowMaker {
         }
         choice.choose(rng).copied().unwrap_or_default()
     }
+}
+
+fn wrong_texts(sample: &Sample) -> &[String] {
+    sample.tiers.as_ref().map_or(&[], |tiers| &tiers.negative)
 }
 
 fn is_text(text: &str) -> bool {

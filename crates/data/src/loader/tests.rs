@@ -22,7 +22,7 @@ impl Source for Memory {
         Ok(self.0[index].clone().expect("a broken reader"))
     }
     fn views(&self) -> &[View] {
-        &[View::Pair, View::Boxes, View::Chain]
+        &[View::Pair, View::Boxes, View::Chain, View::Edges]
     }
     fn fingerprint(&self) -> String {
         String::new()
@@ -87,6 +87,94 @@ fn take(loader: &mut Loader, n: usize) -> Vec<Batch> {
     loader.take(n).map(Result::unwrap).collect()
 }
 
+/// A caption may be any link of the chain.
+#[test]
+fn a_tier_can_stand_for_the_caption() {
+    let chain = ["dog", "cat"].map(str::to_owned).to_vec();
+    let tiers = Tiers { positive: chain.clone(), negative: Vec::new() };
+    let with = Sample { captions: Vec::new(), tiers: Some(tiers), ..sample(0) };
+    let config = || LoaderConfig { caption: CaptionChoice::Tier, batch_size: 1, max_broken_share: 1.0, ..config() };
+    let mut loader_of = loader(vec![Some(with), Some(sample(1))], config());
+    let tokenizer = tokenizer();
+    let mut seen = BTreeSet::new();
+    for batch in take(&mut loader_of, 40) {
+        assert_eq!(batch.ids, ["s0"], "the other one has no chain");
+        seen.insert(batch.texts.unwrap().ids);
+    }
+    let expected = chain.iter().map(|text| tokenizer.encode(text, 12).unwrap()).collect();
+    assert_eq!(seen, expected);
+    let message = loader(vec![Some(sample(1))], config()).next().unwrap().unwrap_err().to_string();
+    assert!(message.contains("no_chain 1"), "{message}");
+}
+
+fn edges(samples: Vec<Option<Sample>>, choice: EdgeChoice) -> crate::batch::EdgeBatch {
+    let config = LoaderConfig { views: vec![View::Edges], batch_size: samples.len(), edges: choice, ..config() };
+    take(&mut loader(samples, config), 1).remove(0).edges.unwrap()
+}
+
+/// One photo per sample, each of its boxes a part of it and of the boxes around it, boxes of its classes from other photos.
+#[test]
+fn edges_join_photos_boxes_and_classes() {
+    let bbox = |x1: f32, x2: f32| BBox { x1, y1: 0.1, x2, y2: 0.9 };
+    let phrase = |text: &str, boxes: Vec<BBox>| Phrase { text: text.to_owned(), boxes, ..Phrase::default() };
+    let with = |number: u64, phrases: Vec<Phrase>| Some(Sample { phrases, ..sample(number) });
+    let nested =
+        || vec![phrase("bicycle", vec![bbox(0.0, 0.8)]), phrase("wheel", vec![bbox(0.1, 0.4), bbox(0.9, 1.0)])];
+    let alone = EdgeChoice { cross: 0, ..EdgeChoice::default() };
+
+    let one = edges(vec![with(0, nested())], alone);
+    assert_eq!((one.things.clone(), one.images.n), (vec![0, 1, 2, 3], 4));
+    assert_eq!(one.parts, [[0, 1], [0, 2], [0, 3], [1, 2]], "the first wheel is on the bicycle, the other is not");
+
+    // A wheel that stands for many is a part of the photo only; said relations hold wherever the boxes are.
+    let mut group = nested();
+    group[1].group_of = true;
+    assert_eq!(edges(vec![with(0, group.clone())], alone).parts, [[0, 1], [0, 2], [0, 3]]);
+    let rule = crate::parts::PartRule { drop_groups: false, ..alone.rule };
+    assert_eq!(edges(vec![with(0, group)], EdgeChoice { rule, ..alone }).parts.len(), 4);
+    let mut said = nested();
+    said[1].part_of = Some(0);
+    assert_eq!(edges(vec![with(0, said)], alone).parts, [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3]]);
+
+    // Two crops of each box show one thing; fewer boxes are drawn than there are.
+    let twice = edges(vec![with(0, nested())], EdgeChoice { copies: 2, ..alone });
+    assert_eq!(twice.things, [0, 1, 1, 2, 2, 3, 3]);
+    assert_eq!(twice.parts, one.parts);
+    assert_eq!(edges(vec![with(0, nested())], EdgeChoice { boxes: 2, ..alone }).images.n, 3);
+
+    // Cross-image: each photo gets the wheel of the other one, which is the same thing wherever it stands.
+    let wheel = |number| with(number, vec![phrase("wheel", vec![bbox(0.1, 0.7)])]);
+    let crossed = edges(vec![wheel(0), wheel(1)], EdgeChoice { cross: 1, ..alone });
+    assert_eq!(crossed.things, [0, 1, 2, 3, 2, 1]);
+    assert_eq!(crossed.parts.len(), 4, "both photos hold both wheels: {:?}", crossed.parts);
+    // Nobody else has a cat.
+    let lonely =
+        edges(vec![wheel(0), with(1, vec![phrase("cat", vec![bbox(0.1, 0.7)])])], EdgeChoice { cross: 3, ..alone });
+    assert_eq!((lonely.images.n, lonely.parts.len()), (4, 2));
+
+    // Without a box that is large enough a sample is broken.
+    let small = with(1, vec![phrase("speck", vec![bbox(0.5, 0.505)])]);
+    let config =
+        LoaderConfig { views: vec![View::Edges], batch_size: 1, max_broken_share: 1.0, edges: alone, ..config() };
+    let mut loader = loader(vec![small, wheel(0)], config);
+    assert!(take(&mut loader, 2).iter().all(|batch| batch.ids == ["s0"]));
+    assert_eq!(loader.report().broken(), 1);
+}
+
+#[test]
+fn edges_do_not_depend_on_threads_or_cache() {
+    let run = |workers: usize, cache: Option<CachePixels>| {
+        let edges = EdgeChoice { cross: 2, copies: 2, ..EdgeChoice::default() };
+        let config = LoaderConfig { views: vec![View::Edges], workers, edges, cache_pixels: cache, ..config() };
+        take(&mut loader(samples(9), config), 5)
+    };
+    let plain = run(1, None);
+    assert_eq!(plain, run(3, None));
+    let room = |bytes| Some(CachePixels { bytes, shorter_side: 1.5 });
+    assert_eq!(run(1, room(0)), run(3, room(1 << 20)), "what is kept changes nothing");
+    assert_ne!(plain[0].edges, plain[2].edges);
+}
+
 /// Tiers or the names of a taxon, the last links of a longer chain, link by link; a chain that lacks something is broken.
 #[test]
 fn chains_come_link_by_link() {
@@ -126,7 +214,7 @@ fn chains_come_link_by_link() {
     for (row, text) in ["dog", "dog", "cat", "cat", "snow", "snow", "and", "and"].into_iter().enumerate() {
         assert_eq!(words(&chains, row), tokenizer.encode(text, 12).unwrap(), "row {row}: {text}");
     }
-    let (ids, chains) = batch(ChainChoice { of: ChainOf::Taxon, tiers: 3, negatives: false, hard: true });
+    let (ids, chains) = batch(ChainChoice { of: ChainOf::Taxon, tiers: 3, negatives: false, ..ChainChoice::default() });
     assert_eq!((chains.tiers, chains.negatives, chains.texts.n), (3, false, 6));
     let expected = |id: &str| match id {
         "a" => ["a", "a dog", "a dog cat"],
@@ -139,8 +227,17 @@ fn chains_come_link_by_link() {
         }
     }
 
+    // Without the middle link of three, and the wrong text beside it.
+    let (ids, chains) = batch(ChainChoice { tiers: 2, without: Some(1), ..ChainChoice::default() });
+    let expected = |id: &str| if id == "a" { ["a", "cat", "on", "and"] } else { ["dog", "cat", "snow", "and"] };
+    for (column, id) in ids.iter().enumerate() {
+        for (link, text) in expected(id).into_iter().enumerate() {
+            assert_eq!(words(&chains, 2 * link + column), tokenizer.encode(text, 12).unwrap(), "{id} {link}");
+        }
+    }
+
     // Wrong taxa: of the two links of "a dog", another "a ..." is nearer than "dog and".
-    let (ids, chains) = batch(ChainChoice { of: ChainOf::Taxon, tiers: 2, negatives: true, hard: true });
+    let (ids, chains) = batch(ChainChoice { of: ChainOf::Taxon, tiers: 2, ..ChainChoice::default() });
     assert_eq!((chains.tiers, chains.negatives, chains.texts.n), (2, true, 8));
     for (column, id) in ids.iter().enumerate() {
         for link in 0..2 {
@@ -372,7 +469,9 @@ fn requests_that_cannot_be_served() {
     let new =
         |config| Loader::new(Arc::new(Memory(samples(6))), tokenizer(), config).map(|_| ()).unwrap_err().to_string();
     for (config, expected) in [
-        (LoaderConfig { views: vec![View::Edges], ..config() }, "`views` is edges; expected pair, boxes or chain"),
+        (LoaderConfig { views: vec![], ..config() }, "`views` is none; expected pair, boxes, chain or edges"),
+        (LoaderConfig { edges: EdgeChoice { boxes: 0, ..EdgeChoice::default() }, ..config() }, "`edges.boxes` is 0"),
+        (LoaderConfig { edges: EdgeChoice { copies: 0, ..EdgeChoice::default() }, ..config() }, "`edges.copies` is 0"),
         (LoaderConfig { batch_size: 7, ..config() }, "`batch_size` is 7; expected 1 to 6"),
         (LoaderConfig { context: 1, ..config() }, "`context` is 1; expected at least 2"),
         (LoaderConfig { image_size: 0, ..config() }, "`image_size` is 0; expected 1 to 8192"),

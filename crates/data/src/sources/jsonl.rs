@@ -112,7 +112,7 @@ impl Jsonl {
             let pair = sample.image.is_some() && !sample.captions.is_empty();
             let boxes = sample.phrases.iter().any(|p| p.crop.is_some() || !p.boxes.is_empty());
             let chain = sample.tiers.is_some() || sample.taxon.len() > 1;
-            let edges = sample.phrases.iter().any(|p| p.part_of.is_some());
+            let edges = sample.image.is_some() && sample.phrases.iter().any(|p| !p.boxes.is_empty());
             let has = [(View::Pair, pair), (View::Boxes, pair && boxes), (View::Chain, chain), (View::Edges, edges)];
             views.extend(has.into_iter().filter_map(|(view, there)| there.then_some(view)));
         }

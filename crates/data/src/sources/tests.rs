@@ -72,7 +72,7 @@ fn jsonl() {
     );
     let source = open(&spec("jsonl", &path)).unwrap();
     assert_eq!((source.name(), source.len(), source.is_empty()), ("jsonl", 3, false));
-    assert_eq!(source.views(), [View::Pair, View::Boxes, View::Chain]);
+    assert_eq!(source.views(), [View::Pair, View::Boxes, View::Chain, View::Edges]);
 
     let one = source.get(0).unwrap();
     assert_eq!((&*one.id, &one.captions[..]), ("one", &texts(&["a dog"])[..]));

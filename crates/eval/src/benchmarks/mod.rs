@@ -4,7 +4,9 @@ mod cross_modal_retrieval;
 mod depth_order;
 mod hierarcaps;
 mod hierarchical_classification;
+mod part_retrieval;
 pub mod prompts;
+mod taxonomic_ranks;
 mod zero_shot_classification;
 
 use conifer_data::hierarchy::Tree;
@@ -22,6 +24,8 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
     &cross_modal_retrieval::CrossModalRetrieval,
     &hierarcaps::Hierarcaps,
     &depth_order::DepthOrder,
+    &part_retrieval::PartRetrieval,
+    &taxonomic_ranks::TaxonomicRanks,
 ];
 
 /// An evaluation protocol. It sees points and their space, never the model.
@@ -56,6 +60,8 @@ pub enum Input {
     Tiers,
     /// A phrase with its box for each sample.
     Phrases,
+    /// The names of its taxon, from general to specific, for each sample.
+    Taxa,
 }
 
 impl Input {
@@ -68,6 +74,7 @@ impl Input {
             Self::ClassTree => "class tree",
             Self::Tiers => "tiers",
             Self::Phrases => "phrases with boxes",
+            Self::Taxa => "taxa",
         }
     }
 }
@@ -93,6 +100,8 @@ pub struct Options {
     pub score: Score,
     /// How photographs are cut.
     pub crop: EvalCrop,
+    /// Least angle at which the gated angle lets a candidate pass, radians: 2.5 for CLIP, 2.0 for MoCo (Wang et al., App. B.2).
+    pub gate: f64,
     /// Levels of HierarCaps' widening ball.
     pub steps: usize,
     /// Seed of bootstrap intervals and of shuffled baselines.
@@ -105,6 +114,7 @@ impl Default for Options {
             templates: prompts::PHOTO.iter().map(|&t| t.to_owned()).collect(),
             score: Score::default(),
             crop: EvalCrop::Center,
+            gate: 2.5,
             steps: 50,
             seed: 0,
         }

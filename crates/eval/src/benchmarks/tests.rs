@@ -141,6 +141,110 @@ fn retrieval_with_several_captions_by_hand() {
 }
 
 #[test]
+fn taxonomic_ranks_by_hand() {
+    let embedder = euclidean(
+        &[("A", [1.0, 0.0]), ("A b", [2.0, 0.0]), ("A c", [2.0, 2.0]), ("A b x", [3.0, 0.0]), ("A c y", [3.0, 3.0])],
+        &[(0, [3.1, 0.0]), (1, [2.4, 0.1])],
+    );
+    let taxon =
+        |id: &str, image, names: [&str; 3]| Sample { taxon: names.map(str::to_owned).to_vec(), ..sample(id, image) };
+    // The second photo is of "A c y" and looks like "A b".
+    let samples = vec![taxon("a", 0, ["A", "b", "x"]), taxon("b", 1, ["A", "c", "y"])];
+    let records = run("taxonomic_ranks", &embedder, samples, None).unwrap();
+    for (rank, right) in [("rank 1", 1.0), ("rank 2", 0.5), ("rank 3", 0.5)] {
+        assert_eq!(value(&records, rank, "accuracy"), right, "{rank}");
+    }
+    assert_eq!(value(&records, "all", "tau_d"), 1.0);
+    assert_eq!(records[1].baseline.as_ref().unwrap().value, 0.5);
+    let error = run("taxonomic_ranks", &embedder, vec![sample("d", 0)], None).unwrap_err().to_string();
+    assert!(error.contains("at least two ranks"), "{error}");
+}
+
+/// Two photos of 10 x 10 pixels on the x axis, a box in each behind its photo, and one box of the other's class beside it.
+#[test]
+fn part_retrieval_by_hand() {
+    use conifer_data::BBox;
+    let painted = |photo: u8, left: u8, right: u8| {
+        let pixel = |x: usize, y: usize| match (x, y) {
+            (0, 0) => photo,
+            (x, 1..) if x < 5 => left,
+            _ => right,
+        };
+        let rgb = (0..100).flat_map(|i| [pixel(i % 10, i / 10); 3]).collect();
+        Some(ImageRef::Pixels(std::sync::Arc::new(Picture { width: 10, height: 10, rgb })))
+    };
+    let half = |x1: f32, x2: f32| vec![BBox { x1, y1: 0.5, x2, y2: 1.0 }];
+    let phrase = |text: &str, boxes: Vec<BBox>| Phrase { text: text.into(), boxes, ..Phrase::default() };
+    let tiny = BBox { x1: 0.0, y1: 0.0, x2: 0.05, y2: 0.05 };
+    let samples = vec![
+        Sample {
+            image: painted(0, 1, 2),
+            phrases: vec![phrase("dog", half(0.0, 0.5)), phrase("cat", half(0.5, 1.0)), phrase("speck", vec![tiny])],
+            ..sample("a", 0)
+        },
+        Sample { image: painted(5, 6, 6), phrases: vec![phrase("dog", half(0.0, 0.5))], ..sample("b", 0) },
+    ];
+    // Photo a at (1, 0), its dog straight behind it, its cat across; photo b at (0, 1), its dog straight behind it.
+    let embedder =
+        euclidean(&[], &[(0, [1.0, 0.0]), (1, [2.0, 0.0]), (2, [1.0, 2.0]), (5, [0.0, 1.0]), (6, [0.0, 2.0])]);
+    let records = run("part_retrieval", &embedder, samples.clone(), None).unwrap();
+    assert_eq!(records.len(), 24);
+    let value = |split: &str, protocol: &str| {
+        let is = |it: &&Record| it.split == split && it.protocol == protocol && it.metric == "same class, top 5";
+        records.iter().find(is).unwrap_or_else(|| panic!("{split} {protocol} in {records:?}")).clone()
+    };
+    // All three boxes are within the first five: both of a's classes and every dog, of which photo b has one class.
+    let found = value("photo_to_box", "cosine");
+    assert!((found.value - (1.0 + 2.0 / 3.0) / 2.0).abs() < 1e-12 && found.n == 2, "{found:?}");
+    assert_eq!(found.baseline.unwrap().value, found.value, "five of three are all of them");
+    // Without its own photo: a finds the dog of b (right), b finds the dog (right) and the cat (wrong) of a.
+    let found = value("photo_to_box", "angle, other photos");
+    assert!((found.value - (1.0 + 0.5) / 2.0).abs() < 1e-12, "{found:?}");
+    // Boxes ask: a's dog finds photo b, which has a dog; its cat does too, and is wrong; b's dog finds photo a.
+    let found = value("box_to_photo", "gated angle 2.5, other photos");
+    assert!((found.value - 2.0 / 3.0).abs() < 1e-12 && found.n == 3, "{found:?}");
+
+    let alone = run("part_retrieval", &embedder, samples[..1].to_vec(), None).unwrap_err().to_string();
+    assert!(alone.contains("two photos with boxes"), "{alone}");
+}
+
+/// Angles decide who passes the gate, cosines the order behind it, angles the rest.
+#[test]
+fn a_gate_comes_before_the_cosine() {
+    // Twelve photos of a "cat" at small cosine straight behind the box's way to the root, six of a "dog" beside the box.
+    use conifer_data::BBox;
+    let painted = |photo: u8, part: u8| {
+        let rgb = (0..100).flat_map(|i| [if i < 50 { photo } else { part }; 3]).collect();
+        Some(ImageRef::Pixels(std::sync::Arc::new(Picture { width: 10, height: 10, rgb })))
+    };
+    let lower = vec![BBox { x1: 0.0, y1: 0.5, x2: 1.0, y2: 1.0 }];
+    let one = |i: u8, class: &str| Sample {
+        image: painted(2 * i, 2 * i + 1),
+        phrases: vec![Phrase { text: class.into(), boxes: lower.clone(), ..Phrase::default() }],
+        ..sample(&i.to_string(), 0)
+    };
+    let samples: Vec<Sample> = (0..12).map(|i| one(i, if i < 6 { "cat" } else { "dog" })).collect();
+    // Cat photos lie between the root and the cat boxes; dog photos lie in the same direction, but behind them.
+    let points: Vec<(u8, [f32; 2])> = (0..12)
+        .flat_map(|i| {
+            let (photo, part) = match i < 6 {
+                true => ([1.0, 0.1 * f32::from(i)], [2.0, 0.0]),
+                false => ([3.0, 0.0], [0.0, -2.0]),
+            };
+            [(2 * i, photo), (2 * i + 1, part)]
+        })
+        .collect();
+    let records = run("part_retrieval", &euclidean(&[], &points), samples, None).unwrap();
+    let cats = |protocol: &str| {
+        let is =
+            |it: &&Record| it.split == "box_to_photo" && it.protocol == protocol && it.metric == "same class, top 5";
+        records.iter().find(is).unwrap().value
+    };
+    // Cosine prefers the dogs behind, which pass no gate.
+    assert!(cats("gated angle 2.5") > cats("cosine"), "{} {}", cats("gated angle 2.5"), cats("cosine"));
+}
+
+#[test]
 fn empty_data_are_an_error() {
     let embedder = euclidean(&[], &[]);
     for benchmark in BENCHMARKS {
@@ -284,7 +388,8 @@ fn every_benchmark_obeys_the_laws() {
         let name = benchmark.name();
         names.push(name);
         assert!(!benchmark.summary().is_empty() && !benchmark.reference().is_empty(), "{name}");
-        let source: &dyn Source = if benchmark.needs().contains(&Input::Labels) { &gallery } else { &world };
+        let of_classes = benchmark.needs().iter().any(|it| matches!(it, Input::Labels | Input::Taxa));
+        let source: &dyn Source = if of_classes { &gallery } else { &world };
         let options = Options::default();
         let context = Context { embedder: &Hashed, source, tree: Some(&tree), options: &options };
         let records = benchmark.run(&context).unwrap();
@@ -302,8 +407,10 @@ fn every_benchmark_obeys_the_laws() {
         }
         assert!(records.iter().any(|record| record.baseline.is_some()), "{name}: no trivial answer beside any number");
         assert!(records.iter().any(|record| record.interval.is_some()), "{name}: no interval on any number");
-        let mut keys: Vec<_> =
-            records.iter().map(|it| (&it.split, &it.metric, it.baseline.as_ref().map(|it| &it.name))).collect();
+        let mut keys: Vec<_> = records
+            .iter()
+            .map(|it| (&it.split, &it.protocol, &it.metric, it.baseline.as_ref().map(|b| &b.name)))
+            .collect();
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), records.len(), "{name}: two records of one name");

@@ -108,6 +108,6 @@ pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result
 }
 
 /// Index of the largest score, the first among equals.
-fn first_maximum(scores: &[f32]) -> usize {
+pub(super) fn first_maximum(scores: &[f32]) -> usize {
     (1..scores.len()).fold(0, |best, j| if scores[j] > scores[best] { j } else { best })
 }

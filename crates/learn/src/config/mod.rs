@@ -27,7 +27,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use conifer_data::loader::{CachePixels, CaptionChoice, ChainChoice, LoaderConfig};
+use conifer_data::loader::{CachePixels, CaptionChoice, ChainChoice, EdgeChoice, LoaderConfig};
 use conifer_data::transform::{Augment, EvalCrop};
 use conifer_data::{PixelLimits, SourceSpec, View};
 use conifer_space::ManifoldSpec;
@@ -95,6 +95,8 @@ pub struct DataConfig {
     pub caption: CaptionChoice,
     /// Which chain of texts.
     pub chain: ChainChoice,
+    /// Which boxes, and what they are parts of.
+    pub edges: EdgeChoice,
     /// Smaller boxes are not used.
     pub min_box_pixels: u32,
     /// Which photos are accepted.
@@ -144,6 +146,9 @@ pub struct ModelSection {
     /// the place of what is said below, and where its space is that of the method, its head comes along.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<PathBuf>,
+    /// With `init`: new projections of dimension `embed_dim` in place of those of the checkpoint, and with them a new head (Wang et al.
+    /// project CLIP's features to 128 dimensions).
+    pub new_projection: bool,
     /// Dimension D of the embeddings, over all factors.
     pub embed_dim: usize,
     /// The image encoder.
@@ -277,6 +282,7 @@ impl Default for DataConfig {
             augment: loader.augment,
             caption: loader.caption,
             chain: loader.chain,
+            edges: loader.edges,
             min_box_pixels: loader.min_box_pixels,
             limits: loader.limits,
             drop_last: loader.drop_last,
@@ -298,6 +304,7 @@ impl Default for ModelSection {
     fn default() -> Self {
         Self {
             init: None,
+            new_projection: false,
             embed_dim: 64,
             visual: VisualConfig::preset("vit_nano").expect("a preset of this crate"),
             textual: TextualConfig::preset("text_nano").expect("a preset of this crate"),
@@ -430,6 +437,7 @@ impl Config {
             augment: data.augment,
             caption: data.caption,
             chain: data.chain,
+            edges: data.edges,
             min_box_pixels: data.min_box_pixels,
             limits: data.limits,
             drop_last: data.drop_last,

@@ -10,13 +10,18 @@
 
 pub mod atmg;
 pub mod clip;
+pub mod edges;
+pub mod euclip;
+pub mod hcl;
 pub mod hycoclip;
 pub mod meru;
 pub mod objective;
 pub mod phyclip;
+pub mod poincare;
 pub mod radial;
 pub mod rcme;
 mod settings;
+pub mod visual_hierarchies;
 
 use burn::tensor::Tensor;
 use conifer_data::View;
@@ -26,6 +31,7 @@ use conifer_space::ManifoldSpec;
 use crate::root::RootKind;
 use crate::{Error, Result};
 
+pub use edges::Edges;
 pub use settings::Terms;
 
 /// One training objective.
@@ -62,6 +68,8 @@ pub struct Embedded {
     pub chain: Option<Chain>,
     /// The same chain as the model embedded it before its first step; no gradient flows to it.
     pub frozen_chain: Option<Chain>,
+    /// Crops of photographs with the relation of wholes and parts.
+    pub edges: Option<Edges>,
 }
 
 /// Points of chains of texts, general to specific: link i of all samples is `[B, D]`.
@@ -100,6 +108,15 @@ impl Embedded {
     pub fn frozen_chain(&self, method: &str) -> Result<&Chain> {
         let expected = || format!("the points of the model before its first step ({method} keeps near them)");
         self.frozen_chain.as_ref().ok_or_else(|| Error::setting("frozen chain of the batch", "missing", expected()))
+    }
+
+    /// Wholes and parts, which `method` reads.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if there are none.
+    pub fn edges(&self, method: &str) -> Result<&Edges> {
+        let expected = || format!("photographs and boxes cut out of them ({method} reads the view `edges`)");
+        self.edges.as_ref().ok_or_else(|| Error::setting("edges of the batch", "missing", expected()))
     }
 
     /// The chains, which `method` reads.
@@ -176,8 +193,19 @@ pub struct MethodEntry {
 }
 
 /// Every training objective.
-pub const METHODS: &[MethodEntry] =
-    &[clip::ENTRY, meru::ENTRY, hycoclip::ENTRY, phyclip::ENTRY, radial::ENTRY, rcme::ENTRY, atmg::ENTRY];
+pub const METHODS: &[MethodEntry] = &[
+    clip::ENTRY,
+    meru::ENTRY,
+    hycoclip::ENTRY,
+    phyclip::ENTRY,
+    radial::ENTRY,
+    rcme::ENTRY,
+    visual_hierarchies::ENTRY,
+    atmg::ENTRY,
+    hcl::ENTRY,
+    euclip::ENTRY,
+    poincare::ENTRY,
+];
 
 /// The registry line named `name`.
 ///

@@ -25,7 +25,7 @@ use super::settings::{self, Settings, Terms, number};
 use super::{Embedded, Loss, Method, MethodEntry, Space};
 use crate::Result;
 use crate::root::RootKind;
-use crate::terms::{Denominator, info_nce};
+use crate::terms::{Denominator, info_nce, mean};
 
 /// Registry line.
 pub const ENTRY: MethodEntry = MethodEntry {
@@ -158,10 +158,4 @@ impl Method for Rcme {
         }
         Loss::of_terms(terms)
     }
-}
-
-/// Mean of `[B]` values over the list.
-fn mean(values: Vec<Tensor<1>>) -> Tensor<1> {
-    let values: Tensor<2> = Tensor::stack(values, 0);
-    values.mean_dim(0).squeeze_dim(0)
 }

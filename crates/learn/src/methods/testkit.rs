@@ -6,7 +6,7 @@ use conifer_space::ManifoldSpec;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Chain, Embedded, Loss, Method, Space, entry};
+use super::{Chain, Edges, Embedded, Loss, Method, Space, entry};
 use crate::head::{Head, HeadConfig, Side};
 
 /// Names of the four views, in the order used by every array of this module.
@@ -90,7 +90,8 @@ pub(crate) fn pass(head: &Head, method: &dyn Method, features: &Features) -> Pas
     }
 }
 
-/// The four views as a batch, and as a chain of four texts with wrong ones beside them; `lift` makes points of the features of a tower.
+/// The four views as a batch, as a chain of four texts with wrong ones beside them, and as photographs with two crops of one part each;
+/// `lift` makes points of the features of a tower.
 pub(crate) fn embed<const D: usize>(leaves: &[Tensor<D>; 4], lift: impl Fn(Tensor<D>, Side) -> Tensor<2>) -> Embedded {
     let [image, text, box_image, box_text] = leaves.clone();
     let texts = |sign: f64| leaves.iter().map(|leaf| lift(leaf.clone() * sign, Side::Text)).collect::<Vec<_>>();
@@ -100,7 +101,16 @@ pub(crate) fn embed<const D: usize>(leaves: &[Tensor<D>; 4], lift: impl Fn(Tenso
     // Another model's points: related, not equal, and constant.
     let before = |points: &[Tensor<2>]| points.iter().rev().map(|it| it.clone().detach()).collect();
     let frozen = Chain { positive: before(&chain.positive), negative: before(&chain.negative) };
+    // Photograph i is thing i; both other views of it show thing B + i.
+    let rows = image.dims()[0] as u32;
+    let crops = [&image, &box_image, &box_text].map(|leaf| lift(leaf.clone(), Side::Image));
+    let edges = Edges {
+        points: Tensor::cat(crops.to_vec(), 0),
+        things: (0..2 * rows).chain(rows..2 * rows).collect(),
+        parts: (0..rows).map(|row| [row, rows + row]).collect(),
+    };
     Embedded {
+        edges: Some(edges),
         chain: Some(chain),
         frozen_chain: Some(frozen),
         image: Some(lift(image, Side::Image)),
@@ -118,12 +128,17 @@ fn scalar_gradients(scalar: &crate::scalars::BoundedScalar, grads: &Gradients) -
 
 /// A head on `spec` with curvatures and scales away from their first values, so that each of them matters.
 pub(crate) fn head(spec: &ManifoldSpec) -> Head {
+    head_at(spec, 2.3)
+}
+
+/// The same with this logarithm of 1/temperature.
+pub(crate) fn head_at(spec: &ManifoldSpec, logit_scale: f32) -> Head {
     let head = Head::new(spec, &HeadConfig::default(), &device()).unwrap();
     let mut i = 0.0;
     head.with_log_values(|name| {
         i += 1.0;
         Ok(match name {
-            "logit_scale" => 2.3,
+            "logit_scale" => logit_scale,
             curv if curv.starts_with("curv") => -0.5 + 0.13 * i,
             _ => -1.1 + 0.05 * i,
         })

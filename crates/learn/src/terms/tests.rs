@@ -44,6 +44,40 @@ fn info_nce_knows_its_limits() {
 }
 
 #[test]
+fn several_right_answers_share_the_sum() {
+    use burn::tensor::{Bool, TensorData};
+    let mask = |rows: [[bool; 3]; 2]| -> Tensor<2, Bool> { Tensor::from_data(TensorData::from(rows), &Device::flex()) };
+    let nothing = || mask([[false; 3]; 2]);
+    let nce = |positive: Tensor<2, Bool>, same: Tensor<2, Bool>| -> Vec<f32> {
+        let similarity = matrix([[1.0, 0.5, 0.0], [0.0, 2.0, 1.0]]);
+        let scale = Tensor::from_data([2.0], &Device::flex());
+        multi_positive_nce(similarity, scale, positive, same).into_data().iter().collect()
+    };
+    let e = f64::exp;
+    // Logits [2, 1, 0] and [0, 4, 2].
+    let all = [e(2.0) + e(1.0) + 1.0, 1.0 + e(4.0) + e(2.0)];
+    let found = nce(mask([[true, true, false], [false, false, true]]), nothing());
+    close(&found, &[(all[0] / (e(2.0) + e(1.0))).ln(), (all[1] / e(2.0)).ln()]);
+    // The query itself is not asked: the second row loses its largest candidate.
+    let found = nce(mask([[true; 3], [false, false, true]]), mask([[false; 3], [false, true, false]]));
+    close(&found, &[0.0, ((1.0 + e(2.0)) / e(2.0)).ln()]);
+    // Nothing is right: no loss, and none of it infinite.
+    close(&nce(nothing(), nothing()), &[0.0, 0.0]);
+}
+
+/// With one right answer each it is the ordinary loss.
+#[test]
+fn one_right_answer_is_info_nce() {
+    use burn::tensor::Bool;
+    let table = matrix([[0.3, -0.7, 0.1], [0.9, 0.2, -0.4]]);
+    let expected: Vec<f64> = nce(table.clone(), 3.0, Denominator::All).into_iter().map(f64::from).collect();
+    let own = Tensor::<2, Bool>::diag_mask([2, 3], 0, &Device::flex()).bool_not();
+    let scale = Tensor::from_data([3.0], &Device::flex());
+    let found = multi_positive_nce(table, scale, own.clone(), own.clone().bool_and(own.bool_not()));
+    close(&found.into_data().iter().collect::<Vec<f32>>(), &expected);
+}
+
+#[test]
 fn info_nce_ignores_a_shift_of_a_row() {
     let table = matrix([[0.3, -0.7, 0.1], [0.9, 0.2, -0.4]]);
     let shifted = table.clone() + matrix([[5.0], [-11.0]]);

@@ -37,18 +37,25 @@ pub(super) fn begin(config: Config, source: &dyn Source, device: &Device) -> Res
 
 fn from_checkpoint(mut config: Config, init: &Path, device: &Device) -> Result<(Config, Tokenizer, Model)> {
     let (mut model, manifest, tokenizer) = open(init, device)?;
-    config.model.embed_dim = manifest.manifold.dim;
+    let anew = config.model.new_projection;
+    if !anew {
+        config.model.embed_dim = manifest.manifold.dim;
+    }
     config.model.visual = manifest.model.visual.clone();
     config.model.textual = manifest.model.textual.clone();
     config.model.pixels = manifest.model.pixels;
     // The factors of a smaller default dimension were filled in before the checkpoint was read.
     let factors = config.manifold.factors.take();
-    config.manifold.factors = factors.filter(|&it| it > 0 && manifest.manifold.dim.is_multiple_of(it));
+    config.manifold.factors = factors.filter(|&it| it > 0 && config.model.embed_dim.is_multiple_of(it));
     let space = config.space()?;
     let same = space.kind == manifest.manifold.kind && space.factors == manifest.manifold.factors;
-    match same {
-        true => config.head = manifest.head,
-        false => model.head = Head::new(&space, &config.head, device)?,
+    match (anew, same) {
+        (true, _) => {
+            let head = Head::new(&space, &config.head, device)?;
+            model = model.project_anew(head, &mut Init::seeded(config.seed, device));
+        }
+        (false, true) => config.head = manifest.head,
+        (false, false) => model.head = Head::new(&space, &config.head, device)?,
     }
     config.manifold.factors = Some(space.factors);
     config.check()?;
@@ -70,7 +77,7 @@ fn open(init: &Path, device: &Device) -> Result<(Model, Manifest, Tokenizer)> {
 pub(super) fn frozen(config: &Config, device: &Device) -> Result<Model> {
     let device = device.clone().without_autodiff();
     let model = match &config.model.init {
-        Some(init) => open(init, &device)?.0,
+        Some(init) => from_checkpoint(config.clone(), init, &device)?.2,
         None => fresh(config, config.model.textual.reads().vocabulary, &device)?,
     };
     Ok(model.valid())
@@ -123,7 +130,7 @@ pub(super) fn kept_root(
     Ok(Some(mean))
 }
 
-/// Every text of the data: captions, phrases, and with `chains` the tiers. A broken sample has none; the loader will count it.
+/// Every text of the data: captions, phrases, and with `chains` the tiers and the names of the taxon. A broken sample has none; the loader will count it.
 fn texts(source: &dyn Source, chains: bool) -> impl Iterator<Item = String> + '_ {
     let samples = (0..source.len()).filter_map(|index| source.get(index).ok());
     samples.flat_map(move |sample| {
@@ -133,7 +140,8 @@ fn texts(source: &dyn Source, chains: bool) -> impl Iterator<Item = String> + '_
             .filter(|_| chains)
             .into_iter()
             .flat_map(|tiers| tiers.positive.into_iter().chain(tiers.negative));
-        sample.captions.into_iter().chain(phrases).chain(tiers)
+        let taxon = chains.then(|| sample.taxon.join(" ")).filter(|names| !names.is_empty());
+        sample.captions.into_iter().chain(phrases).chain(tiers).chain(taxon)
     })
 }
 

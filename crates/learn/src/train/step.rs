@@ -1,11 +1,11 @@
 //! One forward and backward pass: from a batch to gradients.
 
 use burn::tensor::{Device, Tensor};
-use conifer_data::batch::{Batch, ChainBatch, TokenBatch};
+use conifer_data::batch::{Batch, ChainBatch, EdgeBatch, TokenBatch};
 use conifer_geometry::RootT;
 
 use crate::error::{Error, Result};
-use crate::methods::{Chain, Embedded, Loss, Method};
+use crate::methods::{Chain, Edges, Embedded, Loss, Method};
 use crate::model::{Model, pixels, tokens};
 use crate::optim::GradientSet;
 
@@ -82,7 +82,13 @@ fn embed(model: &Model, batch: &Batch, device: &Device) -> Result<Embedded> {
         box_text: text(&batch.box_texts)?,
         chain: batch.chains.as_ref().map(|it| embed_chain(model, it, device)).transpose()?,
         frozen_chain: None,
+        edges: batch.edges.as_ref().map(|it| embed_edges(model, it, device)).transpose()?,
     })
+}
+
+fn embed_edges(model: &Model, edges: &EdgeBatch, device: &Device) -> Result<Edges> {
+    let points = model.embed_images(pixels(&edges.images, device))?;
+    Ok(Edges { points, things: edges.things.clone(), parts: edges.parts.clone() })
 }
 
 /// All links in one pass of the text encoder, then apart again.

@@ -1,0 +1,105 @@
+//! Wholes and parts of a batch, as the methods that read [`View::Edges`](conifer_data::View::Edges) see them.
+
+use std::collections::{BTreeSet, HashMap};
+
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+
+use crate::{Error, Result};
+
+/// Points of crops, `[N, D]`, what each of them shows, and which thing is a part of which.
+#[derive(Clone, Debug)]
+pub struct Edges {
+    /// The crops.
+    pub points: Tensor<2>,
+    /// `[N]`: equal for crops of the same thing.
+    pub things: Vec<u32>,
+    /// Whole and part.
+    pub parts: Vec<[u32; 2]>,
+}
+
+/// Wholes against parts: `W` crops of things that have parts, `P` crops of things that are parts.
+pub struct Relation {
+    /// `[W, D]`.
+    pub wholes: Tensor<2>,
+    /// `[P, D]`.
+    pub parts: Tensor<2>,
+    /// `[W, P]`: true where the part is a part of the whole.
+    pub positive: Tensor<2, Bool>,
+    /// `[W, P]`: true where both show the same thing, which no one asks for.
+    pub same: Tensor<2, Bool>,
+    /// `[P]`, rows of the parts among all crops.
+    part_rows: Vec<usize>,
+}
+
+/// Crops of parts against each other.
+pub struct Twins {
+    /// `[T, D]`: crops of parts of which there is another crop.
+    pub points: Tensor<2>,
+    /// `[T, T]`: another crop of the same thing.
+    pub positive: Tensor<2, Bool>,
+    /// `[T, T]`: the crop itself.
+    pub same: Tensor<2, Bool>,
+}
+
+impl Edges {
+    /// Who asks, who is asked, and which answers are right.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there is not one thing for each crop, [`Error::Setting`] if no part is left.
+    pub fn relation(&self, method: &str) -> Result<Relation> {
+        let [rows, width] = self.points.dims();
+        if rows != self.things.len() {
+            let expected = format!("[{}, {width}], a crop for each thing of the batch", self.things.len());
+            return Err(Error::Shape { name: "crops".to_owned(), found: vec![rows, width], expected });
+        }
+        let related: BTreeSet<(u32, u32)> = self.parts.iter().map(|&[whole, part]| (whole, part)).collect();
+        let rows_of =
+            |side: BTreeSet<u32>| -> Vec<usize> { (0..rows).filter(|&row| side.contains(&self.things[row])).collect() };
+        let whole_rows = rows_of(related.iter().map(|&(whole, _)| whole).collect());
+        let part_rows = rows_of(related.iter().map(|&(_, part)| part).collect());
+        if whole_rows.is_empty() || part_rows.is_empty() {
+            let expected = format!("a batch of at least 1 for {method}: a photo with a box");
+            return Err(Error::Shape { name: "crops".to_owned(), found: vec![rows, width], expected });
+        }
+        let table = |is: &dyn Fn(u32, u32) -> bool| {
+            let cells = whole_rows.iter().flat_map(|&whole| part_rows.iter().map(move |&part| (whole, part)));
+            let cells = cells.map(|(whole, part)| is(self.things[whole], self.things[part])).collect();
+            mask(cells, [whole_rows.len(), part_rows.len()], &self.points.device())
+        };
+        Ok(Relation {
+            wholes: self.select(&whole_rows),
+            parts: self.select(&part_rows),
+            positive: table(&|whole, part| related.contains(&(whole, part))),
+            same: table(&|whole, part| whole == part),
+            part_rows,
+        })
+    }
+
+    /// Several crops of one part; none if every part has one crop.
+    pub fn twins(&self, relation: &Relation) -> Option<Twins> {
+        let mut crops: HashMap<u32, usize> = HashMap::new();
+        relation.part_rows.iter().for_each(|&row| *crops.entry(self.things[row]).or_default() += 1);
+        let rows: Vec<usize> = relation.part_rows.iter().copied().filter(|&row| crops[&self.things[row]] > 1).collect();
+        let shape = [rows.len(), rows.len()];
+        let table = |is: &dyn Fn(usize, usize) -> bool| {
+            let cells = rows.iter().flat_map(|&a| rows.iter().map(move |&b| (a, b)));
+            mask(cells.map(|(a, b)| is(a, b)).collect(), shape, &self.points.device())
+        };
+        (!rows.is_empty()).then(|| Twins {
+            points: self.select(&rows),
+            positive: table(&|a, b| a != b && self.things[a] == self.things[b]),
+            same: table(&|a, b| a == b),
+        })
+    }
+
+    fn select(&self, rows: &[usize]) -> Tensor<2> {
+        let rows: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
+        let count = rows.len();
+        let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &self.points.device());
+        self.points.clone().select(0, rows)
+    }
+}
+
+fn mask(cells: Vec<bool>, shape: [usize; 2], device: &Device) -> Tensor<2, Bool> {
+    Tensor::from_data(TensorData::new(cells, shape), device)
+}

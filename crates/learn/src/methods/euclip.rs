@@ -1,0 +1,109 @@
+//! EuCLIP: flat space, logits of squared distances, a caption's cone holds its photograph.
+//!
+//! Chou and Alam, "Embedding Geometries of Contrastive Language-Image Pre-Training", 2024. With d the Euclidean distance, L the contrastive
+//! loss of a row of logits and the cone of [`terms::cone`](crate::terms::cone()):
+//!
+//! ```text
+//! total = 1/2 (L(-d^2(I, T)) + L(-d^2(T, I))) + entailment_weight cone(T, I)
+//! ```
+//!
+//! The counter-baseline to MERU: the same objective without curvature, with which the paper matches it.
+
+use burn::tensor::Tensor;
+use conifer_data::View;
+use conifer_space::ManifoldSpec;
+use serde::{Deserialize, Serialize};
+
+use super::settings::{self, Settings, Terms, number};
+use super::{Embedded, Loss, Method, MethodEntry, Space};
+use crate::Result;
+use crate::root::RootKind;
+use crate::terms::{ConeShape, Denominator, cone, info_nce};
+
+/// Registry line.
+pub const ENTRY: MethodEntry = MethodEntry {
+    name: NAME,
+    summary: "contrast by squared distances in flat space, with flat cones: MERU without curvature",
+    reference: REFERENCE,
+    views: &[View::Pair],
+    terms: TERMS,
+    root: RootKind::Origin,
+    manifold: ManifoldSpec::euclidean,
+    from_config: |table| Ok(Box::new(Euclip { config: settings::parse(table)? })),
+    resolve: settings::resolve::<Config>,
+};
+
+const NAME: &str = "euclip";
+const REFERENCE: &str = "Chou and Alam, 2024";
+const TERMS: &[&str] = &["contrast_image_text", "contrast_text_image", "cone_text_image"];
+
+/// Settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Released behaviour: the same loss.
+    pub reference: bool,
+    /// Whether logits are made of `-d^2` (the paper's choice) or of `-d`.
+    pub squared: bool,
+    /// Factor of the cone term: 0.2, as in MERU.
+    pub entailment_weight: f64,
+    /// K of the half aperture `asin(K / |parent|)`: 0.1.
+    pub min_radius: f64,
+    /// The parts. `contrast_<query>_<candidates>`, `cone_<parent>_<child>`.
+    pub terms: Terms,
+}
+
+impl Settings for Config {
+    const METHOD: &'static str = NAME;
+
+    fn defaults(reference: bool) -> Self {
+        Self { reference, squared: true, entailment_weight: 0.2, min_radius: 0.1, terms: Terms::all(TERMS) }
+    }
+
+    fn check(&self) -> Result<()> {
+        number("entailment_weight", self.entailment_weight, |x| x >= 0.0, "0 or more")?;
+        number("min_radius", self.min_radius, |x| x > 0.0, "more than 0")?;
+        self.terms.check(TERMS)
+    }
+}
+
+struct Euclip {
+    config: Config,
+}
+
+impl Method for Euclip {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn reference(&self) -> &'static str {
+        REFERENCE
+    }
+
+    fn views(&self) -> &'static [View] {
+        &[View::Pair]
+    }
+
+    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+        let (image, text) = batch.pair(NAME)?;
+        let on = |term: &str| self.config.terms.on(term);
+        let contrast = |query: &Tensor<2>, candidates: &Tensor<2>| {
+            let distance = space.manifold.pairwise_dist(query.clone(), candidates.clone());
+            let similarity = -if self.config.squared { distance.square() } else { distance };
+            info_nce(similarity, space.logit_scale.clone(), Denominator::All)
+        };
+        let mut terms: Vec<(&'static str, f64, Tensor<1>)> = Vec::new();
+        if on("contrast_image_text") {
+            terms.push(("contrast_image_text", 0.5, contrast(image, text)));
+        }
+        if on("contrast_text_image") {
+            terms.push(("contrast_text_image", 0.5, contrast(text, image)));
+        }
+        if on("cone_text_image") {
+            let shape = ConeShape { min_radius: self.config.min_radius, aperture_scale: 1.0, max_aperture: None };
+            let values = cone(space, text.clone(), image.clone(), &shape)?;
+            terms.push(("cone_text_image", self.config.entailment_weight, values));
+        }
+        Loss::of_terms(terms)
+    }
+}

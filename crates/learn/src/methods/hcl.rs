@@ -1,0 +1,111 @@
+//! HCL: objects contrasted by their directions, scenes and their objects by the hyperbolic distance.
+//!
+//! Ge et al., "Hyperbolic Contrastive Learning for Visual Representations beyond Objects", CVPR 2023. With two crops z, z' of an object,
+//! a scene s and an object o in it, d the distance of the space and S the cosine:
+//!
+//! ```text
+//! object = -log( sum_{z' of the same} exp(S(z, z') / tau) / sum_{z'} exp(S(z, z') / tau) )       over crops of objects
+//! scene  = -log( sum_{o in s} exp(-d(s, o) / tau) / sum_o exp(-d(s, o) / tau) )
+//! total  = object + hyperbolic_weight scene
+//! ```
+//!
+//! The paper contrasts with a queue of a momentum encoder (MoCo-v2); here the negatives are the other objects of the batch, under the
+//! weights of the moment (DEVIATIONS.md). Without `data.edges.copies = 2` no object has a second crop and the first term is absent.
+
+use burn::tensor::Tensor;
+use conifer_data::View;
+use conifer_geometry::manifold;
+use conifer_space::ManifoldSpec;
+use serde::{Deserialize, Serialize};
+
+use super::settings::{self, Settings, Terms, number};
+use super::{Embedded, Loss, Method, MethodEntry, Space};
+use crate::Result;
+use crate::root::RootKind;
+use crate::terms::multi_positive_nce;
+
+/// Registry line.
+pub const ENTRY: MethodEntry = MethodEntry {
+    name: NAME,
+    summary: "photographs alone: two crops of an object by their cosine, scenes and objects by the hyperbolic distance",
+    reference: REFERENCE,
+    views: &[View::Edges],
+    terms: TERMS,
+    root: RootKind::Origin,
+    manifold: |dim| ManifoldSpec { curv: Vec::new(), ..ManifoldSpec::lorentz(dim, 1.0) },
+    from_config: |table| Ok(Box::new(Hcl { config: settings::parse(table)? })),
+    resolve: settings::resolve::<Config>,
+};
+
+const NAME: &str = "hcl";
+const REFERENCE: &str = "Ge et al., CVPR 2023, Sec. 3";
+const TERMS: &[&str] = &["contrast_object_object", "contrast_scene_object"];
+
+/// Settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Released behaviour: the same loss.
+    pub reference: bool,
+    /// Factor of the hyperbolic part: 0.1.
+    pub hyperbolic_weight: f64,
+    /// The parts. `contrast_<query>_<candidates>`.
+    pub terms: Terms,
+}
+
+impl Settings for Config {
+    const METHOD: &'static str = NAME;
+
+    fn defaults(reference: bool) -> Self {
+        Self { reference, hyperbolic_weight: 0.1, terms: Terms::all(TERMS) }
+    }
+
+    fn check(&self) -> Result<()> {
+        number("hyperbolic_weight", self.hyperbolic_weight, |x| x >= 0.0, "0 or more")?;
+        self.terms.check(TERMS)
+    }
+}
+
+struct Hcl {
+    config: Config,
+}
+
+impl Method for Hcl {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn reference(&self) -> &'static str {
+        REFERENCE
+    }
+
+    fn views(&self) -> &'static [View] {
+        &[View::Edges]
+    }
+
+    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+        let edges = batch.edges(NAME)?;
+        let relation = edges.relation(NAME)?;
+        let mut terms = Vec::new();
+        if self.config.terms.on("contrast_object_object")
+            && let Some(twins) = edges.twins(&relation)
+        {
+            let cosine = cosines(space, twins.points)?;
+            let values = multi_positive_nce(cosine, space.logit_scale.clone(), twins.positive, twins.same);
+            terms.push(("contrast_object_object", 1.0, values));
+        }
+        if self.config.terms.on("contrast_scene_object") {
+            let similarity = space.manifold.pairwise_similarity(relation.wholes, relation.parts);
+            let values = multi_positive_nce(similarity, space.logit_scale.clone(), relation.positive, relation.same);
+            terms.push(("contrast_scene_object", self.config.hyperbolic_weight, values));
+        }
+        Loss::of_terms(terms)
+    }
+}
+
+/// Cosines of the directions in which points lie, seen from the origin: `[N, D] -> [N, N]`.
+fn cosines(space: &Space, points: Tensor<2>) -> Result<Tensor<2>> {
+    let sphere = manifold(&ManifoldSpec::sphere(points.dims()[1]), None)?;
+    let directions = sphere.lift(space.manifold.unlift(points));
+    Ok(sphere.pairwise_similarity(directions.clone(), directions))
+}

@@ -1,0 +1,162 @@
+//! Visual hierarchies: a part lies behind its whole, photographs alone, contrast by angles with several positives.
+//!
+//! Wang et al., "Learning Visual Hierarchies in Hyperbolic Space for Image Retrieval", ICCV 2025. X is the exterior angle at the first
+//! argument, W the wholes of the batch, P its parts, P_x the parts of x and W_y the wholes of y:
+//!
+//! ```text
+//! whole asks:  beta  = pi - X(x, y)    a part lies straight behind its whole
+//! part asks:   alpha = X(y, x)         and sees it back towards the root, at an angle of pi
+//! down_x = -log( sum_{y in P_x} exp(beta_xy / tau) / sum_{y in P} exp(beta_xy / tau) )          mean over x in W
+//! up_y   = -log( sum_{x in W_y} exp(alpha_xy / tau) / sum_{x in W} exp(alpha_xy / tau) )        mean over y in P
+//! loss   = down + up
+//! ```
+//!
+//! A crop is never a candidate for itself, nor for another crop of the same thing. On a Euclidean `[manifold]` X is the angle of Eq. 10,
+//! which is the paper's Euclidean model.
+
+use burn::tensor::Tensor;
+use conifer_data::View;
+use conifer_space::ManifoldSpec;
+use serde::{Deserialize, Serialize};
+
+use super::settings::{self, Settings, Terms};
+use super::{Embedded, Loss, Method, MethodEntry, Space};
+use crate::Result;
+use crate::root::RootKind;
+use crate::terms::multi_positive_nce;
+
+/// Registry line.
+pub const ENTRY: MethodEntry = MethodEntry {
+    name: NAME,
+    summary: "photographs alone: parts behind their wholes, by a contrast of exterior angles with several positives",
+    reference: REFERENCE,
+    views: &[View::Edges],
+    terms: TERMS,
+    root: RootKind::Origin,
+    manifold: |dim| ManifoldSpec { curv: Vec::new(), ..ManifoldSpec::lorentz(dim, 1.0) },
+    from_config: |table| Ok(Box::new(VisualHierarchies { config: settings::parse(table)? })),
+    resolve: settings::resolve::<Config>,
+};
+
+const NAME: &str = "visual_hierarchies";
+const REFERENCE: &str = "Wang et al., ICCV 2025, Sec. 3.2";
+const TERMS: &[&str] = &["contrast_whole_part", "contrast_part_whole"];
+
+/// Settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// No code is released: the same loss.
+    pub reference: bool,
+    /// The two directions. `contrast_<query>_<candidates>`.
+    pub terms: Terms,
+}
+
+impl Settings for Config {
+    const METHOD: &'static str = NAME;
+
+    fn defaults(reference: bool) -> Self {
+        Self { reference, terms: Terms::all(TERMS) }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.terms.check(TERMS)
+    }
+}
+
+struct VisualHierarchies {
+    config: Config,
+}
+
+impl Method for VisualHierarchies {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn reference(&self) -> &'static str {
+        REFERENCE
+    }
+
+    fn views(&self) -> &'static [View] {
+        &[View::Edges]
+    }
+
+    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+        let relation = batch.edges(NAME)?.relation(NAME)?;
+        let angle = |parent: &Tensor<2>, child: &Tensor<2>| {
+            space.manifold.pairwise_exterior_angle(parent.clone(), child.clone(), &space.root)
+        };
+        let mut terms = Vec::new();
+        if self.config.terms.on("contrast_whole_part") {
+            let similarity = -angle(&relation.wholes, &relation.parts) + std::f64::consts::PI;
+            let [positive, same] = [relation.positive.clone(), relation.same.clone()];
+            let values = multi_positive_nce(similarity, space.logit_scale.clone(), positive, same);
+            terms.push(("contrast_whole_part", 1.0, values));
+        }
+        if self.config.terms.on("contrast_part_whole") {
+            let similarity = angle(&relation.parts, &relation.wholes);
+            let [positive, same] = [relation.positive.transpose(), relation.same.transpose()];
+            let values = multi_positive_nce(similarity, space.logit_scale.clone(), positive, same);
+            terms.push(("contrast_part_whole", 1.0, values));
+        }
+        Loss::of_terms(terms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use burn::tensor::{Device, TensorData};
+    use conifer_space::{Root, space};
+
+    use super::super::testkit::{Features, method, numbers, space_f64};
+    use super::super::{Edges, Embedded};
+    use super::*;
+
+    /// Three photos (things 0, 1, 2) and five crops of four boxes: thing 4 is in photos 0 and 1 and in box 3, and has two crops.
+    const THINGS: [u32; 8] = [0, 1, 2, 3, 4, 4, 5, 6];
+    const PARTS: [[u32; 2]; 6] = [[0, 3], [0, 4], [1, 4], [3, 4], [1, 5], [2, 6]];
+
+    /// The equations once more, on plain f64 slices.
+    #[test]
+    fn the_loss_is_that_of_the_paper() {
+        let points = Features::random(21, 8, 6).0[0].clone();
+        let flat: Vec<f64> = points.iter().flatten().map(|x| 0.3 * x).collect();
+        let device = Device::flex();
+        let batch = Embedded {
+            edges: Some(Edges {
+                points: Tensor::from_data(TensorData::new(flat.clone(), [8, 6]), (&device, burn::tensor::DType::F64)),
+                things: THINGS.to_vec(),
+                parts: PARTS.to_vec(),
+            }),
+            ..Embedded::default()
+        };
+        let scale = 1.0 / 0.07;
+        for spec in [ManifoldSpec::lorentz(6, 0.7), ManifoldSpec::euclidean(6)] {
+            let logit_scale = Tensor::from_data(TensorData::new(vec![scale], [1]), (&device, burn::tensor::DType::F64));
+            let plain = space::<f64>(&spec).unwrap();
+            let row = |i: usize| &flat[6 * i..6 * (i + 1)];
+            let angle = |x: usize, y: usize| plain.exterior_angle(row(x), row(y), &Root::Origin);
+            let is_part = |x: usize, y: usize| PARTS.contains(&[THINGS[x], THINGS[y]]);
+            let wholes: Vec<usize> = (0..8).filter(|&x| (0..8).any(|y| is_part(x, y))).collect();
+            let parts: Vec<usize> = (0..8).filter(|&y| (0..8).any(|x| is_part(x, y))).collect();
+            let ask = |query: usize, others: &[usize], right: &dyn Fn(usize) -> bool, kappa: &dyn Fn(usize) -> f64| {
+                let sum = |of: &dyn Fn(usize) -> bool| {
+                    let kept = others.iter().filter(|&&it| THINGS[it] != THINGS[query] && of(it));
+                    kept.map(|&it| (scale * kappa(it)).exp()).sum::<f64>()
+                };
+                (sum(&|_| true) / sum(right)).ln()
+            };
+            let down = wholes
+                .iter()
+                .map(|&x| ask(x, &parts, &|y| is_part(x, y), &|y| std::f64::consts::PI - angle(x, y)))
+                .sum::<f64>()
+                / wholes.len() as f64;
+            let up = parts.iter().map(|&y| ask(y, &wholes, &|x| is_part(x, y), &|x| angle(y, x))).sum::<f64>()
+                / parts.len() as f64;
+            let loss = method("visual_hierarchies", "").loss(&batch, &space_f64(&spec, None, logit_scale)).unwrap();
+            let found = numbers(&loss.total)[0];
+            assert!((found - (down + up)).abs() < 1e-9 * (down + up), "{spec}: {found} {}", down + up);
+        }
+    }
+}
