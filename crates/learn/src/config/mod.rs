@@ -555,6 +555,8 @@ impl Config {
             path: None,
             split: None,
             options: BTreeMap::from([("size".to_owned(), 64.into()), ("resolution".to_owned(), 48.into())]),
+            // Only what lives has a taxon there.
+            max_broken_share: 1.0,
             ..self.data
         };
         self.optim.warmup_steps = self.optim.warmup_steps.min(steps / 5);
