@@ -328,10 +328,13 @@ pub(crate) struct Traverse {
 
 #[derive(Args)]
 pub(crate) struct Convert {
-    /// A published checkpoint (.pth, .safetensors), or a checkpoint folder.
+    /// A published checkpoint (.pth, .pt, .safetensors, or the folder of a Hugging Face or open_clip CLIP), or a checkpoint folder.
     pub(crate) input: PathBuf,
-    /// A checkpoint folder to write, or a .safetensors with the published names.
+    /// A checkpoint folder to write, a .safetensors with the published names, or the folder that --to asks for.
     pub(crate) output: PathBuf,
+    /// Write the folder of another system: hf-clip (transformers) or open-clip.
+    #[arg(long)]
+    pub(crate) to: Option<String>,
     /// The method that trained it, where the weights do not tell (hycoclip reads as meru).
     #[arg(long)]
     pub(crate) method: Option<String>,
@@ -341,9 +344,31 @@ pub(crate) struct Convert {
     /// Attention heads of the text encoder.
     #[arg(long)]
     pub(crate) text_heads: Option<usize>,
+    /// Non-linearity of the feed-forward layers, where no config beside the weights tells (default: gelu).
+    #[arg(long)]
+    pub(crate) activation: Option<Activation>,
     /// The CLIP merges or tokenizer.json to put beside the weights.
     #[arg(long)]
     pub(crate) tokenizer: Option<PathBuf>,
+}
+
+/// Names of the two non-linearities of CLIPs.
+#[derive(Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Activation {
+    /// The exact one: the MERU family, LAION and most of open_clip.
+    Gelu,
+    /// OpenAI's.
+    QuickGelu,
+}
+
+impl From<Activation> for conifer_learn::encoders::layers::Activation {
+    fn from(activation: Activation) -> Self {
+        match activation {
+            Activation::Gelu => Self::Gelu,
+            Activation::QuickGelu => Self::QuickGelu,
+        }
+    }
 }
 
 #[derive(Subcommand)]

@@ -10,12 +10,17 @@
 //! | `config.toml`, `optimizer.safetensors`, `state.json` | what only training needs ([`state`]) |
 //!
 //! [`replace_folder`] makes a folder appear completely or not at all; [`write()`] fills in the first three files; [`load`] reads the
-//! first two. Published files are read by [`published`].
+//! first two. What others publish is read and written by [`published`].
 
 mod folder;
+mod hf_clip;
+mod layout;
 mod manifest;
+mod meru_family;
+mod open_clip;
 pub mod published;
 pub mod state;
+mod stored;
 mod weights;
 
 use std::path::Path;
@@ -28,7 +33,7 @@ pub use manifest::{ImageFeed, Manifest, TextFeed};
 pub use weights::{Array, Values, Weights, export};
 
 use crate::Result;
-use crate::model::Model;
+use crate::model::{Model, ModelConfig};
 
 /// The weights in a checkpoint folder.
 pub const WEIGHTS: &str = "weights.safetensors";
@@ -70,23 +75,24 @@ pub fn load(dir: &Path, device: &Device) -> Result<(Model, Manifest)> {
     let manifest = Manifest::load(&dir.join(MANIFEST))?;
     let path = dir.join(WEIGHTS);
     let weights = weights::load(&path)?;
-    check_size(&manifest, &weights, &dir.join(MANIFEST))?;
+    check_size(&manifest.model, &weights, &dir.join(MANIFEST), WEIGHTS)?;
     let model = weights::import(manifest.blank_model(device)?, weights, &path)?;
     Ok((model, manifest))
 }
 
-/// A slip of the pen in a manifest must not take all memory before the weights are found not to fit.
-fn check_size(manifest: &Manifest, weights: &Weights, path: &Path) -> Result<()> {
+/// A slip of the pen in a description must not take all memory before the weights are found not to fit. `path` is the description,
+/// `beside` the name of the weights.
+fn check_size(model: &ModelConfig, weights: &Weights, path: &Path, beside: &str) -> Result<()> {
     let stored: usize = weights.values().map(|array| array.shape.iter().product::<usize>()).sum();
     let number = |table: &toml::Table, key: &str| table.get(key).and_then(toml::Value::as_integer).unwrap_or(0) as f64;
-    let towers = [toml::Table::try_from(&manifest.model.visual), toml::Table::try_from(&manifest.model.textual)];
-    // A block has 12 width^2 numbers or more, whatever else a tower has.
-    let least = |tower: &toml::Table| number(tower, "depth") * number(tower, "width").powi(2);
+    let towers = [toml::Table::try_from(&model.visual), toml::Table::try_from(&model.textual)];
+    // Queries, keys, values and the way out of the attention have 4 width^2 numbers, whatever else a block has.
+    let least = |tower: &toml::Table| 4.0 * number(tower, "depth") * number(tower, "width").powi(2);
     let least: f64 = towers.iter().flatten().map(least).sum();
     if least <= stored as f64 {
         return Ok(());
     }
-    let detail = format!("describes towers of at least {least:e} numbers; {WEIGHTS} beside it holds {stored}");
+    let detail = format!("describes towers of at least {least:e} numbers; {beside} beside it holds {stored}");
     Err(crate::Error::format(path, detail))
 }
 
@@ -104,5 +110,7 @@ pub fn load_tokenizer(dir: &Path, manifest: &Manifest) -> Result<Tokenizer> {
     Ok(Tokenizer::open(&dir.join(name))?)
 }
 
+#[cfg(test)]
+mod clip_tests;
 #[cfg(test)]
 mod tests;

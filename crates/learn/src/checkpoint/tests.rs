@@ -268,6 +268,7 @@ fn small(space: &ManifoldSpec) -> (Model, Manifest) {
             width: 8,
             depth: 1,
             heads: 2,
+            mlp_ratio: 4.0,
             activation: crate::encoders::layers::Activation::QuickGelu,
         }),
         pixels: PixelStatistics { mean: [0.5, 0.25, 0.125], std: [0.5; 3] },
@@ -576,7 +577,7 @@ fn files_that_are_no_checkpoints_say_so() {
         &[("0", &[1.0, 2.0])],
     );
     let found = message(&other, &default);
-    assert!(found.contains("holds no tensor `visual.pos_embed`; expected a checkpoint of the MERU family"), "{found}");
+    assert!(found.contains("is of no known layout; expected tensors named `visual.pos_embed...`"), "{found}");
     fs::remove_file(&path).unwrap();
     let missing = published::import(&path, &default, &Device::flex()).unwrap_err().to_string();
     assert!(missing.contains("x.pth"), "{missing}");

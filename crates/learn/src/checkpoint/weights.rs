@@ -1,7 +1,7 @@
 //! Tensors by their published names: out of a model, into a model, to a safetensors file and back.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
@@ -99,6 +99,27 @@ pub fn export(model: &Model) -> Weights {
     exporter.weights
 }
 
+/// Names and published shapes of everything that [`import`] asks for.
+pub(super) fn shapes(model: &Model) -> Vec<(String, Vec<usize>)> {
+    struct Shapes(Vec<(String, Vec<usize>)>);
+    impl ParamVisitor for Shapes {
+        fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
+            if !is_head(param.name) {
+                let mut shape = value.dims().to_vec();
+                if param.transposed {
+                    shape.reverse();
+                }
+                self.0.push((param.name.to_owned(), shape));
+            }
+        }
+    }
+    let mut shapes = Shapes(Vec::new());
+    visit_params(model, &mut shapes);
+    let scalars = model.head.scalars().into_iter().flat_map(|scalar| scalar.names().to_vec());
+    shapes.0.extend(scalars.map(|name| (name, Vec::new())));
+    shapes.0
+}
+
 /// The model with the stored values. Constant buffers in `weights` are not needed, and not looked at except that the pixel
 /// statistics must be those of the model.
 ///
@@ -170,7 +191,16 @@ fn constants(model: &Model) -> Weights {
 /// # Errors
 /// [`Error::Io`] with the path.
 pub(super) fn save(weights: &Weights, path: &Path) -> Result<()> {
-    safetensors::serialize_to_file(weights, None, path).map_err(|error| match error {
+    save_with(weights, None, path)
+}
+
+/// As [`save`], with the note `{"format": "pt"}` in the header, without which `transformers` refuses a file.
+pub(super) fn save_for_torch(weights: &Weights, path: &Path) -> Result<()> {
+    save_with(weights, Some([("format".to_owned(), "pt".to_owned())].into()), path)
+}
+
+fn save_with(weights: &Weights, note: Option<HashMap<String, String>>, path: &Path) -> Result<()> {
+    safetensors::serialize_to_file(weights, note, path).map_err(|error| match error {
         SafeTensorError::IoError(error) => Error::io(path)(error),
         error => Error::format(path, error.to_string()),
     })
@@ -181,11 +211,17 @@ pub(super) fn save(weights: &Weights, path: &Path) -> Result<()> {
 /// # Errors
 /// [`Error::Io`]; [`Error::Format`] for a file that is cut, damaged, or holds another kind of tensor.
 pub(super) fn load(path: &Path) -> Result<Weights> {
+    load_where(path, |_| true)
+}
+
+/// As [`load`], of the tensors whose name is `wanted`.
+pub(super) fn load_where(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Weights> {
     let bytes = fs::read(path).map_err(Error::io(path))?;
     let file = SafeTensors::deserialize(&bytes).map_err(|error| {
         Error::format(path, format!("not a complete safetensors file ({} bytes): {error}", bytes.len()))
     })?;
     file.iter()
+        .filter(|(name, _)| wanted(name))
         .map(|(name, view)| {
             let shape = view.shape().to_vec();
             let array = match view.dtype() {
@@ -304,7 +340,7 @@ fn import_head(head: Head, weights: &mut Weights, problems: &mut Vec<String>) ->
 }
 
 /// `[rows, columns]` to `[columns, rows]`, in blocks that fit the cache.
-fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+pub(super) fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     const BLOCK: usize = 32;
     let mut out = vec![0.0; values.len()];
     for row_block in (0..rows).step_by(BLOCK) {

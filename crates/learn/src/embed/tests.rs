@@ -29,6 +29,7 @@ fn parts(space: &ManifoldSpec) -> (Model, Manifest) {
             width: 8,
             depth: 2,
             heads: 2,
+            mlp_ratio: 4.0,
             activation: Activation::Gelu,
         }),
         pixels: PixelStatistics::default(),

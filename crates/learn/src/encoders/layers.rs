@@ -60,6 +60,21 @@ pub struct Table {
     pub weight: Param<Tensor<2>>,
 }
 
+/// `[B, 3, S, S] -> [B, patches, width]`: a convolution with stride = kernel, `weight` `[width, 3, patch, patch]`, as one matrix product
+/// over all patches. Patches are listed row by row. S is a multiple of the patch.
+pub(super) fn embed_patches(pixels: Tensor<4>, weight: Tensor<4>, bias: Option<Tensor<1>>) -> Tensor<3> {
+    let [batch, _, size, _] = pixels.dims();
+    let [width, _, patch, _] = weight.dims();
+    let grid = size / patch;
+    let pixels_per_patch = 3 * patch * patch;
+    let patches = pixels
+        .reshape([batch, 3, grid, patch, grid, patch])
+        .permute([0, 2, 4, 1, 3, 5])
+        .reshape([batch * grid * grid, pixels_per_patch]);
+    let weight = weight.reshape([width, pixels_per_patch]).transpose();
+    module::linear(patches, weight, bias).reshape([batch, grid * grid, width])
+}
+
 /// Non-linearity of the feed-forward layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -12,6 +12,8 @@
 //! ```
 
 mod block;
+mod clip_block;
+pub mod clip_vit;
 pub mod layers;
 mod registry;
 pub mod text_transformer;
@@ -26,6 +28,7 @@ use crate::checkpoint::Array;
 use crate::head::Side;
 use crate::params::Init;
 use crate::{Error, Result};
+pub use clip_vit::{ClipVit, ClipVitConfig};
 use registry::encoders;
 pub use text_transformer::{TextTransformer, TextTransformerConfig, Tokens};
 pub use vit::{Vit, VitConfig};
@@ -37,6 +40,7 @@ encoders! {
     VisualEncoder,
     Tensor<4>, Pixels, Side::Image, "visual", {
         "vit" => Vit(Vit, VitConfig): "vision transformer of the MERU family: fixed 2-D sin-cos positions, class token, exact GELU",
+        "clip_vit" => ClipVit(ClipVit, ClipVitConfig): "vision transformer of CLIP: learned positions, norm before the first block",
     }
     /// Architecture of a text encoder.
     TextualConfig,
@@ -144,6 +148,19 @@ fn check_positive(section: &str, values: &[(&str, usize)]) -> Result<()> {
     match values.iter().find(|(_, value)| !(1..=MOST).contains(value)) {
         Some((name, value)) => Err(Error::setting(format!("{section}.{name}"), value, format!("1 to {MOST}"))),
         None => Ok(()),
+    }
+}
+
+/// The size of the batch, if `pixels` are `[B, 3, size, size]`.
+fn check_pixels(pixels: &Tensor<4>, size: usize) -> Result<usize> {
+    let found = pixels.dims();
+    match found {
+        [batch, 3, height, width] if batch > 0 && height == size && width == size => Ok(batch),
+        _ => Err(Error::Shape {
+            name: "pixels".into(),
+            found: found.to_vec(),
+            expected: format!("[B, 3, {size}, {size}]"),
+        }),
     }
 }
 

@@ -12,7 +12,15 @@ fn vit_config() -> VitConfig {
 }
 
 fn text_config() -> TextTransformerConfig {
-    TextTransformerConfig { vocabulary: 30, context: 9, width: 12, depth: 2, heads: 3, activation: Activation::Gelu }
+    TextTransformerConfig {
+        mlp_ratio: 4.0,
+        vocabulary: 30,
+        context: 9,
+        width: 12,
+        depth: 2,
+        heads: 3,
+        activation: Activation::Gelu,
+    }
 }
 
 /// An encoder whose class token and norms are not at their first values, which would hide mistakes.
@@ -414,6 +422,65 @@ fn names_shapes_and_kinds_are_the_published_ones() {
         ("ln_final.bias", Norm, &[12]),
     ];
     check_census(census, expected);
+}
+
+/// The names that OpenAI's and open_clip's state dicts have below `visual`, with kinds.
+#[test]
+fn names_of_clip_vit_are_the_published_ones() {
+    use ParamKind::{Bias, Norm, Weight};
+    let config = VisualConfig::preset("clip_vit_nano").unwrap();
+    let config = config.with("depth", 1).unwrap().with("mlp_ratio", 1.5).unwrap();
+    let mut census = Census::default();
+    visit_params(&config.build(&mut Init::blank(&Device::flex())).unwrap(), &mut census);
+    let block = "transformer.resblocks.0.";
+    let names: Vec<String> = ["attn.in_proj_weight", "attn.in_proj_bias", "attn.out_proj.weight", "attn.out_proj.bias"]
+        .iter()
+        .chain(&[
+            "ln_1.weight",
+            "ln_1.bias",
+            "mlp.c_fc.weight",
+            "mlp.c_fc.bias",
+            "mlp.c_proj.weight",
+            "mlp.c_proj.bias",
+        ])
+        .chain(&["ln_2.weight", "ln_2.bias"])
+        .map(|name| format!("{block}{name}"))
+        .collect();
+    let kinds: [(ParamKind, &[usize]); 12] = [
+        (Weight, &[384, 128]),
+        (Bias, &[384]),
+        (Weight, &[128, 128]),
+        (Bias, &[128]),
+        (Norm, &[128]),
+        (Norm, &[128]),
+        (Weight, &[192, 128]),
+        (Bias, &[192]),
+        (Weight, &[128, 192]),
+        (Bias, &[128]),
+        (Norm, &[128]),
+        (Norm, &[128]),
+    ];
+    let mut expected: Vec<(&str, ParamKind, &[usize])> = vec![
+        ("class_embedding", Weight, &[128]),
+        ("positional_embedding", Weight, &[65, 128]),
+        ("conv1.weight", Weight, &[128, 3, 8, 8]),
+        ("ln_pre.weight", Norm, &[128]),
+        ("ln_pre.bias", Norm, &[128]),
+    ];
+    expected.extend(names.iter().zip(kinds).map(|(name, (kind, shape))| (name.as_str(), kind, shape)));
+    expected.extend([("ln_post.weight", Norm, &[128][..]), ("ln_post.bias", Norm, &[128])]);
+    check_census(census, &expected);
+
+    for (key, value, message) in [
+        ("mlp_ratio", toml::Value::from(0.0), "`visual.mlp_ratio` is 0; expected above 0, at most 64"),
+        ("mlp_ratio", f64::NAN.into(), "`visual.mlp_ratio` is NaN"),
+        ("patch", 9.into(), "`visual.image_size` is 64; expected a multiple of patch = 9"),
+        ("heads", 3.into(), "`visual.width` is 128; expected a multiple of heads = 3"),
+    ] {
+        let impossible = config.with(key, value).unwrap();
+        let found = impossible.build(&mut Init::blank(&Device::flex())).unwrap_err().to_string();
+        assert!(found.contains(message), "{message} in {found}");
+    }
 }
 
 fn check_census(census: Census<'_>, expected: &[(&str, ParamKind, &[usize])]) {

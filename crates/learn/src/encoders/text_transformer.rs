@@ -4,11 +4,12 @@ use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, module};
 use serde::{Deserialize, Serialize};
 
-use super::block::{Block, Form, MLP_RATIO};
-use super::layers::{Activation, LayerNorm, Linear, Table};
+use super::block::Form;
+use super::clip_block::{self, BlockFills, ClipBlock, check_ratio, hidden_width};
+use super::layers::{Activation, LayerNorm, Table};
 use super::{Encoder, Texts, check_positive};
 use crate::checkpoint::Array;
-use crate::params::{Bias, Fill, Init, Matrix};
+use crate::params::{Fill, Init};
 use crate::{Error, Result};
 
 /// Architecture of a [`TextTransformer`].
@@ -25,6 +26,9 @@ pub struct TextTransformerConfig {
     pub depth: usize,
     /// Number of attention heads (published models: width / 64).
     pub heads: usize,
+    /// Width of the feed-forward layers, in widths.
+    #[serde(default = "clip_block::four")]
+    pub mlp_ratio: f64,
     /// Non-linearity of the feed-forward layers.
     #[serde(default)]
     pub activation: Activation,
@@ -32,7 +36,12 @@ pub struct TextTransformerConfig {
 
 impl TextTransformerConfig {
     const fn new(vocabulary: usize, context: usize, width: usize, depth: usize, heads: usize) -> Self {
-        Self { vocabulary, context, width, depth, heads, activation: Activation::Gelu }
+        Self { vocabulary, context, width, depth, heads, mlp_ratio: 4.0, activation: Activation::Gelu }
+    }
+
+    /// Width of the hidden layer of every feed-forward part.
+    pub fn hidden(&self) -> usize {
+        hidden_width(self.width, self.mlp_ratio)
     }
 
     fn check(&self) -> Result<()> {
@@ -41,6 +50,7 @@ impl TextTransformerConfig {
             &[("vocabulary", self.vocabulary), ("context", self.context), ("width", self.width)],
         )?;
         check_positive("textual", &[("depth", self.depth), ("heads", self.heads)])?;
+        check_ratio("textual", self.width, self.mlp_ratio)?;
         if !self.width.is_multiple_of(self.heads) {
             return Err(Error::setting("textual.width", self.width, format!("a multiple of heads = {}", self.heads)));
         }
@@ -59,37 +69,15 @@ pub struct Tokens {
 
 /// Causal pre-norm transformer, pooled at the end of the text.
 ///
-/// `x = table[ids] + positions`, `depth` blocks, then `LayerNorm(x)[end]`. Parameters and their names are those of the MERU family;
-/// `attn.in_proj_weight` holds query, key and value below each other.
+/// `x = table[ids] + positions`, `depth` blocks, then `LayerNorm(x)[end]`. Parameters and their names are those of the MERU family.
 #[derive(Module, Debug)]
 pub struct TextTransformer {
     token_embed: Table,
     posit_embed: Param<Tensor<2>>,
-    resblocks: Vec<TextBlock>,
+    resblocks: Vec<ClipBlock>,
     ln_final: LayerNorm,
     #[module(skip)]
     config: TextTransformerConfig,
-}
-
-#[derive(Module, Debug)]
-struct TextBlock {
-    attn: TextAttention,
-    ln_1: LayerNorm,
-    mlp: TextMlp,
-    ln_2: LayerNorm,
-}
-
-#[derive(Module, Debug)]
-struct TextAttention {
-    in_proj_weight: Matrix,
-    in_proj_bias: Bias,
-    out_proj: Linear,
-}
-
-#[derive(Module, Debug)]
-struct TextMlp {
-    c_fc: Linear,
-    c_proj: Linear,
 }
 
 impl Encoder for TextTransformer {
@@ -109,10 +97,11 @@ impl Encoder for TextTransformer {
     fn new(config: &TextTransformerConfig, init: &mut Init) -> Result<Self> {
         config.check()?;
         let &TextTransformerConfig { vocabulary, context, width, depth, .. } = config;
+        let (hidden, fills) = (config.hidden(), first_values(config));
         Ok(Self {
             token_embed: Table { weight: init.param([vocabulary, width], Fill::Normal(0.02)) },
             posit_embed: init.param([context, width], Fill::Normal(0.01)),
-            resblocks: (0..depth).map(|_| TextBlock::new(init, width, depth)).collect(),
+            resblocks: (0..depth).map(|_| ClipBlock::new(init, width, hidden, fills)).collect(),
             ln_final: LayerNorm::new(init, width),
             config: config.clone(),
         })
@@ -140,7 +129,7 @@ impl Encoder for TextTransformer {
         }
         let positions = self.posit_embed.val().narrow(0, 0, length).unsqueeze::<3>();
         let x = module::embedding(self.token_embed.weight.val(), tokens.ids) + positions;
-        let mut x = x.reshape([batch * length, width]);
+        let x = x.reshape([batch * length, width]);
 
         let form = Form { heads: self.config.heads, causal: true, activation: self.config.activation };
         let device = x.device();
@@ -149,14 +138,7 @@ impl Encoder for TextTransformer {
             .reshape([1, 1, 1, length])
             .expand([batch, 1, 1, length])
             .greater(tokens.end.reshape([batch, 1, 1, 1]).expand([batch, 1, 1, length]));
-        for (index, block) in self.resblocks.iter().enumerate() {
-            let block = block.parts();
-            x = if index + 1 < self.resblocks.len() {
-                block.forward(x, batch, form)
-            } else {
-                block.forward_rows(x, end_rows.clone(), Some(after_end.clone()), form)
-            };
-        }
+        let x = clip_block::run(&self.resblocks, x, &end_rows, Some(&after_end), form);
         Ok(self.ln_final.forward(x))
     }
 
@@ -168,38 +150,17 @@ impl Encoder for TextTransformer {
     }
 }
 
-impl TextBlock {
-    /// Normal weights with standard deviations W^-0.5 (query, key, value), (2 W depth)^-0.5 (both maps back into the residual stream)
-    /// and (2W)^-0.5; attention biases 0, feed-forward biases uniform in 1/sqrt(inputs). (CLIP's and MERU's initialisation.)
-    fn new(init: &mut Init, width: usize, depth: usize) -> Self {
-        let normal = |variance: usize| Fill::Normal((variance as f64).powf(-0.5));
-        let uniform = |inputs: usize| Fill::Uniform((inputs as f64).powf(-0.5));
-        let hidden = MLP_RATIO * width;
-        let residual = normal(2 * width * depth);
-        Self {
-            attn: TextAttention {
-                in_proj_weight: init.matrix(width, 3 * width, normal(width)),
-                in_proj_bias: init.bias(3 * width, Fill::Constant(0.0)),
-                out_proj: Linear::new(init, width, width, residual, Fill::Constant(0.0)),
-            },
-            ln_1: LayerNorm::new(init, width),
-            mlp: TextMlp {
-                c_fc: Linear::new(init, width, hidden, normal(2 * width), uniform(width)),
-                c_proj: Linear::new(init, hidden, width, residual, uniform(hidden)),
-            },
-            ln_2: LayerNorm::new(init, width),
-        }
-    }
-
-    fn parts(&self) -> Block<'_> {
-        Block {
-            norm1: &self.ln_1,
-            qkv_weight: &self.attn.in_proj_weight,
-            qkv_bias: &self.attn.in_proj_bias,
-            out: &self.attn.out_proj,
-            norm2: &self.ln_2,
-            up: &self.mlp.c_fc,
-            down: &self.mlp.c_proj,
-        }
+/// Normal weights with standard deviations W^-0.5 (query, key, value), (2 W depth)^-0.5 (both maps back into the residual stream)
+/// and (2W)^-0.5; attention biases 0, feed-forward biases uniform in 1/sqrt(inputs). (CLIP's and MERU's initialisation.)
+fn first_values(config: &TextTransformerConfig) -> BlockFills {
+    let normal = |variance: usize| Fill::Normal((variance as f64).powf(-0.5));
+    let uniform = |inputs: usize| Fill::Uniform((inputs as f64).powf(-0.5));
+    let &TextTransformerConfig { width, depth, .. } = config;
+    let residual = normal(2 * width * depth);
+    BlockFills {
+        in_proj: normal(width),
+        out_proj: residual,
+        c_fc: [normal(2 * width), uniform(width)],
+        c_proj: [residual, uniform(config.hidden())],
     }
 }

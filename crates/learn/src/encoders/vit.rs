@@ -1,12 +1,12 @@
 //! The vision transformer of the MERU family (Dosovitskiy et al., ICLR 2021; positions of Chen et al., "MoCo v3", ICCV 2021).
 
 use burn::module::{Module, Param};
-use burn::tensor::{Int, Tensor, module};
+use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
 
 use super::block::{Block, Form, MLP_RATIO};
-use super::layers::{Activation, LayerNorm, Linear};
-use super::{Encoder, Pixels, check_positive};
+use super::layers::{Activation, LayerNorm, Linear, embed_patches};
+use super::{Encoder, Pixels, check_pixels, check_positive};
 use crate::params::{Bias, Fill, Fixed, Init};
 use crate::{Error, Result};
 
@@ -152,19 +152,12 @@ impl Encoder for Vit {
 
     /// Normalised pixels `[B, 3, H, W]` to the class token after the last norm, `[B, width]`.
     fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
-        let size = self.config.image_size;
-        let found = pixels.dims();
-        let [batch, ..] = found;
-        if found != [batch, 3, size, size] || batch == 0 {
-            return Err(Error::Shape {
-                name: "pixels".into(),
-                found: found.to_vec(),
-                expected: format!("[B, 3, {size}, {size}]"),
-            });
-        }
+        let batch = check_pixels(&pixels, self.config.image_size)?;
         let (width, tokens) = (self.config.width, self.config.tokens());
         let class = self.cls_token.val().expand([batch, 1, width]);
-        let x = Tensor::cat(vec![class, self.embed_patches(pixels)], 1) + self.pos_embed.value.val();
+        let projection = &self.patch_embed.proj;
+        let patches = embed_patches(pixels, projection.weight.val(), Some(projection.bias.value.val()));
+        let x = Tensor::cat(vec![class, patches], 1) + self.pos_embed.value.val();
         let mut x = x.reshape([batch * tokens, width]);
 
         let form = Form { heads: self.config.heads, causal: false, activation: Activation::Gelu };
@@ -178,23 +171,6 @@ impl Encoder for Vit {
             };
         }
         Ok(self.norm.forward(x))
-    }
-}
-
-impl Vit {
-    /// `[B, 3, H, W] -> [B, patches, width]`: the convolution with stride = kernel, as one matrix product over all patches. Patches
-    /// are listed row by row.
-    fn embed_patches(&self, pixels: Tensor<4>) -> Tensor<3> {
-        let (grid, patch, width) = (self.config.grid(), self.config.patch, self.config.width);
-        let batch = pixels.dims()[0];
-        let pixels_per_patch = 3 * patch * patch;
-        let patches = pixels
-            .reshape([batch, 3, grid, patch, grid, patch])
-            .permute([0, 2, 4, 1, 3, 5])
-            .reshape([batch * grid * grid, pixels_per_patch]);
-        let projection = &self.patch_embed.proj;
-        let weight = projection.weight.val().reshape([width, pixels_per_patch]).transpose();
-        module::linear(patches, weight, Some(projection.bias.value.val())).reshape([batch, grid * grid, width])
     }
 }
 

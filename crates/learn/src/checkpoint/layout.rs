@@ -1,0 +1,230 @@
+//! The same CLIP under other names: tensors gathered from another layout, and scattered into it.
+//!
+//! A layout is one function from our names to a [`Place`]. Reading and writing both follow it, so they cannot disagree.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use conifer_space::ManifoldSpec;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::stored::Stored;
+use super::weights::{self, Array, Values, Weights, transpose};
+use super::{ImageFeed, Manifest, TextFeed};
+use crate::encoders::{ClipVitConfig, TextTransformerConfig, TextualConfig, VisualConfig};
+use crate::head::{Head, HeadConfig};
+use crate::model::{Model, ModelConfig, PixelStatistics};
+use crate::params::Init;
+use crate::{Error, Result};
+
+/// Where another layout keeps one of our tensors.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// As it is.
+    Same(String),
+    /// A matrix, as `[in, out]` where PyTorch's linear layers, and we, publish `[out, in]`.
+    Transposed(String),
+    /// In parts of as many rows each, below each other.
+    Parts(Vec<String>),
+}
+
+impl Place {
+    /// Names and shapes of what is stored there for a tensor of ours of this shape.
+    fn stored(&self, shape: &[usize]) -> Vec<(&str, Vec<usize>)> {
+        match self {
+            Self::Same(name) => vec![(name, shape.to_vec())],
+            Self::Transposed(name) => vec![(name, shape.iter().rev().copied().collect())],
+            Self::Parts(names) => {
+                let mut part = shape.to_vec();
+                if let Some(rows) = part.first_mut() {
+                    *rows /= names.len();
+                }
+                names.iter().map(|name| (name.as_str(), part.clone())).collect()
+            }
+        }
+    }
+}
+
+/// Our names for what `stored` holds, every tensor that `model` needs and no other.
+///
+/// # Errors
+/// [`Error::Weights`] listing, by its name in `path`, every tensor that is missing, left over, of another shape or not finite.
+pub(super) fn gather(model: &Model, mut stored: Weights, place: fn(&str) -> Place, path: &Path) -> Result<Weights> {
+    let mut gathered = Weights::new();
+    let mut problems = Vec::new();
+    for (name, shape) in weights::shapes(model) {
+        let place = place(&name);
+        let parts: Vec<_> = place
+            .stored(&shape)
+            .into_iter()
+            .map(|(name, expected)| take(&mut stored, name, &expected).map_err(|problem| problems.push(problem)))
+            .collect();
+        // Every part has been looked at, so that all problems are listed.
+        let Ok(mut parts) = parts.into_iter().collect::<Result<Vec<Vec<f32>>, ()>>() else { continue };
+        let values = match (&place, shape.as_slice()) {
+            (Place::Transposed(_), &[rows, columns]) => transpose(&parts.concat(), columns, rows),
+            // The usual case keeps its memory.
+            _ if parts.len() == 1 => parts.swap_remove(0),
+            _ => parts.concat(),
+        };
+        gathered.insert(name, Array::f32(shape, values));
+    }
+    problems.extend(stored.iter().map(|(name, array)| format!("unexpected `{name}` {:?}", array.shape)));
+    match problems.is_empty() {
+        true => Ok(gathered),
+        false => Err(Error::Weights { path: path.to_owned(), problems }),
+    }
+}
+
+fn take(stored: &mut Weights, name: &str, expected: &[usize]) -> Result<Vec<f32>, String> {
+    let array = stored.remove(name).ok_or_else(|| format!("missing `{name}` {expected:?}"))?;
+    // Some exporters keep a scalar as one element.
+    if array.shape != expected && !(expected.is_empty() && array.shape == [1]) {
+        return Err(format!("`{name}` is {:?}, expected {expected:?}", array.shape));
+    }
+    let Values::F32(values) = array.values else {
+        return Err(format!("`{name}` is boolean, expected f32"));
+    };
+    match values.iter().find(|value| !value.is_finite()) {
+        Some(value) => Err(format!("`{name}` holds {value}, expected finite numbers")),
+        None => Ok(values),
+    }
+}
+
+/// What the other layout holds for `model`.
+pub(super) fn scatter(model: &Model, place: fn(&str) -> Place) -> Weights {
+    let mut own = weights::export(model);
+    let mut scattered = Weights::new();
+    for (name, shape) in weights::shapes(model) {
+        let Some(Values::F32(values)) = own.remove(&name).map(|array| array.values) else { continue };
+        let place = place(&name);
+        let parts = place.stored(&shape);
+        match (&place, shape.as_slice()) {
+            (Place::Transposed(name), &[rows, columns]) => {
+                scattered.insert(name.clone(), Array::f32([columns, rows], transpose(&values, rows, columns)));
+            }
+            _ => {
+                let size = (values.len() / parts.len()).max(1);
+                for ((name, shape), values) in parts.into_iter().zip(values.chunks(size)) {
+                    scattered.insert(name.to_owned(), Array::f32(shape, values.to_vec()));
+                }
+            }
+        }
+    }
+    scattered
+}
+
+/// Mean and standard deviation of CLIP's pixels, which its training code and all that follow it have as constants.
+pub(super) const CLIP_PIXELS: PixelStatistics =
+    PixelStatistics { mean: [0.481_454_66, 0.457_827_5, 0.408_210_73], std: [0.268_629_54, 0.261_302_6, 0.275_777_1] };
+
+/// The two towers of a model that CLIP's layouts can say.
+///
+/// # Errors
+/// [`Error::Setting`] naming the part that `layout` has no words for.
+pub(super) fn clip_towers<'a>(
+    model: &'a Model,
+    layout: &str,
+) -> Result<(&'a ClipVitConfig, &'a TextTransformerConfig)> {
+    let kind = model.head.spec().kind;
+    if kind != "sphere" {
+        return Err(Error::setting("manifold.kind", kind, format!("sphere, the only space that {layout} can say")));
+    }
+    let config = model.config();
+    match (&config.visual, &config.textual) {
+        (VisualConfig::ClipVit(visual), TextualConfig::TextTransformer(textual)) => Ok((visual, textual)),
+        _ => {
+            let kind = |table: Result<toml::Table, toml::ser::Error>| {
+                let kind = table.ok().and_then(|table| table.get("kind")?.as_str().map(str::to_owned));
+                kind.unwrap_or_default()
+            };
+            let found = [kind(toml::Table::try_from(&config.visual)), kind(toml::Table::try_from(&config.textual))];
+            let expected = format!("clip_vit and text_transformer, the only encoders that {layout} can say");
+            Err(Error::setting("model.visual.kind, model.textual.kind", found.join(", "), expected))
+        }
+    }
+}
+
+/// What neither layout has a key for, and would be lost on the way: kept under the key [`OURS`] of its config, which its own
+/// readers pass over.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Ours {
+    /// The method it was trained with.
+    pub(super) method: Option<String>,
+    /// Apex of the cones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) root: Option<Vec<f64>>,
+}
+
+/// See [`Ours`].
+pub(super) const OURS: &str = "conifer";
+
+impl Ours {
+    pub(super) fn of(model: &Model, manifest: &Manifest) -> Self {
+        Self { method: Some(manifest.method.clone()), root: model.head.root().or_else(|| manifest.root.clone()) }
+    }
+}
+
+/// The shortest decimal fraction that is read back as the same f32.
+pub(super) fn decimal(values: [f32; 3]) -> [f64; 3] {
+    values.map(|value| value.to_string().parse().unwrap_or(f64::from(value)))
+}
+
+/// A CLIP as a config of another system describes it.
+#[derive(Debug)]
+pub(super) struct Described {
+    pub(super) model: ModelConfig,
+    /// Dimension of the embeddings.
+    pub(super) dim: usize,
+    pub(super) images: ImageFeed,
+    pub(super) texts: TextFeed,
+    pub(super) ours: Ours,
+    /// The config, or the weights where there is none.
+    pub(super) path: PathBuf,
+}
+
+/// The model of this description with the tensors of `stored`.
+///
+/// # Errors
+/// As [`gather`]; [`Error::Format`] for a description far too large for its tensors; [`Error::Setting`] for an impossible one.
+pub(super) fn assemble(
+    described: Described,
+    stored: Stored,
+    place: fn(&str) -> Place,
+    method: Option<&str>,
+    device: &Device,
+) -> Result<(Model, Manifest)> {
+    let Stored { path, weights, .. } = stored;
+    let beside = path.file_name().unwrap_or_default().to_string_lossy();
+    super::check_size(&described.model, &weights, &described.path, &beside)?;
+    let head_config = HeadConfig::default();
+    let head = Head::new(&ManifoldSpec::sphere(described.dim), &head_config, device)?;
+    let model = Model::new(&described.model, head, &mut Init::blank(device))?;
+    let weights = gather(&model, weights, place, &path)?;
+    let model = weights::import(model, weights, &path)?;
+    let method = method.or(described.ours.method.as_deref()).unwrap_or("clip");
+    let mut manifest = Manifest::new(&model, &head_config, method, described.texts);
+    manifest.images = described.images;
+    manifest.root = described.ours.root;
+    Ok((model, manifest))
+}
+
+/// Reads a config.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Format`] with the place that is no JSON or of another type.
+pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = fs::read_to_string(path).map_err(Error::io(path))?;
+    serde_json::from_str(&text).map_err(|error| Error::format(path, error.to_string()))
+}
+
+/// Writes a config.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(super) fn write_json(value: &serde_json::Value, path: &Path) -> Result<()> {
+    fs::write(path, format!("{value:#}\n")).map_err(Error::io(path))
+}

@@ -1,0 +1,132 @@
+//! The MERU family (MERU, HyCoCLIP, PHyCLIP and their CLIP): `.pth` files written by its trainer, and the same state dict as
+//! safetensors.
+//!
+//! **What is inferred.** Sizes come from the shapes. The number of heads is in no tensor: 12 for widths 384 and 768 and 16 for 1024 in
+//! the image tower, width / 64 in the text tower, as published; other widths need [`ImportOptions`]. Per-factor scalars make a PHyCLIP
+//! model, a curvature a MERU or HyCoCLIP one (the two differ in training only), neither a CLIP.
+
+use std::path::Path;
+
+use burn::tensor::Device;
+use conifer_space::ManifoldSpec;
+
+use super::published::{Format, ImportOptions, no_rule};
+use super::stored::Stored;
+use super::weights;
+use crate::checkpoint::{Manifest, TextFeed};
+use crate::encoders::{TextTransformerConfig, TextualConfig, VisualConfig, VitConfig};
+use crate::head::{Head, HeadConfig};
+use crate::model::{Model, ModelConfig, PixelStatistics};
+use crate::params::Init;
+use crate::{Error, Result};
+
+pub(super) const FORMAT: Format = Format {
+    name: "meru",
+    summary: "the MERU family's state dict",
+    files: &[],
+    marks: &["visual.pos_embed", "visual.blocks."],
+    import,
+    export: None,
+};
+
+fn import(stored: Stored, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
+    let shapes = Shapes(&stored);
+    let config = ModelConfig {
+        visual: VisualConfig::Vit(shapes.vit(options.visual_heads)?),
+        textual: TextualConfig::TextTransformer(shapes.text_transformer(options)?),
+        pixels: PixelStatistics { mean: shapes.channels("pixel_mean")?, std: shapes.channels("pixel_std")? },
+    };
+    let (space, method) = shapes.space(options)?;
+    let head_config = HeadConfig { reference: true, ..HeadConfig::default() };
+    let [vocabulary, _] = stored.dims("textual.token_embed.weight")?;
+    let texts =
+        TextFeed { tokenizer: None, end_of_text: options.end_of_text.unwrap_or((vocabulary - 1) as u32), padding: 0 };
+    let head = Head::new(&space, &head_config, device)?;
+    let model = Model::new(&config, head, &mut Init::blank(device))?;
+    let model = weights::import(model, stored.weights, &stored.path)?;
+    let mut manifest = Manifest::new(&model, &head_config, options.method.as_deref().unwrap_or(method), texts);
+    manifest.root = stored.root;
+    Ok((model, manifest))
+}
+
+/// Writes the state dict of `model` as safetensors: the published names and layout, with every buffer that strict loading in PyTorch
+/// asks for.
+pub(super) fn export(model: &Model, path: &Path) -> Result<()> {
+    let kind = model.head.spec().kind;
+    if !PUBLISHED_SPACES.contains(&kind.as_str()) {
+        let expected = format!(
+            "one of {}, which the published format can say (keep the checkpoint folder)",
+            PUBLISHED_SPACES.join(", ")
+        );
+        return Err(Error::setting("manifold.kind", kind, expected));
+    }
+    weights::save(&weights::export(model), path)
+}
+
+/// Spaces of the MERU family: what a state dict tells by its tensors.
+const PUBLISHED_SPACES: [&str; 4] = ["sphere", "lorentz", "product_l1", "product_l2"];
+
+/// The architecture, read off the shapes.
+struct Shapes<'a>(&'a Stored);
+
+impl Shapes<'_> {
+    fn vit(&self, heads: Option<usize>) -> Result<VitConfig> {
+        let [_, tokens, width] = self.0.dims("visual.pos_embed")?;
+        let [_, _, _, patch] = self.0.dims("visual.patch_embed.proj.weight")?;
+        let grid = self.0.grid("visual.pos_embed", tokens)?;
+        let rule = match width {
+            384 | 768 => Some(12),
+            1024 => Some(16),
+            _ => None,
+        };
+        Ok(VitConfig {
+            image_size: grid * patch,
+            patch,
+            width,
+            depth: self.0.depth("visual.blocks."),
+            heads: heads.or(rule).ok_or_else(|| no_rule("visual", width, "384, 768 or 1024"))?,
+        })
+    }
+
+    fn text_transformer(&self, options: &ImportOptions) -> Result<TextTransformerConfig> {
+        let [vocabulary, width] = self.0.dims("textual.token_embed.weight")?;
+        let [context, _] = self.0.dims("textual.posit_embed")?;
+        let rule = width.is_multiple_of(64).then_some(width / 64);
+        Ok(TextTransformerConfig {
+            vocabulary,
+            context,
+            width,
+            depth: self.0.depth("textual.resblocks."),
+            heads: options.textual_heads.or(rule).ok_or_else(|| no_rule("textual", width, "a multiple of 64"))?,
+            mlp_ratio: 4.0,
+            activation: options.activation,
+        })
+    }
+
+    fn channels(&self, name: &str) -> Result<[f32; 3]> {
+        match self.0.get(name)?.floats() {
+            Some(&[r, g, b]) => Ok([r, g, b]),
+            _ => {
+                let shape = &self.0.get(name)?.shape;
+                Err(Error::format(&self.0.path, format!("`{name}` is {shape:?}; expected [3, 1, 1]")))
+            }
+        }
+    }
+
+    /// The space and the method, by the scalars there are.
+    fn space(&self, options: &ImportOptions) -> Result<(ManifoldSpec, &'static str)> {
+        let [dim, _] = self.0.dims("visual_proj.weight")?;
+        let factors = self.0.depth("curvs.");
+        if factors > 0 {
+            let kind = options.product.as_deref().unwrap_or("product_l1");
+            let space = ManifoldSpec { kind: kind.to_owned(), dim, factors, curv: Vec::new() };
+            return Ok((space, "phyclip"));
+        }
+        let (kind, method) = match self.0.weights.contains_key("curv") {
+            true => ("lorentz", "meru"),
+            false => ("sphere", "clip"),
+        };
+        let space = ManifoldSpec { kind: kind.to_owned(), dim, factors: 1, curv: Vec::new() };
+        Ok((space, method))
+    }
+}

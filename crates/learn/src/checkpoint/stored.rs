@@ -1,0 +1,165 @@
+//! The tensors of a file that somebody else wrote: safetensors, or a pickle of `torch.save`.
+//!
+//! **Safety.** A `.pth` file is a pickle, a program for Python. Nothing of it is ever run here: `pytorch-reader` interprets the few
+//! instructions that rebuild tensors and containers, checks every declared length against the file, and keeps the *name* of anything
+//! else. A file in which such a name is left, that is, one that would call into Python when loaded there, is refused.
+
+use std::path::{Path, PathBuf};
+
+use burn::tensor::DType;
+use pytorch_reader::{DType as StoredType, PickleValue, PytorchReader};
+
+use super::weights::{self, Array, Weights};
+use crate::{Error, Result};
+
+/// The state dict of one published file.
+#[derive(Debug)]
+pub(super) struct Stored {
+    /// The file.
+    pub(super) path: PathBuf,
+    /// Tensors by their name in the state dict.
+    pub(super) weights: Weights,
+    /// The mean of all training embeddings, which CLIP checkpoints of the MERU family keep beside the state dict.
+    pub(super) root: Option<Vec<f64>>,
+}
+
+impl Stored {
+    /// Reads every tensor of the state dict in `path`, as f32 or boolean.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Format`] for a file that is cut, damaged, would run code, or holds another kind of tensor.
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let mut weights = match path.extension().is_some_and(|extension| extension == "safetensors") {
+            false => read_pickle(path)?,
+            true => {
+                let stored = weights::load_where(path, |name| !is_counter(name))?;
+                let container = container(stored.keys());
+                let own = |(name, array): (String, Array)| Some((own_name(&name, container)?.to_owned(), array));
+                stored.into_iter().filter_map(own).collect()
+            }
+        };
+        let root = weights.remove(ROOT).and_then(|root| Some(root.floats()?.iter().map(|&x| f64::from(x)).collect()));
+        Ok(Self { path: path.to_owned(), weights, root })
+    }
+
+    /// Whether a name begins with one of `marks`.
+    pub(super) fn has(&self, marks: &[&str]) -> bool {
+        self.weights.keys().any(|name| marks.iter().any(|mark| name.starts_with(mark)))
+    }
+
+    /// A tensor without which nothing can be said about the architecture.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if it is not there.
+    pub(super) fn get(&self, name: &str) -> Result<&Array> {
+        let expected = "expected it, since the architecture is read off its shape";
+        self.weights.get(name).ok_or_else(|| Error::format(&self.path, format!("holds no tensor `{name}`; {expected}")))
+    }
+
+    /// The shape of a tensor with `N` dimensions, none of them 0.
+    ///
+    /// # Errors
+    /// As [`Stored::get`], and for another rank.
+    pub(super) fn dims<const N: usize>(&self, name: &str) -> Result<[usize; N]> {
+        let shape = self.get(name)?.shape.as_slice();
+        match shape.try_into() {
+            Ok(dims) if !shape.contains(&0) => Ok(dims),
+            _ => Err(Error::format(&self.path, format!("`{name}` is {shape:?}; expected {N} dimensions"))),
+        }
+    }
+
+    /// One more than the largest number that follows `prefix`: the number of blocks.
+    pub(super) fn depth(&self, prefix: &str) -> usize {
+        let index = |name: &String| name.strip_prefix(prefix)?.split('.').next()?.parse::<usize>().ok();
+        self.weights.keys().filter_map(index).max().map_or(0, |last| last.saturating_add(1))
+    }
+
+    /// Patches along one side, from the number of tokens that the table of positions `name` has.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if they make no square.
+    pub(super) fn grid(&self, name: &str, tokens: usize) -> Result<usize> {
+        let grid = tokens.saturating_sub(1).isqrt();
+        if grid > 0 && grid * grid + 1 == tokens {
+            return Ok(grid);
+        }
+        let detail = format!("`{name}` has {tokens} tokens; expected a square number and the class token");
+        Err(Error::format(&self.path, detail))
+    }
+}
+
+/// Where a trainer's file has the state dict, beside optimiser and scheduler: MERU's, and those of open_clip and MoCo.
+const CONTAINERS: [&str; 2] = ["model.", "state_dict."];
+
+const ROOT: &str = "root";
+
+fn read_pickle(path: &Path) -> Result<Weights> {
+    let unreadable = |error| Error::format(path, format!("not readable as a PyTorch checkpoint: {error}"));
+    let content = PytorchReader::read_pickle_data(path, None).map_err(unreadable)?;
+    refuse_code(path, &content, "")?;
+    let tensors = PytorchReader::new(path).map_err(unreadable)?.into_tensors();
+    let container = container(tensors.keys());
+    let mut weights = Weights::new();
+    for (name, tensor) in tensors {
+        let Some(key) = own_name(&name, container) else { continue };
+        let bytes = tensor.read().map_err(|error| Error::format(path, error.to_string()))?;
+        let shape = tensor.shape().to_vec();
+        let floats = |dtype| Array::f32(shape.clone(), weights::wider(&bytes, dtype));
+        let array = match tensor.dtype() {
+            StoredType::F32 => floats(DType::F32),
+            StoredType::F16 => floats(DType::F16),
+            StoredType::BF16 => floats(DType::BF16),
+            StoredType::F64 => floats(DType::F64),
+            StoredType::Bool => Array::bool(shape, bytes.iter().map(|&byte| byte != 0).collect()),
+            other => {
+                return Err(Error::format(
+                    path,
+                    format!("`{name}` holds {other:?}; expected a float or boolean tensor"),
+                ));
+            }
+        };
+        weights.insert(key.to_owned(), array);
+    }
+    Ok(weights)
+}
+
+/// Name of a tensor within the state dict, if it belongs there. `module.` is left by saving a model wrapped for several GPUs.
+fn own_name<'a>(name: &'a str, container: Option<&str>) -> Option<&'a str> {
+    let key = match container {
+        Some(_) if name == ROOT => name,
+        Some(container) => name.strip_prefix(container)?,
+        None => name,
+    };
+    let key = key.strip_prefix("module.").unwrap_or(key);
+    (!is_counter(key)).then_some(key)
+}
+
+fn container<'a>(names: impl Iterator<Item = &'a String> + Clone) -> Option<&'static str> {
+    CONTAINERS.into_iter().find(|container| names.clone().any(|name| name.starts_with(container)))
+}
+
+/// Integers that PyTorch stores with a model and no computation of ours reads: 0, 1, 2 ... as indices of positions, and how many
+/// batches a batch norm has seen.
+fn is_counter(name: &str) -> bool {
+    name.ends_with("position_ids") || name.ends_with("num_batches_tracked")
+}
+
+/// Refuses a pickle in which something other than tensors, containers and plain values is left.
+fn refuse_code(path: &Path, value: &PickleValue, place: &str) -> Result<()> {
+    const DATA: &[&str] = &["torch.Tensor", "torch.TypedStorage", "torch.UntypedStorage"];
+    let below = |key: &str| if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
+    match value {
+        PickleValue::Unsupported(name) if !DATA.contains(&name.as_str()) => Err(Error::format(
+            path,
+            format!(
+                "refers to the Python object `{name}` at `{place}`; expected tensors and plain values only. Loading it in Python could run \
+                 code, so it is refused; nothing was run"
+            ),
+        )),
+        PickleValue::List(items) => {
+            items.iter().enumerate().try_for_each(|(i, item)| refuse_code(path, item, &below(&i.to_string())))
+        }
+        PickleValue::Dict(entries) => entries.iter().try_for_each(|(key, entry)| refuse_code(path, entry, &below(key))),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,110 @@
+//! The block of CLIP's two transformers: [`Block`] under the names that CLIP's parameters have.
+
+use burn::module::Module;
+use burn::tensor::{Bool, Int, Tensor};
+
+use super::block::{Block, Form};
+use super::layers::{LayerNorm, Linear};
+use crate::params::{Bias, Fill, Init, Matrix};
+use crate::{Error, Result};
+
+/// One pre-norm block. `attn.in_proj_weight` holds query, key and value below each other.
+#[derive(Module, Debug)]
+pub(super) struct ClipBlock {
+    attn: ClipAttention,
+    ln_1: LayerNorm,
+    mlp: ClipMlp,
+    ln_2: LayerNorm,
+}
+
+#[derive(Module, Debug)]
+struct ClipAttention {
+    in_proj_weight: Matrix,
+    in_proj_bias: Bias,
+    out_proj: Linear,
+}
+
+#[derive(Module, Debug)]
+struct ClipMlp {
+    c_fc: Linear,
+    c_proj: Linear,
+}
+
+/// First values of the linear maps of a block, weight and bias each; the biases of the attention begin at 0.
+#[derive(Clone, Copy)]
+pub(super) struct BlockFills {
+    pub(super) in_proj: Fill,
+    pub(super) out_proj: Fill,
+    pub(super) c_fc: [Fill; 2],
+    pub(super) c_proj: [Fill; 2],
+}
+
+impl ClipBlock {
+    pub(super) fn new(init: &mut Init, width: usize, hidden: usize, fills: BlockFills) -> Self {
+        let zero = Fill::Constant(0.0);
+        Self {
+            attn: ClipAttention {
+                in_proj_weight: init.matrix(width, 3 * width, fills.in_proj),
+                in_proj_bias: init.bias(3 * width, zero),
+                out_proj: Linear::new(init, width, width, fills.out_proj, zero),
+            },
+            ln_1: LayerNorm::new(init, width),
+            mlp: ClipMlp {
+                c_fc: Linear::new(init, width, hidden, fills.c_fc[0], fills.c_fc[1]),
+                c_proj: Linear::new(init, hidden, width, fills.c_proj[0], fills.c_proj[1]),
+            },
+            ln_2: LayerNorm::new(init, width),
+        }
+    }
+
+    fn parts(&self) -> Block<'_> {
+        Block {
+            norm1: &self.ln_1,
+            qkv_weight: &self.attn.in_proj_weight,
+            qkv_bias: &self.attn.in_proj_bias,
+            out: &self.attn.out_proj,
+            norm2: &self.ln_2,
+            up: &self.mlp.c_fc,
+            down: &self.mlp.c_proj,
+        }
+    }
+}
+
+/// All blocks, `[B*L, width]` to the `rows` `[B]` that are read afterwards, `[B, width]`; the last block computes no others. `hidden`
+/// `[B, 1, 1, L]` is true where a key lies after the row.
+pub(super) fn run(
+    blocks: &[ClipBlock],
+    mut x: Tensor<2>,
+    rows: &Tensor<1, Int>,
+    hidden: Option<&Tensor<4, Bool>>,
+    form: Form,
+) -> Tensor<2> {
+    let [batch] = rows.dims();
+    for (index, block) in blocks.iter().enumerate() {
+        let block = block.parts();
+        x = if index + 1 < blocks.len() {
+            block.forward(x, batch, form)
+        } else {
+            block.forward_rows(x, rows.clone(), hidden.cloned(), form)
+        };
+    }
+    x
+}
+
+/// Width of the hidden layer, `mlp_ratio` times `width` to the nearest integer.
+pub(super) fn hidden_width(width: usize, mlp_ratio: f64) -> usize {
+    (width as f64 * mlp_ratio).round() as usize
+}
+
+/// The ratio of every published CLIP but the largest.
+pub(super) fn four() -> f64 {
+    4.0
+}
+
+pub(super) fn check_ratio(section: &str, width: usize, mlp_ratio: f64) -> Result<()> {
+    // Beyond 64 it is a slip of the pen; NaN is in no range.
+    if (0.0..=64.0).contains(&mlp_ratio) && hidden_width(width, mlp_ratio) > 0 {
+        return Ok(());
+    }
+    Err(Error::setting(format!("{section}.mlp_ratio"), mlp_ratio, "above 0, at most 64 (published: 4)"))
+}
