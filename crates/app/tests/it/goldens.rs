@@ -8,7 +8,7 @@ use conifer_space::{EmbeddingSet, Modality};
 use safetensors::SafeTensors;
 use serde_json::json;
 
-use crate::{good, root};
+use crate::{good, refused, root};
 
 const MODELS: [&str; 4] = ["clip", "meru", "hycoclip", "phyclip"];
 
@@ -62,6 +62,42 @@ fn released_checkpoints_convert_embed_and_come_back() {
         good(here, &["convert", "again", "twice.safetensors"]);
         let bytes = |name: &str| std::fs::read(here.join(name)).unwrap();
         assert!(bytes("once.safetensors") == bytes("twice.safetensors"), "{model}");
+    }
+}
+
+/// CLIPs of Hugging Face and open_clip (`../shared/goldens/models`), each through a checkpoint folder and the other's layout and back.
+/// That the numbers are right is tested beside the model; here that nothing is lost on the way.
+#[test]
+fn clips_of_others_convert_and_come_back() {
+    for (model, layout, other, file) in [
+        ("hf_clip_quick_gelu", "hf-clip", "open-clip", "model.safetensors"),
+        ("hf_clip_gelu", "hf-clip", "open-clip", "model.safetensors"),
+        ("open_clip_vit", "open-clip", "hf-clip", "open_clip_model.safetensors"),
+    ] {
+        let path = root().join("../shared/goldens/models").join(model);
+        if !path.exists() {
+            eprintln!("skipped: ../shared/goldens/models/{model} not found");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let here = folder.path();
+        good(here, &["convert", path.to_str().unwrap(), "native"]);
+        good(here, &["convert", "native", "other", "--to", other]);
+        good(here, &["convert", "other", "again"]);
+        good(here, &["convert", "again", "back", "--to", layout]);
+        // Straight from one layout to the other, too.
+        good(here, &["convert", "other", "direct", "--to", layout]);
+        for back in ["back", "direct"] {
+            let [original, found] = [path.join(file), here.join(back).join(file)].map(|it| std::fs::read(it).unwrap());
+            let [original, found] = [&original, &found].map(|it| SafeTensors::deserialize(it).unwrap());
+            assert_eq!(found.len(), original.len(), "{model}");
+            for (name, tensor) in original.tensors() {
+                let found = found.tensor(&name).unwrap();
+                assert!(found.shape() == tensor.shape() && found.data() == tensor.data(), "{model}, {back}: {name}");
+            }
+        }
+        refused(here, &["convert", "native", "x", "--to", "onnx"], &["unknown layout `onnx`", "hf-clip, open-clip"]);
+        refused(here, &["convert", "native", "x"], &["with --to to a folder"]);
     }
 }
 
