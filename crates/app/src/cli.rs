@@ -328,7 +328,7 @@ pub(crate) struct Traverse {
 
 #[derive(Args)]
 pub(crate) struct Convert {
-    /// A published checkpoint (.pth, .pt, .safetensors, or the folder of a Hugging Face or open_clip CLIP), or a checkpoint folder.
+    /// A published checkpoint (.pth, .pt, .safetensors, or the folder of a Hugging Face or open_clip model), or a checkpoint folder.
     pub(crate) input: PathBuf,
     /// A checkpoint folder to write, a .safetensors with the published names, or the folder that --to asks for.
     pub(crate) output: PathBuf,

@@ -1,6 +1,6 @@
 //! Parameters of a model, one by one: each with its name and what it is.
 //!
-//! A model is a tree of Burn modules. Its leaves are the types of this file ([`Matrix`], [`Bias`], [`Norm`], [`Fixed`]) and
+//! A model is a tree of Burn modules. Its leaves are the types of this file ([`Matrix`], [`Bias`], [`Norm`], [`Fixed`], [`Statistic`]) and
 //! [`BoundedScalar`](crate::scalars); the **type** of a leaf says what kind of parameter it holds, so nobody ever searches a name for
 //! "bias" or "curv". A bare `Param` in any other struct (class token, positions, embedding table) is a weight.
 //!
@@ -39,7 +39,7 @@ pub enum ParamKind {
     Norm,
     /// Temperature, curvature, feature scale (in log space, kept in a range): no weight decay.
     Scalar,
-    /// Stored with the model and never trained (fixed positions).
+    /// Stored with the model and never trained (fixed positions, statistics of a batch norm).
     Fixed,
 }
 
@@ -112,6 +112,13 @@ pub struct Fixed {
     pub value: Param<Tensor<3>>,
 }
 
+/// A row `[C]` that is stored with the model and never trained: a statistic of the data it was trained on.
+#[derive(Module, Debug)]
+pub struct Statistic {
+    /// The parameter; it requires no gradient.
+    pub value: Param<Tensor<1>>,
+}
+
 /// Where the values of new parameters come from: a seeded generator, read in order of construction, or nowhere (zeros, for a
 /// model that is about to be loaded).
 #[derive(Debug)]
@@ -172,6 +179,11 @@ impl Init {
     /// A [`Norm`].
     pub fn norm(&mut self, width: usize, value: f32) -> Norm {
         Norm { value: self.param([width], Fill::Constant(value)) }
+    }
+
+    /// A [`Statistic`].
+    pub fn statistic(&mut self, width: usize, value: f32) -> Statistic {
+        Statistic { value: self.param([width], Fill::Constant(value)).set_require_grad(false) }
     }
 
     /// A [`Fixed`] table; its values are data, so they are set even in a blank model.
@@ -251,6 +263,7 @@ const LEAVES: &[(&str, ParamKind)] = &[
     ("Struct:Norm", ParamKind::Norm),
     ("Struct:Point", ParamKind::Bias),
     ("Struct:Fixed", ParamKind::Fixed),
+    ("Struct:Statistic", ParamKind::Fixed),
     ("Struct:BoundedScalar", ParamKind::Scalar),
 ];
 

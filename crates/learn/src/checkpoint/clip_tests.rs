@@ -22,7 +22,7 @@ use crate::params::Init;
 
 const GOLDENS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/goldens/models");
 
-fn golden(folder: &str) -> Option<PathBuf> {
+pub(super) fn golden(folder: &str) -> Option<PathBuf> {
     let path = PathBuf::from(GOLDENS).join(folder);
     if !path.exists() {
         eprintln!("skipped: ../shared/goldens/models/{folder} not found");
@@ -31,10 +31,10 @@ fn golden(folder: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-struct Io(BTreeMap<String, (Vec<usize>, Vec<f32>)>);
+pub(super) struct Io(BTreeMap<String, (Vec<usize>, Vec<f32>)>);
 
 impl Io {
-    fn read(folder: &Path) -> Self {
+    pub(super) fn read(folder: &Path) -> Self {
         let bytes = fs::read(folder.join("io.safetensors")).unwrap();
         let file = SafeTensors::deserialize(&bytes).unwrap();
         let tensors = file.tensors().into_iter().map(|(name, view)| {
@@ -50,7 +50,7 @@ impl Io {
     }
 
     /// The goldens hold normalised pixels; ours are normalised inside the model.
-    fn pixels(&self, PixelStatistics { mean, std }: PixelStatistics) -> Tensor<4> {
+    pub(super) fn pixels(&self, PixelStatistics { mean, std }: PixelStatistics) -> Tensor<4> {
         let (shape, values) = &self.0["in.pixel_values"];
         let shape: [usize; 4] = shape.as_slice().try_into().unwrap();
         let area = shape[2] * shape[3];
@@ -59,10 +59,18 @@ impl Io {
         Tensor::from_data(TensorData::new(values, shape), &Device::flex())
     }
 
+    pub(super) fn rows(&self, name: &str) -> impl Iterator<Item = &[f32]> {
+        let (shape, values) = &self.0[name];
+        values.chunks(shape[1])
+    }
+
     fn tokens(&self, end_of_text: u32) -> Tokens {
-        let (shape, values) = &self.0["in.input_ids"];
         let end = |row: &[f32]| row.iter().position(|&id| id == end_of_text as f32).unwrap() as i32;
-        let ends: Vec<i32> = values.chunks(shape[1]).map(end).collect();
+        self.tokens_ending_at(self.rows("in.input_ids").map(end).collect())
+    }
+
+    pub(super) fn tokens_ending_at(&self, ends: Vec<i32>) -> Tokens {
+        let (shape, values) = &self.0["in.input_ids"];
         let ids: Vec<i32> = values.iter().map(|&id| id as i32).collect();
         Tokens {
             ids: Tensor::from_data(TensorData::new(ids, [shape[0], shape[1]]), &Device::flex()),
@@ -71,7 +79,7 @@ impl Io {
     }
 
     /// `|found - expected| / |expected|` over all elements.
-    fn error(&self, name: &str, found: Tensor<2>) -> f64 {
+    pub(super) fn error(&self, name: &str, found: Tensor<2>) -> f64 {
         let expected = &self.0[name].1;
         let found: Vec<f32> = found.into_data().iter::<f32>().collect();
         assert_eq!(found.len(), expected.len(), "{name}");

@@ -27,7 +27,7 @@ pub(super) const FORMAT: Format = Format {
     name: NAME,
     summary: "the folder of transformers' CLIPModel",
     files: &[WEIGHTS, "pytorch_model.bin"],
-    marks: &["vision_model."],
+    marks: &["vision_model.encoder.layers.", "vision_model.embeddings.patch_embedding."],
     import,
     export: Some(export),
 };

@@ -47,14 +47,19 @@ impl Place {
     }
 }
 
-/// Our names for what `stored` holds, every tensor that `model` needs and no other.
+/// Our names for what `stored` holds, every tensor of `needed` (our names and shapes) and no other.
 ///
 /// # Errors
 /// [`Error::Weights`] listing, by its name in `path`, every tensor that is missing, left over, of another shape or not finite.
-pub(super) fn gather(model: &Model, mut stored: Weights, place: fn(&str) -> Place, path: &Path) -> Result<Weights> {
+pub(super) fn gather(
+    needed: Vec<(String, Vec<usize>)>,
+    mut stored: Weights,
+    place: fn(&str) -> Place,
+    path: &Path,
+) -> Result<Weights> {
     let mut gathered = Weights::new();
     let mut problems = Vec::new();
-    for (name, shape) in weights::shapes(model) {
+    for (name, shape) in needed {
         let place = place(&name);
         let parts: Vec<_> = place
             .stored(&shape)
@@ -197,13 +202,13 @@ pub(super) fn assemble(
     method: Option<&str>,
     device: &Device,
 ) -> Result<(Model, Manifest)> {
-    let Stored { path, weights, .. } = stored;
+    let Stored { path, weights: tensors, .. } = stored;
     let beside = path.file_name().unwrap_or_default().to_string_lossy();
-    super::check_size(&described.model, &weights, &described.path, &beside)?;
+    super::check_size(&described.model, &tensors, &described.path, &beside)?;
     let head_config = HeadConfig::default();
     let head = Head::new(&ManifoldSpec::sphere(described.dim), &head_config, device)?;
     let model = Model::new(&described.model, head, &mut Init::blank(device))?;
-    let weights = gather(&model, weights, place, &path)?;
+    let weights = gather(weights::shapes(&model), tensors, place, &path)?;
     let model = weights::import(model, weights, &path)?;
     let method = method.or(described.ours.method.as_deref()).unwrap_or("clip");
     let mut manifest = Manifest::new(&model, &head_config, method, described.texts);

@@ -13,10 +13,12 @@
 //! first two. What others publish is read and written by [`published`].
 
 mod folder;
+mod hf_align;
 mod hf_clip;
 mod layout;
 mod manifest;
 mod meru_family;
+pub mod moco;
 mod open_clip;
 pub mod published;
 pub mod state;
@@ -83,12 +85,20 @@ pub fn load(dir: &Path, device: &Device) -> Result<(Model, Manifest)> {
 /// A slip of the pen in a description must not take all memory before the weights are found not to fit. `path` is the description,
 /// `beside` the name of the weights.
 fn check_size(model: &ModelConfig, weights: &Weights, path: &Path, beside: &str) -> Result<()> {
-    let stored: usize = weights.values().map(|array| array.shape.iter().product::<usize>()).sum();
     let number = |table: &toml::Table, key: &str| table.get(key).and_then(toml::Value::as_integer).unwrap_or(0) as f64;
     let towers = [toml::Table::try_from(&model.visual), toml::Table::try_from(&model.textual)];
-    // Queries, keys, values and the way out of the attention have 4 width^2 numbers, whatever else a block has.
-    let least = |tower: &toml::Table| 4.0 * number(tower, "depth") * number(tower, "width").powi(2);
-    let least: f64 = towers.iter().flatten().map(least).sum();
+    // Every transformer has these, whatever else it has: queries, keys, values and the way out of the attention are 4 width^2 numbers.
+    let least = |tower: &toml::Table| {
+        let width = number(tower, "width");
+        let tokens = (number(tower, "image_size") / number(tower, "patch").max(1.0)).powi(2);
+        let positions = if tower.contains_key("patch") { tokens } else { number(tower, "context") };
+        4.0 * number(tower, "depth") * width.powi(2) + (positions + number(tower, "vocabulary")) * width
+    };
+    check_numbers(towers.iter().flatten().map(least).sum(), weights, path, beside)
+}
+
+fn check_numbers(least: f64, weights: &Weights, path: &Path, beside: &str) -> Result<()> {
+    let stored: usize = weights.values().map(|array| array.shape.iter().product::<usize>()).sum();
     if least <= stored as f64 {
         return Ok(());
     }

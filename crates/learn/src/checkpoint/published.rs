@@ -12,13 +12,14 @@ use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
 
 use super::stored::Stored;
-use super::{Manifest, hf_clip, meru_family, open_clip, replace_folder};
+use super::{Manifest, hf_align, hf_clip, meru_family, moco, open_clip, replace_folder};
 use crate::encoders::layers::Activation;
 use crate::model::Model;
 use crate::{Error, Result};
 
 /// Every published layout there is.
-pub const FORMATS: &[Format] = &[meru_family::FORMAT, hf_clip::FORMAT, open_clip::FORMAT];
+pub const FORMATS: &[Format] =
+    &[meru_family::FORMAT, hf_clip::FORMAT, open_clip::FORMAT, hf_align::FORMAT, moco::FORMAT];
 
 /// One published layout.
 #[derive(Debug)]

@@ -68,10 +68,11 @@ impl Stored {
         }
     }
 
-    /// One more than the largest number that follows `prefix`: the number of blocks.
+    /// One more than the largest number that follows `prefix`: the number of blocks. No more than there are tensors, whatever they are
+    /// called.
     pub(super) fn depth(&self, prefix: &str) -> usize {
         let index = |name: &String| name.strip_prefix(prefix)?.split('.').next()?.parse::<usize>().ok();
-        self.weights.keys().filter_map(index).max().map_or(0, |last| last.saturating_add(1))
+        self.weights.keys().filter_map(index).max().map_or(0, |last| last.saturating_add(1).min(self.weights.len()))
     }
 
     /// Patches along one side, from the number of tokens that the table of positions `name` has.
@@ -138,10 +139,10 @@ fn container<'a>(names: impl Iterator<Item = &'a String> + Clone) -> Option<&'st
     CONTAINERS.into_iter().find(|container| names.clone().any(|name| name.starts_with(container)))
 }
 
-/// Integers that PyTorch stores with a model and no computation of ours reads: 0, 1, 2 ... as indices of positions, and how many
-/// batches a batch norm has seen.
+/// Integers that PyTorch stores with a model and no computation of ours reads: 0, 1, 2 ... as indices of positions, how many batches a
+/// batch norm has seen, and where MoCo's queue begins.
 fn is_counter(name: &str) -> bool {
-    name.ends_with("position_ids") || name.ends_with("num_batches_tracked")
+    ["position_ids", "num_batches_tracked", "queue_ptr"].iter().any(|end| name.ends_with(end))
 }
 
 /// Refuses a pickle in which something other than tensors, containers and plain values is left.

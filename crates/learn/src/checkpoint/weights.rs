@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
+use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, View};
 
@@ -101,6 +102,14 @@ pub fn export(model: &Model) -> Weights {
 
 /// Names and published shapes of everything that [`import`] asks for.
 pub(super) fn shapes(model: &Model) -> Vec<(String, Vec<usize>)> {
+    let mut shapes = shapes_of(model);
+    let scalars = model.head.scalars().into_iter().flat_map(|scalar| scalar.names().to_vec());
+    shapes.extend(scalars.map(|name| (name, Vec::new())));
+    shapes
+}
+
+/// Names and published shapes of the parameters of any module.
+pub(super) fn shapes_of(module: &impl Module) -> Vec<(String, Vec<usize>)> {
     struct Shapes(Vec<(String, Vec<usize>)>);
     impl ParamVisitor for Shapes {
         fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
@@ -114,10 +123,21 @@ pub(super) fn shapes(model: &Model) -> Vec<(String, Vec<usize>)> {
         }
     }
     let mut shapes = Shapes(Vec::new());
-    visit_params(model, &mut shapes);
-    let scalars = model.head.scalars().into_iter().flat_map(|scalar| scalar.names().to_vec());
-    shapes.0.extend(scalars.map(|name| (name, Vec::new())));
+    visit_params(module, &mut shapes);
     shapes.0
+}
+
+/// Any module with the stored values, which are finite and are all that it needs.
+///
+/// # Errors
+/// [`Error::Weights`] listing every tensor that is missing or of another shape.
+pub(super) fn import_module<M: Module>(module: M, mut weights: Weights, path: &Path) -> Result<M> {
+    let mut importer = Importer { weights: &mut weights, problems: Vec::new() };
+    let module = map_params(module, &mut importer);
+    match importer.problems {
+        problems if problems.is_empty() => Ok(module),
+        problems => Err(Error::Weights { path: path.to_owned(), problems }),
+    }
 }
 
 /// The model with the stored values. Constant buffers in `weights` are not needed, and not looked at except that the pixel

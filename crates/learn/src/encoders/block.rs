@@ -1,4 +1,4 @@
-//! One pre-norm transformer block, on borrowed parts: the two encoders name their parameters differently and compute the same.
+//! One pre-norm transformer block, on borrowed parts: the encoders name their parameters differently and compute the same.
 //!
 //! `x <- x + out(attention(norm1(x)))`, then `x <- x + down(activation(up(norm2(x))))`.
 
@@ -68,26 +68,30 @@ impl Block<'_> {
         x + self.down.forward(hidden)
     }
 
-    /// Query (`part` 0), key (1) or value (2), from a slice of the joint weight. Slicing the weight and not the activations keeps the
-    /// backward pass from filling three activation-sized buffers with zeros.
     fn project(&self, rows: Tensor<2>, part: usize) -> Tensor<2> {
-        let weight = self.qkv_weight.value.val();
-        let width = weight.dims()[0];
-        let columns = part * width..(part + 1) * width;
-        let bias = self.qkv_bias.value.val().slice([columns.clone()]);
-        module::linear(rows, weight.slice([0..width, columns]), Some(bias))
+        project(rows, self.qkv_weight, self.qkv_bias, part)
     }
 }
 
+/// Query (`part` 0), key (1) or value (2), from a slice of the joint weight. Slicing the weight and not the activations keeps the
+/// backward pass from filling three activation-sized buffers with zeros.
+pub(super) fn project(rows: Tensor<2>, weight: &Matrix, bias: &Bias, part: usize) -> Tensor<2> {
+    let weight = weight.value.val();
+    let width = weight.dims()[0];
+    let columns = part * width..(part + 1) * width;
+    let bias = bias.value.val().slice([columns.clone()]);
+    module::linear(rows, weight.slice([0..width, columns]), Some(bias))
+}
+
 /// `[B*L, width] -> [B, heads, L, width / heads]`, a view.
-fn heads(rows: Tensor<2>, batch: usize, heads: usize) -> Tensor<4> {
+pub(super) fn heads(rows: Tensor<2>, batch: usize, heads: usize) -> Tensor<4> {
     let [count, width] = rows.dims();
     rows.reshape([batch, count / batch, heads, width / heads]).swap_dims(1, 2)
 }
 
 /// Which keys a query may not see.
 #[expect(clippy::large_enum_variant, reason = "one per call, on the stack, next to tensors of the same size")]
-enum Mask {
+pub(super) enum Mask {
     /// Those after it.
     Causal,
     /// Where this is true, `[B, 1, 1, L]`.
@@ -98,7 +102,7 @@ enum Mask {
 ///
 /// Without gradients the engine's fused attention runs. With gradients it would fall back to a composition that scales and clamps
 /// the whole `[B, heads, L, L]` table; here the queries are scaled instead, and the softmax is shifted by a detached maximum.
-fn attention(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, mask: Option<Mask>) -> Tensor<4> {
+pub(super) fn attention(query: Tensor<4>, key: Tensor<4>, value: Tensor<4>, mask: Option<Mask>) -> Tensor<4> {
     let [batch, heads, queries, width] = query.dims();
     let keys = key.dims()[2];
     let shape = [batch, heads, queries, keys];

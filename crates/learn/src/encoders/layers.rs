@@ -49,7 +49,12 @@ impl LayerNorm {
 
     /// `[N, width] -> [N, width]`.
     pub fn forward(&self, rows: Tensor<2>) -> Tensor<2> {
-        module::layer_norm(rows, self.weight.value.val(), Some(self.bias.value.val()), LAYER_NORM_EPSILON)
+        self.forward_with(rows, LAYER_NORM_EPSILON)
+    }
+
+    /// The same with another epsilon.
+    pub fn forward_with(&self, rows: Tensor<2>, epsilon: f64) -> Tensor<2> {
+        module::layer_norm(rows, self.weight.value.val(), Some(self.bias.value.val()), epsilon)
     }
 }
 

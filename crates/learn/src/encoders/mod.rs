@@ -11,12 +11,17 @@
 //! textual = { kind = "text_transformer", vocabulary = 600, context = 20, width = 64, depth = 3, heads = 4 }
 //! ```
 
+pub mod bert;
 mod block;
 mod clip_block;
 pub mod clip_vit;
+pub mod conv;
+pub mod efficientnet;
 pub mod layers;
 mod registry;
+pub mod resnet;
 pub mod text_transformer;
+mod tokens;
 pub mod vit;
 
 use burn::module::Module;
@@ -28,9 +33,13 @@ use crate::checkpoint::Array;
 use crate::head::Side;
 use crate::params::Init;
 use crate::{Error, Result};
+pub use bert::{Bert, BertConfig};
 pub use clip_vit::{ClipVit, ClipVitConfig};
+pub use efficientnet::{EfficientNet, EfficientNetConfig};
 use registry::encoders;
-pub use text_transformer::{TextTransformer, TextTransformerConfig, Tokens};
+pub use resnet::{ResNet, ResNetConfig};
+pub use text_transformer::{TextTransformer, TextTransformerConfig};
+pub use tokens::Tokens;
 pub use vit::{Vit, VitConfig};
 
 encoders! {
@@ -41,6 +50,8 @@ encoders! {
     Tensor<4>, Pixels, Side::Image, "visual", {
         "vit" => Vit(Vit, VitConfig): "vision transformer of the MERU family: fixed 2-D sin-cos positions, class token, exact GELU",
         "clip_vit" => ClipVit(ClipVit, ClipVitConfig): "vision transformer of CLIP: learned positions, norm before the first block",
+        "resnet" => ResNet(ResNet, ResNetConfig): "residual network with bottlenecks, for weights that exist: its batch norms do not learn",
+        "efficientnet" => EfficientNet(EfficientNet, EfficientNetConfig): "EfficientNet, ALIGN's image encoder, for weights that exist",
     }
     /// Architecture of a text encoder.
     TextualConfig,
@@ -48,6 +59,7 @@ encoders! {
     TextualEncoder,
     Tokens, Texts, Side::Text, "textual", {
         "text_transformer" => TextTransformer(TextTransformer, TextTransformerConfig): "CLIP's causal transformer, pooled at the end of the text",
+        "bert" => Bert(Bert, BertConfig): "BERT, ALIGN's text encoder, pooled at the first token",
     }
 }
 

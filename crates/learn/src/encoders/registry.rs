@@ -21,6 +21,7 @@ macro_rules! encoders {
 
         $(
             $(#[$config_doc])*
+            #[allow(clippy::large_enum_variant, reason = "a handful of them, each beside megabytes of weights")]
             #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
             #[serde(tag = "kind", try_from = "toml::Table")]
             pub enum $Config { $(
@@ -30,6 +31,7 @@ macro_rules! encoders {
             )+ }
 
             $(#[$encoder_doc])*
+            #[allow(clippy::large_enum_variant, reason = "a handful of them, each beside megabytes of weights")]
             #[derive(Module, Debug)]
             pub enum $Encoder { $(
                 #[doc = $summary]

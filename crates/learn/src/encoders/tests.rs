@@ -194,7 +194,7 @@ fn a_config_is_a_preset_with_changes_or_all_values() {
 
     for (text, expected) in [
         ("preset = 'vit_xxl'", "unknown encoder preset `vit_xxl`; known: vit_s16, vit_b16"),
-        ("kind = 'resnet'", "unknown encoder `resnet`; known: vit"),
+        ("kind = 'perceptron'", "unknown encoder `perceptron`; known: vit, clip_vit"),
         ("image_size = 3", "(no `kind` and no `preset`)"),
         ("preset = 'vit_nano'\npach = 4", "unknown field `pach`"),
         ("preset = 'vit_nano'\npatch = 'four'", "invalid type: string"),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::block::Form;
 use super::clip_block::{self, BlockFills, ClipBlock, check_ratio, hidden_width};
 use super::layers::{Activation, LayerNorm, Table};
-use super::{Encoder, Texts, check_positive};
+use super::{Encoder, Texts, Tokens, check_positive};
 use crate::checkpoint::Array;
 use crate::params::{Fill, Init};
 use crate::{Error, Result};
@@ -56,15 +56,6 @@ impl TextTransformerConfig {
         }
         Ok(())
     }
-}
-
-/// Token ids, right-padded to a common length, and where each sequence ends.
-#[derive(Clone, Debug)]
-pub struct Tokens {
-    /// `[B, L]`. What stands after the end of a sequence is never read: the attention is causal and the end is what is pooled.
-    pub ids: Tensor<2, Int>,
-    /// Position of the end-of-text token of each sequence, `[B]`.
-    pub end: Tensor<1, Int>,
 }
 
 /// Causal pre-norm transformer, pooled at the end of the text.
@@ -118,26 +109,16 @@ impl Encoder for TextTransformer {
     /// Tokens to the final norm at the end of each text, `[B, width]`. Cut the batch to its longest sequence before: every column
     /// costs time, those after the last end bring nothing.
     fn forward(&self, tokens: Tokens) -> Result<Tensor<2>> {
-        let [batch, length] = tokens.ids.dims();
-        let (width, context) = (self.config.width, self.config.context);
-        if batch == 0 || length == 0 || length > context || tokens.end.dims() != [batch] {
-            return Err(Error::Shape {
-                name: "tokens".into(),
-                found: vec![batch, length, tokens.end.dims()[0]],
-                expected: format!("ids [B, L] with 1 <= L <= {context} and one end per row (shown: B, L, ends)"),
-            });
-        }
+        let [batch, length] = tokens.check(self.config.context)?;
+        let width = self.config.width;
         let positions = self.posit_embed.val().narrow(0, 0, length).unsqueeze::<3>();
+        let after_end = tokens.after_end();
         let x = module::embedding(self.token_embed.weight.val(), tokens.ids) + positions;
         let x = x.reshape([batch * length, width]);
 
         let form = Form { heads: self.config.heads, causal: true, activation: self.config.activation };
         let device = x.device();
-        let end_rows = Tensor::<1, Int>::arange(0..batch as i64, &device) * length as i64 + tokens.end.clone();
-        let after_end = Tensor::<1, Int>::arange(0..length as i64, &device)
-            .reshape([1, 1, 1, length])
-            .expand([batch, 1, 1, length])
-            .greater(tokens.end.reshape([batch, 1, 1, 1]).expand([batch, 1, 1, length]));
+        let end_rows = Tensor::<1, Int>::arange(0..batch as i64, &device) * length as i64 + tokens.end;
         let x = clip_block::run(&self.resblocks, x, &end_rows, Some(&after_end), form);
         Ok(self.ln_final.forward(x))
     }

@@ -1,0 +1,103 @@
+//! MoCo v2 (He et al., CVPR 2020; Chen et al., 2020): a ResNet trained on photographs alone, `module.encoder_q.*` in the `state_dict` of a
+//! trainer's checkpoint, with its two-layer head. The momentum encoder (`encoder_k`) and the queue are passed over.
+//!
+//! There are no texts in it, so it makes no checkpoint of conifer's; [`images`] gives the encoder.
+
+use std::path::Path;
+
+use burn::tensor::Device;
+
+use super::layout::{Place, gather};
+use super::published::{Format, ImportOptions};
+use super::stored::Stored;
+use super::{Manifest, weights};
+use crate::encoders::{Encoder, ResNet, ResNetConfig};
+use crate::model::Model;
+use crate::params::Init;
+use crate::{Error, Result};
+
+pub(super) const FORMAT: Format = Format {
+    name: "moco",
+    summary: "the ResNet of MoCo v2, an image encoder alone",
+    files: &[],
+    marks: &[QUERY],
+    import: refuse,
+    export: None,
+};
+
+const QUERY: &str = "encoder_q.";
+
+/// The image encoder of a MoCo checkpoint on `device`: for photographs of `image_size`, which no tensor says (published: 224), with its
+/// pre-training head or without.
+///
+/// # Errors
+/// [`Error::Format`] for a file that is no such checkpoint; [`Error::Weights`] listing every tensor that is missing, left over or of
+/// another shape.
+pub fn images(path: &Path, image_size: usize, with_head: bool, device: &Device) -> Result<ResNet> {
+    let mut stored = Stored::read(path)?;
+    // The same network twice, the second one an average of the first, and its past outputs.
+    stored.weights.retain(|name, _| name.starts_with(QUERY));
+    let config = architecture(&stored, image_size, with_head)?;
+    if !with_head {
+        stored.weights.retain(|name, _| !name.starts_with("encoder_q.fc."));
+    }
+    let blank = ResNet::new(&config, &mut Init::blank(device))?;
+    let weights = gather(weights::shapes_of(&blank), stored.weights, place, path)?;
+    weights::import_module(blank, weights, path)
+}
+
+fn refuse(stored: Stored, _: &ImportOptions, _: &Device) -> Result<(Model, Manifest)> {
+    let detail = "holds an image encoder without texts (MoCo); expected a model of photographs and texts";
+    Err(Error::format(stored.path, detail))
+}
+
+fn architecture(stored: &Stored, image_size: usize, with_head: bool) -> Result<ResNetConfig> {
+    let [width, ..] = stored.dims::<4>("encoder_q.conv1.weight")?;
+    let [bottleneck, ..] = stored.dims::<4>("encoder_q.layer1.0.conv1.weight")?;
+    let blocks = [1, 2, 3, 4].map(|stage| stored.depth(&format!("encoder_q.layer{stage}.")));
+    let head = match with_head {
+        true => ["encoder_q.fc.0.weight", "encoder_q.fc.2.weight"]
+            .into_iter()
+            .map(|name| stored.dims::<2>(name).map(|[out, _]| out))
+            .collect::<Result<_>>()?,
+        false => Vec::new(),
+    };
+    Ok(ResNetConfig { image_size, width, bottleneck, blocks, head })
+}
+
+/// torchvision's names below `encoder_q`; a layer of the head is followed by its ReLU, which has a number too.
+fn place(name: &str) -> Place {
+    let name = name.strip_prefix("fc.1.").map_or(name.to_owned(), |leaf| format!("fc.2.{leaf}"));
+    Place::Same(format!("{QUERY}{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use burn::tensor::Tensor;
+
+    use super::super::clip_tests::{Io, golden};
+    use super::super::published;
+    use super::*;
+    use crate::model::PixelStatistics;
+
+    #[test]
+    fn moco_reproduces_its_features_and_its_head() {
+        let Some(folder) = golden("moco_v2_resnet") else { return };
+        let path = folder.join("checkpoint.pth.tar");
+        let io = Io::read(&folder);
+        let pixels = io.pixels(PixelStatistics { mean: [0.0; 3], std: [1.0; 3] });
+        for device in [Device::flex(), Device::flex().autodiff()] {
+            for (with_head, output, width) in [(false, "out.pooled", 2048), (true, "out.fc", 32)] {
+                let encoder = images(&path, 64, with_head, &device).unwrap();
+                assert_eq!(encoder.width(), width);
+                let found: Tensor<2> = encoder.forward(pixels.clone()).unwrap();
+                let error = io.error(output, found);
+                eprintln!("moco_v2_resnet {output}: relative error {error:.1e}");
+                assert!(error < 1e-5, "{output} is off by {error:e}");
+            }
+        }
+        let message = published::import(&path, &ImportOptions::default(), &Device::flex()).unwrap_err().to_string();
+        assert!(message.contains("checkpoint.pth.tar: holds an image encoder without texts"), "{message}");
+    }
+}

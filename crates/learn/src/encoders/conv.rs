@@ -1,0 +1,78 @@
+//! The layers that convolutional encoders are made of.
+
+use burn::module::{Module, Param};
+use burn::tensor::ops::ConvOptions;
+use burn::tensor::{Tensor, module};
+
+use crate::params::{Fill, Init, Norm, Statistic};
+
+/// Convolution without bias, kept in the published layout `[out, in / groups, kernel, kernel]`.
+#[derive(Module, Debug)]
+pub struct Conv {
+    /// The kernels.
+    pub weight: Param<Tensor<4>>,
+}
+
+impl Conv {
+    /// Kernels N(0, 2 / (out kernel^2)) (He et al., ICCV 2015, for the backward pass).
+    pub fn new(init: &mut Init, width_in: usize, width_out: usize, kernel: usize) -> Self {
+        let fan_out = (width_out * kernel * kernel) as f64;
+        Self { weight: init.param([width_out, width_in, kernel, kernel], Fill::Normal((2.0 / fan_out).sqrt())) }
+    }
+
+    /// One kernel per channel.
+    pub fn depthwise(init: &mut Init, width: usize, kernel: usize) -> Self {
+        let fan_out = (kernel * kernel) as f64;
+        Self { weight: init.param([width, 1, kernel, kernel], Fill::Normal((2.0 / fan_out).sqrt())) }
+    }
+
+    /// `[B, in, H, W] -> [B, out, H', W']` with zeros around: `padding` of them before and after each row and column. Depthwise where
+    /// the kernels have one input channel and the photographs more.
+    pub fn forward(&self, x: Tensor<4>, stride: usize, padding: (usize, usize)) -> Tensor<4> {
+        let weight = self.weight.val();
+        let groups = x.dims()[1] / weight.dims()[1];
+        let options = ConvOptions::new_with_padding([stride; 2], [padding; 2], [1; 2], groups);
+        module::conv2d(x, weight, None, options)
+    }
+}
+
+/// Batch normalisation as inference has it: `(x - mean) / sqrt(var + epsilon) * gain + bias` per channel, with the statistics of the
+/// training data, which are part of the checkpoint. They stay as they are in fine-tuning too: batches of that are small, and a photo's
+/// embedding must not depend on its neighbours. So a network with fresh statistics (mean 0, variance 1) is not normalised at all.
+#[derive(Module, Debug)]
+pub struct BatchNorm {
+    /// Gain, `[C]`.
+    pub weight: Norm,
+    /// Bias, `[C]`.
+    pub bias: Norm,
+    /// Mean of each channel, `[C]`.
+    pub running_mean: Statistic,
+    /// Variance of each channel, `[C]`.
+    pub running_var: Statistic,
+}
+
+impl BatchNorm {
+    /// Gain and variance 1, bias and mean 0.
+    pub fn new(init: &mut Init, width: usize) -> Self {
+        Self {
+            weight: init.norm(width, 1.0),
+            bias: init.norm(width, 0.0),
+            running_mean: init.statistic(width, 0.0),
+            running_var: init.statistic(width, 1.0),
+        }
+    }
+
+    /// `[B, C, H, W] -> [B, C, H, W]`.
+    pub fn forward(&self, x: Tensor<4>, epsilon: f64) -> Tensor<4> {
+        let gain = self.weight.value.val() / (self.running_var.value.val() + epsilon).sqrt();
+        let shift = self.bias.value.val() - self.running_mean.value.val() * gain.clone();
+        let [width] = gain.dims();
+        x * gain.reshape([1, width, 1, 1]) + shift.reshape([1, width, 1, 1])
+    }
+}
+
+/// Mean over all places, `[B, C, H, W] -> [B, C]`.
+pub(super) fn pool(x: Tensor<4>) -> Tensor<2> {
+    let [batch, width, rows, columns] = x.dims();
+    x.reshape([batch, width, rows * columns]).mean_dim(2).reshape([batch, width])
+}

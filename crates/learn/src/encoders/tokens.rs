@@ -1,0 +1,37 @@
+//! What text encoders read.
+
+use burn::tensor::{Bool, Int, Tensor};
+
+use crate::{Error, Result};
+
+/// Token ids, right-padded to a common length, and where each sequence ends.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    /// `[B, L]`. What stands after the end of a sequence is never seen.
+    pub ids: Tensor<2, Int>,
+    /// Position of the end-of-text token of each sequence, `[B]`.
+    pub end: Tensor<1, Int>,
+}
+
+impl Tokens {
+    /// `[B, L]`, if the texts have ends and are no longer than `context`.
+    pub(super) fn check(&self, context: usize) -> Result<[usize; 2]> {
+        let [batch, length] = self.ids.dims();
+        if batch == 0 || length == 0 || length > context || self.end.dims() != [batch] {
+            return Err(Error::Shape {
+                name: "tokens".into(),
+                found: vec![batch, length, self.end.dims()[0]],
+                expected: format!("ids [B, L] with 1 <= L <= {context} and one end per row (shown: B, L, ends)"),
+            });
+        }
+        Ok([batch, length])
+    }
+
+    /// `[B, 1, 1, L]`: true for the places after the end of a text.
+    pub(super) fn after_end(&self) -> Tensor<4, Bool> {
+        let [batch, length] = self.ids.dims();
+        let places = Tensor::<1, Int>::arange(0..length as i64, &self.ids.device()).reshape([1, 1, 1, length]);
+        let end = self.end.clone().reshape([batch, 1, 1, 1]).expand([batch, 1, 1, length]);
+        places.expand([batch, 1, 1, length]).greater(end)
+    }
+}
