@@ -328,7 +328,8 @@ pub(crate) struct Traverse {
 
 #[derive(Args)]
 pub(crate) struct Convert {
-    /// A published checkpoint (.pth, .pt, .safetensors, or the folder of a Hugging Face or open_clip model), or a checkpoint folder.
+    /// A published checkpoint (.pth, .pt, .safetensors, the folder of a Hugging Face or open_clip model, or its name in the hub cache, such as
+    /// openai/clip-vit-base-patch32), or a checkpoint folder.
     pub(crate) input: PathBuf,
     /// A checkpoint folder to write, a .safetensors with the published names, or the folder that --to asks for.
     pub(crate) output: PathBuf,

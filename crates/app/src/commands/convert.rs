@@ -11,7 +11,8 @@ use crate::cli::Convert;
 use crate::embedder::checkpoint_folder;
 use crate::output::{note, print, print_json};
 
-pub(crate) fn run(args: Convert, as_json: bool) -> anyhow::Result<()> {
+pub(crate) fn run(mut args: Convert, as_json: bool) -> anyhow::Result<()> {
+    args.input = checkpoint::hub::locate(&args.input)?;
     let device = Device::flex();
     ensure!(
         !args.output.exists(),

@@ -15,6 +15,7 @@
 mod folder;
 mod hf_align;
 mod hf_clip;
+pub mod hub;
 mod layout;
 mod manifest;
 mod meru_family;

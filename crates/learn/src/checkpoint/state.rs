@@ -98,7 +98,14 @@ pub fn latest_checkpoint(path: &Path) -> Result<PathBuf> {
     let found =
         named.filter(|path| is_complete(path)).or_else(|| steps(path).pop().map(|step| checkpoint_path(path, step)));
     found.ok_or_else(|| {
-        Error::setting("checkpoint", path.display(), "a checkpoint folder, or the folder of a run that has saved one")
+        let published = super::hub::locate(path).is_ok_and(|path| super::published::is_published(&path));
+        let expected = match published {
+            true => {
+                format!("its conversion: `conifer convert {} FOLDER` makes a checkpoint folder of it", path.display())
+            }
+            false => "a checkpoint folder, or the folder of a run that has saved one".to_owned(),
+        };
+        Error::setting("checkpoint", path.display(), expected)
     })
 }
 
