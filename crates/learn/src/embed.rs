@@ -45,19 +45,7 @@ impl Embedder {
     /// # Errors
     /// [`Error::Setting`] if the tokenizer is not the model's: it has ids the model has no rows for, or ends texts with another id.
     pub fn new(name: impl Into<String>, model: &Model, manifest: Manifest, tokenizer: Tokenizer) -> Result<Self> {
-        let vocabulary = model.config().textual.reads().vocabulary;
-        if tokenizer.vocab_size() > vocabulary {
-            let found = format!("a vocabulary of {} ids", tokenizer.vocab_size());
-            return Err(Error::setting(
-                "tokenizer",
-                found,
-                format!("at most {vocabulary}, the rows of the text encoder"),
-            ));
-        }
-        if tokenizer.end_of_text() != manifest.texts.end_of_text {
-            let found = format!("ending texts with id {}", tokenizer.end_of_text());
-            return Err(Error::setting("tokenizer", found, format!("{} (manifest)", manifest.texts.end_of_text)));
-        }
+        manifest.check_tokenizer(&tokenizer)?;
         let model = model.valid();
         Ok(Self {
             name: name.into(),

@@ -102,7 +102,17 @@ fn finite_on_the_edge_batch() {
             for spec in [4, 2].map(|factors| edge_space(kind.kind, if kind.factored { factors } else { 1 })) {
                 let head = Head::new(&spec, &HeadConfig::default(), &device()).unwrap();
                 for text in variants(line) {
-                    let found = pass(&head, method(line.name, text).as_ref(), &edge_batch());
+                    let method = method(line.name, text);
+                    // What is written for some spaces only (released apertures) refuses the others by name.
+                    if let Err(error) = method.loss(&embedded(&head, &edge_batch()), &head.space().unwrap()) {
+                        assert!(
+                            error.to_string().contains("manifold.kind"),
+                            "{} on {spec} with `{text}`: {error}",
+                            line.name
+                        );
+                        continue;
+                    }
+                    let found = pass(&head, method.as_ref(), &edge_batch());
                     let what = format!("{} on {spec} with `{text}`", line.name);
                     assert!(found.total.is_finite(), "{what}: {}", found.total);
                     for gradient in found.features.iter().flatten() {

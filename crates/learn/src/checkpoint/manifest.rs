@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use burn::tensor::Device;
+use conifer_data::tokenizer::Tokenizer;
 use conifer_data::transform::EvalCrop;
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
@@ -75,6 +76,27 @@ impl Manifest {
             model: model.config().clone(),
             images: ImageFeed::default(),
             texts,
+        }
+    }
+
+    /// Whether the tokenizer is the model's.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if it has ids for which the embedding table has no rows, or ends texts with another id.
+    pub fn check_tokenizer(&self, tokenizer: &Tokenizer) -> Result<()> {
+        let (ids, rows) = (tokenizer.vocab_size(), self.model.textual.reads().vocabulary);
+        if ids > rows {
+            let expected = format!("at most {rows}, the rows of the text encoder's table");
+            return Err(Error::setting("tokenizer", format!("a vocabulary of {ids} ids"), expected));
+        }
+        let (found, expected) = (tokenizer.end_of_text(), self.texts.end_of_text);
+        match found == expected {
+            true => Ok(()),
+            false => Err(Error::setting(
+                "tokenizer",
+                format!("ending texts with id {found}"),
+                format!("{expected} (manifest)"),
+            )),
         }
     }
 

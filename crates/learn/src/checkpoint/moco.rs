@@ -1,7 +1,7 @@
 //! MoCo v2 (He et al., CVPR 2020; Chen et al., 2020): a ResNet trained on photographs alone, `module.encoder_q.*` in the `state_dict` of a
 //! trainer's checkpoint, with its two-layer head. The momentum encoder (`encoder_k`) and the queue are passed over.
 //!
-//! There are no texts in it, so it makes no checkpoint of conifer's; [`images`] gives the encoder.
+//! There are no texts in it, so it makes no checkpoint of conifer's; [`images`] gives the encoder, and `model.init_visual` starts a run with it.
 
 use std::path::Path;
 
@@ -47,7 +47,8 @@ pub fn images(path: &Path, image_size: usize, with_head: bool, device: &Device) 
 }
 
 fn refuse(stored: Stored, _: &ImportOptions, _: &Device) -> Result<(Model, Manifest)> {
-    let detail = "holds an image encoder without texts (MoCo); expected a model of photographs and texts";
+    let detail = "holds an image encoder without texts (MoCo), from which a run can start (model.init_visual); expected a model of \
+                  photographs and texts";
     Err(Error::format(stored.path, detail))
 }
 

@@ -57,13 +57,14 @@ pub fn save(dir: &Path, model: &Model, manifest: &Manifest, tokenizer: Option<&T
 /// brought up to date.
 ///
 /// # Errors
-/// [`Error::Io`](crate::Error::Io) with the file.
+/// [`Error::Io`](crate::Error::Io) with the file; a tokenizer that [`Manifest::check_tokenizer`] refuses.
 pub fn write(folder: &Path, model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>) -> Result<()> {
     let mut manifest = manifest.clone();
     manifest.manifold = model.head.spec();
     manifest.root = model.head.root().or(manifest.root);
     manifest.texts.tokenizer = tokenizer.map(|_| TOKENIZER.to_owned());
     if let Some(tokenizer) = tokenizer {
+        manifest.check_tokenizer(tokenizer)?;
         tokenizer.save(&folder.join(TOKENIZER))?;
     }
     weights::save(&export(model), &folder.join(WEIGHTS))?;

@@ -146,6 +146,9 @@ pub struct ModelSection {
     /// the place of what is said below, and where its space is that of the method, its head comes along.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<PathBuf>,
+    /// Without `init`: the image encoder comes from this checkpoint of MoCo v2, in the place of `visual`, whose image size it keeps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init_visual: Option<PathBuf>,
     /// With `init`: new projections of dimension `embed_dim` in place of those of the checkpoint, and with them a new head (Wang et al.
     /// project CLIP's features to 128 dimensions).
     pub new_projection: bool,
@@ -304,6 +307,7 @@ impl Default for ModelSection {
     fn default() -> Self {
         Self {
             init: None,
+            init_visual: None,
             new_projection: false,
             embed_dim: 64,
             visual: VisualConfig::preset("vit_nano").expect("a preset of this crate"),
@@ -501,6 +505,13 @@ impl Config {
         within("optim.clip_norm", clip_norm, |x| x >= 0.0, "0 (no clipping) or more")?;
         at_least_one("optim.accumulate", accumulate as u64)?;
         at_least_one("model.embed_dim", self.model.embed_dim as u64)?;
+        if let (Some(_), Some(visual)) = (&self.model.init, &self.model.init_visual) {
+            return Err(Error::setting(
+                "model.init_visual",
+                visual.display(),
+                "none beside model.init, which has an image encoder",
+            ));
+        }
         if self.model.embed_dim > 1 << 16 {
             return Err(Error::setting("model.embed_dim", self.model.embed_dim, "at most 65536"));
         }
@@ -546,7 +557,7 @@ impl Config {
         let textual = TextualConfig::preset("text_nano")?.with("context", 24)?.with("depth", 2)?;
         let factors = self.space()?.factors.min(4);
         let steps = self.train.steps.min(20);
-        self.model = ModelSection { init: None, embed_dim: 32, visual, textual, ..self.model };
+        self.model = ModelSection { init: None, init_visual: None, embed_dim: 32, visual, textual, ..self.model };
         self.manifold.factors = Some(factors);
         self.manifold.curv.truncate(factors);
         self.tokenizer = TokenizerConfig::Train { vocab_size: 600 };

@@ -29,6 +29,13 @@ pub struct ResNetConfig {
     pub head: Vec<usize>,
 }
 
+impl ResNet {
+    /// Its architecture.
+    pub fn config(&self) -> &ResNetConfig {
+        &self.config
+    }
+}
+
 impl ResNetConfig {
     const fn new(image_size: usize, width: usize, blocks: [usize; 4]) -> Self {
         Self { image_size, width, bottleneck: width, blocks, head: Vec::new() }

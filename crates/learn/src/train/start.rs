@@ -1,6 +1,6 @@
 //! What a run begins with: tokenizer, model, root, and the model that it looks back at.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use burn::module::Module as _;
 use burn::tensor::Device;
@@ -9,9 +9,10 @@ use conifer_data::tokenizer::Tokenizer;
 use conifer_data::{Source, View};
 
 use crate::checkpoint::state::latest_checkpoint;
-use crate::checkpoint::{self, Manifest};
+use crate::checkpoint::{self, Manifest, moco};
 use crate::config::{Config, ModelSection, TokenizerConfig};
 use crate::embed::Embedder;
+use crate::encoders::{ResNet, VisualConfig, VisualEncoder};
 use crate::error::{Error, Result};
 use crate::head::Head;
 use crate::model::Model;
@@ -26,6 +27,10 @@ pub(super) fn begin(config: Config, source: &dyn Source, device: &Device) -> Res
     match config.model.init.clone() {
         Some(init) => from_checkpoint(config, &init, device),
         None => {
+            let mut config = config;
+            if let Some(encoder) = init_visual(&config, device)? {
+                config.model.visual = VisualConfig::ResNet(encoder.config().clone());
+            }
             let tokenizer = tokenizer(&config, source)?;
             let model = fresh(&config, tokenizer.vocab_size(), device)?;
             let textual = model.config().textual.clone();
@@ -66,6 +71,7 @@ fn open(init: &Path, device: &Device) -> Result<(Model, Manifest, Tokenizer)> {
     let folder = latest_checkpoint(init)?;
     let (model, manifest) = checkpoint::load(&folder, device)?;
     let tokenizer = checkpoint::load_tokenizer(&folder, &manifest)?;
+    manifest.check_tokenizer(&tokenizer)?;
     Ok((model, manifest, tokenizer))
 }
 
@@ -85,7 +91,21 @@ pub(super) fn frozen(config: &Config, device: &Device) -> Result<Model> {
 
 fn fresh(config: &Config, vocabulary: usize, device: &Device) -> Result<Model> {
     let head = Head::new(&config.space()?, &config.head, device)?;
-    Model::new(&config.architecture(vocabulary)?, head, &mut Init::seeded(config.seed, device))
+    let mut model = Model::new(&config.architecture(vocabulary)?, head, &mut Init::seeded(config.seed, device))?;
+    if let Some(encoder) = init_visual(config, device)? {
+        model.visual = VisualEncoder::ResNet(encoder);
+    }
+    Ok(model)
+}
+
+/// The image encoder of `model.init_visual`, where there is one.
+///
+/// # Errors
+/// As [`moco::images`].
+fn init_visual(config: &Config, device: &Device) -> Result<Option<ResNet>> {
+    let ModelSection { init_visual, visual, .. } = &config.model;
+    let read = |path: &PathBuf| moco::images(path, visual.reads().image_size, false, device);
+    init_visual.as_ref().map(read).transpose()
 }
 
 /// `root.text` as a batch of one.
