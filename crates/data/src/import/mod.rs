@@ -7,7 +7,9 @@ pub mod flickr_joined;
 pub mod flickr_tables;
 pub mod hierarcaps;
 pub mod hierarcaps_joined;
-mod shared;
+pub mod instances;
+pub mod openimages;
+pub(crate) mod shared;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,6 +48,8 @@ pub struct Input {
 /// Every importer.
 pub const IMPORTERS: &[ImporterEntry] = &[
     coco::ENTRY,
+    instances::ENTRY,
+    openimages::ENTRY,
     flickr_entities::ENTRY,
     flickr_tables::ENTRY,
     flickr_joined::ENTRY,

@@ -10,7 +10,7 @@ use crate::error::{Error, Result, in_one_line};
 use crate::sample::{BBox, Broken, Cause, ImageRef, Phrase, Span};
 
 /// A photo that has to be there.
-pub(super) fn photo(folder: &Path, name: &str, sample: &str) -> Result<ImageRef, Broken> {
+pub(crate) fn photo(folder: &Path, name: &str, sample: &str) -> Result<ImageRef, Broken> {
     let path = folder.join(name);
     if path.is_file() {
         return Ok(ImageRef::File(path));
@@ -21,7 +21,7 @@ pub(super) fn photo(folder: &Path, name: &str, sample: &str) -> Result<ImageRef,
 
 /// Adds a box to the phrase of that text, which is made where there is none. A box that cannot be is a fault of its
 /// own: one slip of an annotator is no reason to lose the photo.
-pub(super) fn add_box(phrases: &mut Vec<Phrase>, faults: &mut Vec<Broken>, sample: &str, text: &str, bbox: BBox) {
+pub(crate) fn add_box(phrases: &mut Vec<Phrase>, faults: &mut Vec<Broken>, sample: &str, text: &str, bbox: BBox) {
     let bbox = bbox.clipped();
     if let Err(detail) = bbox.check() {
         faults.push(Broken::new(sample, Cause::BadBox, format!("left out of {text:?}: {detail}")));
@@ -35,7 +35,7 @@ pub(super) fn add_box(phrases: &mut Vec<Phrase>, faults: &mut Vec<Broken>, sampl
 }
 
 /// Where each caption first mentions a text: whole words, upper and lower case alike (ASCII).
-pub(super) fn mentions(captions: &[String], text: &str) -> Vec<Span> {
+pub(crate) fn mentions(captions: &[String], text: &str) -> Vec<Span> {
     let first = |(caption, words): (usize, &String)| {
         let at = find_words(words, text)?;
         let start = words[..at].chars().count();
@@ -58,14 +58,14 @@ fn find_words(words: &str, text: &str) -> Option<usize> {
 }
 
 /// A JSON file, read as a stream: what the type does not ask for (segmentations) takes no memory.
-pub(super) fn read_json<T: DeserializeOwned>(path: &Path, expected: &str) -> Result<T> {
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, expected: &str) -> Result<T> {
     let file = BufReader::new(File::open(path).map_err(Error::io("read", path))?);
     serde_json::from_reader(file)
         .map_err(|error| Error::format(format!("`{}`", path.display()), error.to_string(), expected))
 }
 
 /// A text file, unpacked where its name ends in `.gz`.
-pub(super) fn open_text(path: &Path) -> Result<Box<dyn Read + Send>> {
+pub(crate) fn open_text(path: &Path) -> Result<Box<dyn Read + Send>> {
     let file = File::open(path).map_err(Error::io("read", path))?;
     Ok(if path.extension().is_some_and(|e| e == "gz") {
         Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(file)))
@@ -75,7 +75,7 @@ pub(super) fn open_text(path: &Path) -> Result<Box<dyn Read + Send>> {
 }
 
 /// The records of a JSON-lines file. Empty lines are passed over; a line that is no record is broken.
-pub(super) fn json_lines<T: DeserializeOwned>(
+pub(crate) fn json_lines<T: DeserializeOwned>(
     path: &Path,
     expected: &'static str,
 ) -> Result<impl Iterator<Item = Result<T, Broken>> + Send + use<T>> {
@@ -95,7 +95,7 @@ pub(super) fn json_lines<T: DeserializeOwned>(
 }
 
 /// A table with a header, each row as the type says.
-pub(super) fn table<T: DeserializeOwned + Send + 'static>(
+pub(crate) fn table<T: DeserializeOwned + Send + 'static>(
     path: &Path,
     expected: &'static str,
 ) -> Result<impl Iterator<Item = Result<T, Broken>> + Send + use<T>> {

@@ -386,3 +386,125 @@ fn real_flickr_tables() {
         assert_eq!(samples, 1000);
     }
 }
+
+const HEADER: &str =
+    "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside";
+
+/// One phrase a box; a label without a name; broken rows by their lines; a photo that is not there; rows apart.
+#[test]
+fn openimages() {
+    let folder = Folder::new();
+    for photo in ["a", "b", "c"] {
+        folder.write(&format!("photos/{photo}.jpg"), jpeg(100, 50));
+    }
+    let rows = [
+        HEADER,
+        "a,xclick,/m/011k07,1,0.1,0.5,0.2,0.6,0,0,0,0,0",
+        "a,xclick,/m/0none,1,0,1,0,1,0,0,1,0,0",
+        "a,xclick,/m/011k07,1,0.1,nan,0.2,0.6,0,0,0,0,0",
+        "a,xclick,/m/011k07,1,0.1,wide,0.2,0.6,0,0,0,0,0",
+        "a,xclick,/m/011k07",
+        "gone,xclick,/m/011k07,1,0.1,0.5,0.2,0.6,0,0,0,0,0",
+        "b,xclick,\"/m/012074\",1,0.1,0.5,0.2,0.6,0,0,-1,0,0",
+        "a,xclick,/m/011k07,1,0.1,0.5,0.2,0.6,0,0,0,0,0",
+        "c,xclick,/m/011k07,1,0.1,0.5,0.2,0.6,0,0,0,0,0",
+    ];
+    let boxes = folder.write("boxes.csv", rows.join("\n"));
+    let names = folder.write("names.csv", "/m/011k07,Tortoise\n/m/012074,\"Magpie, black\"\n");
+    let inputs = [("images", folder.path().join("photos")), ("boxes", boxes.clone()), ("names", names)];
+    let (samples, faults) = split(&spec("openimages", &inputs));
+    let ids: Vec<_> = samples.iter().map(|it| it.id.as_str()).collect();
+    assert_eq!(ids, ["a", "b", "c"]);
+    let [tortoise, unknown] = &samples[0].phrases[..] else { panic!("two boxes") };
+    assert_eq!(tortoise.boxes, [BBox { x1: 0.1, y1: 0.2, x2: 0.5, y2: 0.6 }]);
+    assert_eq!((&*tortoise.text, tortoise.group_of), ("Tortoise", false));
+    assert_eq!((&*unknown.text, unknown.group_of), ("/m/0none", true));
+    assert_eq!((&*samples[1].phrases[0].text, samples[1].phrases[0].group_of), ("Magpie, black", false));
+    let found: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    let line = |number: u32, rest: &str| format!("sample `line {number} of `{}``: {rest}", boxes.display());
+    assert_eq!(found.len(), 5, "{found:#?}");
+    assert!(found[0].starts_with(&line(4, "bad_box: box is [0.1, 0.2, NaN, 0.6]; expected 0 <= x1")), "{}", found[0]);
+    assert_eq!(found[1], line(5, "bad_record: XMax is `wide`; expected a number"));
+    assert_eq!(found[2], line(6, "bad_record: 3 fields; expected 13"));
+    assert!(found[3].starts_with("sample `gone`: missing_file: "), "{}", found[3]);
+    assert!(
+        found[4].starts_with(&line(9, "bad_record: a box of photo `a`, which had its rows before")),
+        "{}",
+        found[4]
+    );
+}
+
+#[test]
+fn openimages_of_another_shape() {
+    let folder = Folder::new();
+    let photos = folder.path().to_owned();
+    let read = |header: &str, names: &str| {
+        let boxes = folder.write("boxes.csv", header);
+        let names = folder.write("names.csv", names);
+        message(&spec("openimages", &[("images", photos.clone()), ("boxes", boxes), ("names", names)]))
+    };
+    let text = read("ImageID,LabelName,XMin,XMax,YMin", "");
+    assert!(
+        text.ends_with("no column YMax; expected one column YMax (there are: ImageID, LabelName, XMin, XMax, YMin)"),
+        "{text}"
+    );
+    assert!(read("ImageID,LabelName,XMin,XMax,YMin,YMax,XMin", "").contains("column XMin twice"));
+    let text = read(HEADER, "/m/1,Dog\n/m/2\n");
+    assert!(text.contains("row 2 of ") && text.ends_with("1 fields; expected a label and its display name"), "{text}");
+}
+
+/// One phrase a box, crowds as groups, the photo by either of its names.
+#[test]
+fn instances() {
+    let folder = Folder::new();
+    folder.write("photos/000001.jpg", jpeg(100, 50));
+    let path = folder.write(
+        "lvis.json",
+        r#"{"images": [{"id": 1, "file_name": "COCO_val2014_000001.jpg", "coco_url": "http://x/val2017/000001.jpg", "width": 100, "height": 50},
+                       {"id": 2, "coco_url": "http://x/val2017/000002.jpg", "width": 100, "height": 50},
+                       {"id": 3, "width": 100, "height": 50}],
+            "annotations": [{"id": 5, "image_id": 1, "category_id": 18, "bbox": [10, 5, 40, 20]},
+                            {"id": 6, "image_id": 1, "category_id": 18, "bbox": [50, 25, 50.4, 25], "iscrowd": 1},
+                            {"id": 7, "image_id": 1, "category_id": 18, "bbox": [50, 25, -3, 25]},
+                            {"id": 8, "image_id": 1, "category_id": 19, "bbox": [50, 25, 3, 25]},
+                            {"id": 9, "image_id": 1, "category_id": 18, "bbox": [50, 25, 3]},
+                            {"id": 10, "image_id": 4, "category_id": 18, "bbox": [50, 25, 3, 3]}],
+            "categories": [{"id": 18, "name": "fire_engine", "synset": "fire_engine.n.01"}]}"#,
+    );
+    let (samples, faults) = split(&spec("instances", &[("images", folder.path().join("photos")), ("instances", path)]));
+    let [one] = &samples[..] else { panic!("one photo is there") };
+    let phrases: Vec<_> = one.phrases.iter().map(|it| (it.text.as_str(), it.group_of, it.boxes.len())).collect();
+    assert_eq!(phrases, [("fire engine", false, 1), ("fire engine", true, 1)]);
+    assert_eq!(one.phrases[1].boxes, [BBox { x1: 0.5, y1: 0.5, x2: 1.0, y2: 1.0 }]);
+    let causes: Vec<_> = faults.iter().map(|it| (it.sample.as_str(), it.cause)).collect();
+    let expected = [
+        ("1", Cause::BadBox),
+        ("1", Cause::BadRecord),
+        ("1", Cause::BadBox),
+        ("4", Cause::BadRecord),
+        ("2", Cause::MissingFile),
+        ("3", Cause::NoImage),
+    ];
+    assert_eq!(causes, expected);
+    assert!(faults[0].detail.starts_with("annotation 7 of `"), "{}", faults[0]);
+    assert!(faults[0].detail.contains("`fire engine`: box is [0.5, 0.5, 0.47, 1]; expected 0 <= x1"), "{}", faults[0]);
+}
+
+#[test]
+fn instances_as_published() {
+    let (Some(photos), Some(val)) =
+        (shared_data("coco_mini/val2017"), shared_data("coco_mini/annotations/instances_val2017.json"))
+    else {
+        return;
+    };
+    let (samples, faults) = split(&spec("instances", &[("images", photos), ("instances", val)]));
+    assert_eq!((samples.len(), faults.len()), (79, 0));
+    assert_eq!(samples.iter().map(|it| it.phrases.len()).sum::<usize>(), 624);
+}
+
+#[test]
+fn names_of_openimages_as_published() {
+    let Some(path) = shared_data("openimages/class-descriptions-boxable.csv") else { return };
+    let names = openimages::read_names(&path).unwrap();
+    assert_eq!((names.len(), names["/m/011k07"].as_str()), (601, "Tortoise"));
+}
