@@ -14,8 +14,13 @@ pub mod grit_processed;
 pub mod grit_raw;
 pub mod image_folder;
 pub mod image_text_shards;
+pub mod inat_folders;
+pub mod inat_json;
 pub mod jsonl;
+mod taxa;
+pub mod taxon_table;
 pub mod toy;
+pub mod tree_of_life;
 
 /// A finite, indexable collection of samples. `get` may be called from many threads, in any order, and gives the same
 /// sample every time.
@@ -80,6 +85,10 @@ pub const SOURCES: &[SourceEntry] = &[
     image_text_shards::ENTRY,
     csv_pairs::ENTRY,
     image_folder::ENTRY,
+    taxon_table::ENTRY,
+    inat_json::ENTRY,
+    inat_folders::ENTRY,
+    tree_of_life::ENTRY,
 ];
 
 /// Opens the source that `spec` names.
@@ -149,5 +158,7 @@ impl SourceSpec {
     }
 }
 
+#[cfg(test)]
+mod taxon_tests;
 #[cfg(test)]
 mod tests;

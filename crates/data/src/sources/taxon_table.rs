@@ -1,0 +1,247 @@
+//! Tables of photos with their taxa: a row a photo, a column a rank; or with a name that a second table, a taxonomy, knows the ranks of.
+//!
+//! With `taxonomy`, the row whose `taxonomy_key` equals the photo's `key` gives the ranks. Names are compared by their letters and digits
+//! alone, upper and lower case alike: "ABBOTTS BABBLER" is "Abbott's Babbler". Ranks are looked for among the taxonomy's columns, then
+//! among the table's.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use csv::StringRecord;
+use serde::Deserialize;
+
+use super::taxa::{Paths, Row, Taxa, no_taxon};
+use super::{SourceEntry, SourceSpec};
+use crate::error::{Error, Result};
+use crate::sample::{Broken, Cause};
+
+pub(super) const ENTRY: SourceEntry = SourceEntry {
+    kind: "taxon_table",
+    summary: "CSV or TSV of photos with a column for each rank of a taxonomy",
+    inputs: "path: the table, with a header; split: the value of split_column; options: ranks (list of columns, general to specific), \
+             image (column, default \"image\"), label (column; default: the last rank), caption (column), split_column, folder (of the \
+             photos, relative to the table), delimiter (default: tab for .tsv, else comma), taxonomy (another table, relative to this \
+             one, that has the ranks), key (column of this table) and taxonomy_key (column of that one) by which they are joined",
+    open: |spec| Ok(Box::new(open(spec)?)),
+};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Options {
+    image: String,
+    ranks: Vec<String>,
+    label: Option<String>,
+    caption: Option<String>,
+    split_column: Option<String>,
+    folder: PathBuf,
+    delimiter: Option<char>,
+    taxonomy: Option<PathBuf>,
+    key: Option<String>,
+    taxonomy_key: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            image: "image".to_owned(),
+            ranks: Vec::new(),
+            label: None,
+            caption: None,
+            split_column: None,
+            folder: PathBuf::new(),
+            delimiter: None,
+            taxonomy: None,
+            key: None,
+            taxonomy_key: None,
+        }
+    }
+}
+
+/// A table with a header.
+struct Table {
+    path: PathBuf,
+    columns: Vec<String>,
+    reader: csv::Reader<File>,
+}
+
+/// Where the name of a rank is.
+enum From {
+    Table(usize),
+    Taxonomy(usize),
+}
+
+/// A row of the taxonomy.
+struct Known {
+    names: Vec<String>,
+    line: u64,
+    /// Another row of that name that says something else.
+    other: Option<u64>,
+}
+
+/// Reads the table, and the taxonomy, once.
+fn open(spec: &SourceSpec) -> Result<Taxa> {
+    let options: Options = spec.parse_options()?;
+    let path = spec.need_path()?;
+    let beside = path.parent().unwrap_or(Path::new(""));
+    // A path that is not there is the more likely mistake, and no option mends it.
+    let mut table = Table::open(path, options.delimiter)?;
+    check_ranks(&options.ranks)?;
+    let mut taxonomy = match (&options.taxonomy, &options.key, &options.taxonomy_key) {
+        (None, None, None) => None,
+        (Some(other), Some(key), Some(other_key)) => {
+            let other = Table::open(&beside.join(other), None)?;
+            Some((table.column(key)?, other.column(other_key)?, other))
+        }
+        _ => return Err(Error::config("taxonomy, key, taxonomy_key", "only some of them", "all three, or none")),
+    };
+    if spec.split.is_some() && options.split_column.is_none() {
+        return Err(Error::config("split_column", "not given", "a column, since a split is asked for"));
+    }
+    let image = table.column(&options.image)?;
+    let label = options.label.as_deref().map(|it| table.column(it)).transpose()?;
+    let caption = options.caption.as_deref().map(|it| table.column(it)).transpose()?;
+    let split = options.split_column.as_deref().map(|it| table.column(it)).transpose()?;
+    let place = |rank: &String| match &taxonomy {
+        Some((.., other)) if other.columns.contains(rank) => other.column(rank).map(From::Taxonomy),
+        _ => table.column(rank).map(From::Table),
+    };
+    let places = options.ranks.iter().map(place).collect::<Result<Vec<_>>>()?;
+    let known = match &mut taxonomy {
+        Some((_, key, other)) => other.read_known(*key, &places)?,
+        None => HashMap::new(),
+    };
+    let folder = beside.join(&options.folder);
+    let (mut rows, mut paths) = (Vec::new(), Paths::default());
+    let mut record = StringRecord::new();
+    while let Some(line) = table.next(&mut record)? {
+        let field = |column: usize| record.get(column).unwrap_or_default().trim();
+        if let (Some(wanted), Some(column)) = (&spec.split, split)
+            && field(column) != wanted
+        {
+            continue;
+        }
+        let place = || format!("line {line} of `{}`", path.display());
+        let id = field(image).to_owned();
+        let joined = taxonomy.as_ref().map(|(key, _, other)| join(&known, field(*key), other)).transpose();
+        let number = joined.and_then(|joined| {
+            let mut joined = joined.into_iter().flatten();
+            let names = places.iter().map(|place| match place {
+                From::Table(column) => field(*column).to_owned(),
+                From::Taxonomy(_) => joined.next().cloned().unwrap_or_default(),
+            });
+            paths.enter(names.collect(), &options.ranks, place)
+        });
+        let number = match number {
+            _ if record.len() != table.columns.len() => {
+                Err(no_taxon(&id, format!("{}: {} fields; expected {}", place(), record.len(), table.columns.len())))
+            }
+            _ if id.is_empty() => {
+                let detail = format!("`{}` is empty; expected a file", options.image);
+                Err(Box::new(Broken::new(place(), Cause::NoImage, detail)))
+            }
+            Ok(number) => Ok(number),
+            Err(detail) => Err(no_taxon(&id, format!("{}: {detail}", place()))),
+        };
+        let text = |column: Option<usize>| column.map(&field).filter(|text| !text.is_empty()).map(str::to_owned);
+        rows.push(Row { image: folder.join(&id), path: number, label: text(label), caption: text(caption), id });
+    }
+    Taxa::new(ENTRY.kind, spec.split.clone(), rows, paths, || {
+        let rows =
+            spec.split.as_ref().map_or("a row behind the header".to_owned(), |it| format!("rows of split `{it}`"));
+        (format!("`{}`", path.display()), rows)
+    })
+}
+
+fn check_ranks(ranks: &[String]) -> Result<()> {
+    let shown = || format!("[{}]", ranks.iter().map(|rank| format!("`{rank}`")).collect::<Vec<_>>().join(", "));
+    if ranks.is_empty() {
+        return Err(Error::config("ranks", "not given", "columns from general to specific"));
+    }
+    if ranks.iter().any(|rank| rank.trim().is_empty()) {
+        return Err(Error::config("ranks", shown(), "names of columns, none of them empty"));
+    }
+    if let Some(twice) = (1..ranks.len()).find(|&i| ranks[..i].contains(&ranks[i])) {
+        return Err(Error::config("ranks", format!("{} with `{}` twice", shown(), ranks[twice]), "each rank once"));
+    }
+    Ok(())
+}
+
+/// The ranks that the taxonomy knows of a name.
+fn join<'a>(known: &'a HashMap<String, Known>, name: &str, other: &Table) -> Result<&'a [String], String> {
+    let place = other.path.display();
+    match known.get(&plain(name)) {
+        Some(Known { names, other: None, .. }) => Ok(names),
+        Some(Known { line, other: Some(second), .. }) => {
+            Err(format!("`{name}` is in lines {line} and {second} of `{place}` with different ranks; expected one"))
+        }
+        None => Err(format!("`{name}` is not in `{place}`; expected one of its {} names", known.len())),
+    }
+}
+
+/// Letters and digits, in lower case.
+fn plain(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+impl Table {
+    fn open(path: &Path, delimiter: Option<char>) -> Result<Self> {
+        let tabs = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("tsv"));
+        let delimiter = delimiter.unwrap_or(if tabs { '\t' } else { ',' });
+        let delimiter = u8::try_from(delimiter)
+            .ok()
+            .filter(u8::is_ascii)
+            .ok_or_else(|| Error::config("delimiter", format!("{delimiter:?}"), "an ASCII character"))?;
+        let file = File::open(path).map_err(Error::io("read", path))?;
+        let mut reader = csv::ReaderBuilder::new().flexible(true).delimiter(delimiter).quoting(!tabs).from_reader(file);
+        let broken = |error: csv::Error| Error::format(format!("`{}`", path.display()), error.to_string(), "a table");
+        let columns = reader.headers().map_err(broken)?.iter();
+        let columns = columns.map(|name| name.trim_start_matches('\u{feff}').trim().to_owned()).collect();
+        Ok(Self { path: path.to_owned(), columns, reader })
+    }
+
+    /// The number of a column.
+    fn column(&self, name: &str) -> Result<usize> {
+        let mut places = (0..self.columns.len()).filter(|&it| self.columns[it] == name);
+        let fault = |found: String| {
+            let expected = format!("one of {}", self.columns.join(", "));
+            Error::format(format!("line 1 of `{}`", self.path.display()), found, expected)
+        };
+        match (places.next(), places.next()) {
+            (Some(place), None) => Ok(place),
+            (None, _) => Err(fault(format!("no column `{name}`"))),
+            (Some(_), Some(_)) => Err(fault(format!("column `{name}` twice"))),
+        }
+    }
+
+    /// The next row and its line.
+    fn next(&mut self, record: &mut StringRecord) -> Result<Option<u64>> {
+        let there = self.reader.read_record(record).map_err(|error| {
+            Error::format(format!("`{}`", self.path.display()), error.to_string(), "a table in UTF-8")
+        })?;
+        Ok(there.then(|| record.position().map_or(0, csv::Position::line)))
+    }
+
+    /// The ranks of all names.
+    fn read_known(&mut self, key: usize, places: &[From]) -> Result<HashMap<String, Known>> {
+        let mut known: HashMap<String, Known> = HashMap::new();
+        let mut record = StringRecord::new();
+        while let Some(line) = self.next(&mut record)? {
+            let name = plain(record.get(key).unwrap_or_default());
+            let names: Vec<_> = (places.iter())
+                .filter_map(|place| match place {
+                    From::Taxonomy(column) => Some(record.get(*column).unwrap_or_default().trim().to_owned()),
+                    From::Table(_) => None,
+                })
+                .collect();
+            if name.is_empty() {
+                continue;
+            }
+            let it = known.entry(name).or_insert_with(|| Known { names: names.clone(), line, other: None });
+            if it.names != names && it.other.is_none() {
+                it.other = Some(line);
+            }
+        }
+        Ok(known)
+    }
+}

@@ -1,0 +1,109 @@
+//! TreeOfLife-10M shards as BioCLIP packs them (<https://github.com/Imageomics/bioclip>): a photo with text members. The taxon is the
+//! member `.taxonomic_name.txt` ("Animalia Chordata ... Turdus merula"), or `.taxon.txt` ("a photo of Animalia Chordata ... ."): the first six
+//! words are kingdom to genus, the rest is the epithet. A taxon that is known to a higher rank only has fewer names. The label is genus
+//! and epithet, or the last name there is.
+
+use serde::Deserialize;
+
+use super::taxa::{RANKS, binomial};
+use super::{Source, SourceEntry, SourceSpec};
+use crate::error::Result;
+use crate::sample::{Broken, Cause, Sample, View};
+use crate::shard::Shards;
+
+pub(super) const ENTRY: SourceEntry = SourceEntry {
+    kind: "tree_of_life",
+    summary: "TreeOfLife WebDataset shards: photos with seven ranks and captions",
+    inputs: "path: pattern of .tar shards; options: text (list of members that are captions, those that are there are taken; default \
+             sci, com, taxon, sci_com, taxon_com)",
+    open: |spec| Ok(Box::new(TreeOfLife::open(spec)?)),
+};
+
+/// Shards of photos with taxa.
+pub struct TreeOfLife {
+    shards: Shards,
+    options: Options,
+}
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Options {
+    /// Members without `.txt`.
+    text: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { text: ["sci", "com", "taxon", "sci_com", "taxon_com"].map(str::to_owned).into() }
+    }
+}
+
+impl TreeOfLife {
+    /// Indexes the shards.
+    ///
+    /// # Errors
+    /// See [`Shards::open`].
+    pub fn open(spec: &SourceSpec) -> Result<Self> {
+        let options = spec.parse_options()?;
+        spec.no_split()?;
+        Ok(Self { shards: Shards::open(spec.need_path()?)?, options })
+    }
+}
+
+impl Source for TreeOfLife {
+    fn name(&self) -> &str {
+        ENTRY.kind
+    }
+
+    fn len(&self) -> usize {
+        self.shards.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, Broken> {
+        let record = self.shards.record(index)?;
+        let text = match record.text("taxonomic_name.txt")? {
+            Some(text) => text,
+            None => record.need_text("taxon.txt")?,
+        };
+        let taxon = names(&text);
+        if taxon.is_empty() {
+            let detail = format!("taxon is {text:?}; expected names from general to specific");
+            return Err(record.broken(Cause::NoChain, detail));
+        }
+        let mut captions = Vec::new();
+        for member in &self.options.text {
+            captions.extend(record.text(&format!("{member}.txt"))?.map(|text| text.trim().to_owned()));
+        }
+        let full = (taxon.len() == RANKS.len()).then(|| binomial(&taxon)).flatten();
+        let sample = Sample {
+            image: Some(record.need_image("")?),
+            captions,
+            label: full.or_else(|| taxon.last().cloned()),
+            taxon,
+            id: record.key,
+            ..Sample::default()
+        };
+        sample.check()?;
+        Ok(sample)
+    }
+
+    fn views(&self) -> &[View] {
+        &[View::Pair, View::Chain]
+    }
+
+    fn fingerprint(&self) -> String {
+        self.shards.fingerprint().to_owned()
+    }
+}
+
+/// The names in "a photo of Animalia Chordata Aves Passeriformes Turdidae Turdus merula with common name Blackbird."
+fn names(text: &str) -> Vec<String> {
+    let text = text.trim();
+    let text = text.strip_prefix("a photo of ").unwrap_or(text).trim_end_matches('.');
+    let text = text.split(" with common name ").next().unwrap_or(text);
+    let words: Vec<_> = text.split_whitespace().collect();
+    let ranks = RANKS.len() - 1;
+    let mut names: Vec<String> = words.iter().take(ranks).map(|&word| word.to_owned()).collect();
+    names.extend((words.len() > ranks).then(|| words[ranks..].join(" ")));
+    names
+}
