@@ -1,5 +1,6 @@
 //! Trees of classes: is-a hierarchies, taxonomies, part-of hierarchies.
 
+pub mod named;
 pub mod taxonomy;
 
 use std::collections::HashMap;
@@ -9,6 +10,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+pub use named::NamedTree;
 pub use taxonomy::{TaxonId, Taxonomy};
 
 use crate::error::{Error, Result};
