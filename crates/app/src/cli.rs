@@ -89,6 +89,8 @@ pub(crate) enum Data {
     Import(Import),
     /// Turn a data set that conifer reads into grounded JSONL or shards.
     Export(Export),
+    /// Which class is a part of which, from the boxes of photos: a class graph, printed as an indented tree.
+    Parts(Parts),
     /// Read every sample of a data set and count what is broken, by cause.
     Check {
         #[command(flatten)]
@@ -111,6 +113,34 @@ pub(crate) struct Import {
     /// Split of the samples for which the files name none.
     #[arg(long)]
     pub(crate) split: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct Parts {
+    /// Files of boxes: OpenImages .csv, COCO or LVIS .json, grounded .jsonl; several are one data set.
+    #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
+    pub(crate) boxes: Vec<PathBuf>,
+    /// Folder for parts.json, edges.tsv, tree.tsv, tree.txt and the state from which a run that was stopped goes on.
+    #[arg(long)]
+    pub(crate) out: PathBuf,
+    /// Display names of the labels: class-descriptions-boxable.csv.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) names: Option<PathBuf>,
+    /// Pairs of boxes that make a relation of classes, at least (LVIS: 5).
+    #[arg(long, default_value_t = 50)]
+    pub(crate) min_count: u64,
+    /// Share of the boxes of a class that have such a part, at least (LVIS: 0.05).
+    #[arg(long, default_value_t = 0.1)]
+    pub(crate) min_share: f64,
+    /// Share of a part's area that lies inside its whole, at least.
+    #[arg(long, default_value_t = 0.8)]
+    pub(crate) containment: f32,
+    /// Share of the photo that a box covers, at least.
+    #[arg(long, default_value_t = 0.01)]
+    pub(crate) min_area: f32,
+    /// Count boxes of several things (IsGroupOf) as parts too.
+    #[arg(long)]
+    pub(crate) keep_groups: bool,
 }
 
 #[derive(Args)]

@@ -110,6 +110,20 @@ impl Drop for NewFile {
     }
 }
 
+/// Removes what killed writers of `target` left behind. Only for a target that one process writes at a time.
+pub(crate) fn remove_abandoned(target: &Path) {
+    let Some(name) = target.file_name().and_then(|name| name.to_str()) else { return };
+    let folder = parent(target).unwrap_or(Path::new("."));
+    // Left-over files are untidy and no more, so nothing here is an error.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let found = entry.file_name();
+        let middle = found.to_str().and_then(|it| it.strip_prefix(&format!(".{name}."))?.strip_suffix(".tmp"));
+        if middle.is_some_and(|it| it.chars().all(|c| c.is_ascii_digit() || c == '-')) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 fn parent(path: &Path) -> Option<&Path> {
     path.parent().filter(|p| !p.as_os_str().is_empty())
 }

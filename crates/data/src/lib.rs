@@ -11,6 +11,7 @@
 //! and is counted; a bad *request* (a missing index file, an unknown option) is an [`Error`].
 
 pub mod batch;
+pub mod build;
 pub mod error;
 pub mod export;
 mod files;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::sample::BBox;
 
-/// Rules by which a box is a part of another (Wang et al., "Learning visual hierarchies in hyperbolic space", Sec. 3.1, App. A and B.1).
+/// Rules by which a box is a part of another (Wang et al., "Learning Visual Hierarchies in Hyperbolic Space for Image Retrieval", Sec. 3.1, App. A and B.1).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartRule {

@@ -1,3 +1,5 @@
+mod parts;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +36,7 @@ pub(crate) fn run(args: Data, as_json: bool) -> anyhow::Result<()> {
                 as_json,
             )
         }
+        Data::Parts(args) => parts::run(args, as_json),
         Data::Check { data, pixels } => check(&data, pixels, as_json),
     }
 }

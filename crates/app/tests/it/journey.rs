@@ -191,3 +191,28 @@ fn the_readme_lists_the_methods_of_the_registry() {
         assert!(!documented || readme.lines().any(|line| line == row), "README.md lacks the line\n{row}");
     }
 }
+
+/// Boxes to a class graph, and again with other thresholds; a column that is missing is named.
+#[test]
+fn boxes_to_a_tree_of_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = "ImageID,LabelName,XMin,XMax,YMin,YMax,IsGroupOf\n";
+    let photo = |n: u32| format!("{n},/m/1,0.1,0.9,0.1,0.9,0\n{n},/m/2,0.1,0.4,0.5,0.8,0\n");
+    let rows: String = (0..60).map(photo).collect();
+    std::fs::write(folder.path().join("boxes.csv"), format!("{header}{rows}x,/m/1,nan,1,0,1,0\n")).unwrap();
+    std::fs::write(folder.path().join("names.csv"), "/m/1,Bicycle\n").unwrap();
+    let args = ["data", "parts", "--boxes", "boxes.csv", "--names", "names.csv", "--out", "parts"];
+    assert_eq!(good(folder.path(), &args), "Bicycle\n  /m/2  100.0 % 60\n");
+    let args = [&args[..], &["--min-count", "61", "--json"]].concat();
+    let told: Value = serde_json::from_str(&good(folder.path(), &args)).unwrap();
+    assert_eq!(
+        (&told["boxes"], &told["broken"]["bad_box"], &told["edges"]),
+        (&120.into(), &1.into(), &serde_json::json!([]))
+    );
+    std::fs::write(folder.path().join("bad.csv"), header.replace("LabelName", "Label")).unwrap();
+    refused(
+        folder.path(),
+        &["data", "parts", "--boxes", "bad.csv", "--out", "other"],
+        &["bad.csv", "no column LabelName"],
+    );
+}

@@ -1,0 +1,59 @@
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+use anyhow::bail;
+use conifer_data::PartRule;
+use conifer_data::build::{Built, PartsSpec, Thresholds, build};
+use serde_json::json;
+
+use crate::cli::Parts;
+use crate::output::{note, print, print_json};
+use crate::progress;
+use crate::signal::stop_flag;
+
+/// Counts, writes, prints the tree. Ctrl-C leaves a state behind from which the same command goes on.
+pub(super) fn run(args: Parts, as_json: bool) -> anyhow::Result<()> {
+    let spec = PartsSpec {
+        boxes: args.boxes,
+        names: args.names,
+        out: args.out,
+        rule: PartRule { containment: args.containment, min_area: args.min_area, drop_groups: !args.keep_groups },
+        thresholds: Thresholds { min_count: args.min_count, min_share: args.min_share },
+    };
+    let stop = stop_flag()?;
+    let bar = progress::bar("MiB", 0);
+    let mib = |bytes: u64| bytes >> 20;
+    let built = build(&spec, |now| {
+        bar.set_length(mib(now.total));
+        bar.set_position(mib(now.done));
+        bar.set_message(format!("{} boxes", now.boxes));
+        if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    bar.finish_and_clear();
+    let Some(Built { counts, graph, files }) = built else {
+        bail!("stopped; the same command goes on from there (state in {})", spec.out.display());
+    };
+    for it in &counts.examples {
+        note(&format!("skipped: {it}"));
+    }
+    if as_json {
+        return print_json(&json!({
+            "photos": counts.photos,
+            "boxes": counts.boxes,
+            "small": counts.small,
+            "broken": counts.broken,
+            "edges": graph.edges,
+            "refused": graph.refused,
+            "files": files,
+        }));
+    }
+    print(&graph.to_text())?;
+    let broken: u64 = counts.broken.values().sum();
+    let (edges, refused) = (graph.edges.len(), graph.refused.len());
+    note(&format!(
+        "{} boxes of {} photos ({} too small, {broken} broken): {edges} relations, {refused} refused because they close a cycle",
+        counts.boxes, counts.photos, counts.small
+    ));
+    files.iter().for_each(|file| note(&file.display().to_string()));
+    Ok(())
+}

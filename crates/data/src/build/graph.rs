@@ -1,0 +1,188 @@
+//! The graph of classes: which class is a part of which, as a rule.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::counts::PartCounts;
+use crate::error::{Error, Result};
+
+/// When a pair of classes is a relation and not an accident (Wang et al., App. A).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Thresholds {
+    /// Pairs of boxes, at least.
+    pub min_count: u64,
+    /// Share of the boxes of the whole's class that have such a part, at least; in [0, 1].
+    pub min_share: f64,
+}
+
+impl Default for Thresholds {
+    /// Those of OpenImages: 50 pairs, 10 %. For LVIS the paper takes 5 and 5 %.
+    fn default() -> Self {
+        Self { min_count: 50, min_share: 0.1 }
+    }
+}
+
+impl Thresholds {
+    /// Refuses a share that is none.
+    ///
+    /// # Errors
+    /// `min_share` outside [0, 1] or not a number.
+    pub fn check(&self) -> Result<()> {
+        if (0.0..=1.0).contains(&self.min_share) {
+            return Ok(());
+        }
+        Err(Error::config("min_share", self.min_share.to_string(), "a share, 0 to 1"))
+    }
+}
+
+/// A class and a class of its parts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Edge {
+    /// The whole.
+    pub parent: String,
+    /// The part.
+    pub child: String,
+    /// Pairs of boxes.
+    pub count: u64,
+    /// `wholes with such a part / boxes of the whole's class`, in (0, 1].
+    pub share: f64,
+}
+
+/// Classes and their parts, without cycles. A class may be a part of several.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PartGraph {
+    /// By parent, the most usual part first.
+    pub edges: Vec<Edge>,
+    /// Relations that are frequent and usual, but would close a cycle with more usual ones (a thing within a thing of its own class among
+    /// them); in the order in which they were refused.
+    pub refused: Vec<Edge>,
+}
+
+/// What stands for the photo as a whole above the classes that are parts of none, in [`PartGraph::tree_edges`].
+pub const SCENE: &str = "(scene)";
+
+impl PartGraph {
+    /// The pairs with `count >= min_count` and `share >= min_share`. They are entered by falling share, then by falling count, then by the
+    /// names of whole and part; one whose part already reaches its whole would close a cycle and is refused. The order depends on the
+    /// counts alone, so the same counts give the same graph.
+    ///
+    /// `display` are names for the names that were counted; where it has none, or gives one to two classes, the counted name shows.
+    pub fn new(counts: &PartCounts, thresholds: &Thresholds, display: &HashMap<String, String>) -> Self {
+        let names = shown(counts, display);
+        let mut found: Vec<Edge> = (counts.pairs().into_iter())
+            .filter_map(|(whole, part, pair)| {
+                let share = pair.wholes as f64 / counts.instances(whole) as f64;
+                let kept = pair.count >= thresholds.min_count && share >= thresholds.min_share;
+                let name = |class| names[counts.name(class)].clone();
+                kept.then(|| Edge { parent: name(whole), child: name(part), count: pair.count, share })
+            })
+            .collect();
+        found.sort_by(|a, b| {
+            let names = (&a.parent, &a.child).cmp(&(&b.parent, &b.child));
+            b.share.total_cmp(&a.share).then(b.count.cmp(&a.count)).then(names)
+        });
+        let mut it = Self::default();
+        let mut below: HashMap<String, Vec<String>> = HashMap::new();
+        for edge in found {
+            if reaches(&below, &edge.child, &edge.parent) {
+                it.refused.push(edge);
+            } else {
+                below.entry(edge.parent.clone()).or_default().push(edge.child.clone());
+                it.edges.push(edge);
+            }
+        }
+        it.edges.sort_by(|a, b| a.parent.cmp(&b.parent));
+        it
+    }
+
+    /// `parent<TAB>child`, a line each.
+    pub fn edge_lines(&self) -> String {
+        self.edges.iter().map(|edge| format!("{}\t{}\n", edge.parent, edge.child)).collect()
+    }
+
+    /// The same as a tree, for [`crate::hierarchy::Tree::read_edges`]: each class below the one it is most usually a part of (then the most
+    /// frequent, then the first name), those that are parts of none below [`SCENE`].
+    pub fn tree_edges(&self) -> String {
+        let mut best: HashMap<&str, &Edge> = HashMap::new();
+        for edge in &self.edges {
+            let held = best.entry(&edge.child).or_insert(edge);
+            let order = edge.share.total_cmp(&held.share).then(edge.count.cmp(&held.count));
+            // Edges come by parent, so of equals the first name stays.
+            if order.is_gt() {
+                *held = edge;
+            }
+        }
+        let mut lines: Vec<_> = best.values().map(|edge| format!("{}\t{}\n", edge.parent, edge.child)).collect();
+        lines.extend(self.roots().into_iter().map(|root| format!("{SCENE}\t{root}\n")));
+        lines.sort_unstable();
+        lines.concat()
+    }
+
+    /// Classes that have parts and are part of none, by name.
+    pub fn roots(&self) -> Vec<&str> {
+        let children: HashSet<_> = self.edges.iter().map(|edge| edge.child.as_str()).collect();
+        let mut roots: Vec<_> = self.edges.iter().map(|edge| edge.parent.as_str()).collect();
+        roots.dedup();
+        roots.retain(|root| !children.contains(root));
+        roots
+    }
+
+    /// An indented tree. A class stands below every class it is a part of; its own parts are written out the first time, and `...` stands
+    /// for them after that: written out each time, a graph of 600 classes can have millions of lines.
+    pub fn to_text(&self) -> String {
+        let mut below: HashMap<&str, Vec<&Edge>> = HashMap::new();
+        for edge in &self.edges {
+            below.entry(&edge.parent).or_default().push(edge);
+        }
+        let mut text = String::new();
+        let mut told = HashSet::new();
+        // (name, depth, the edge that leads there); without recursion, as chains may be long.
+        let mut stack: Vec<(&str, usize, Option<&Edge>)> =
+            self.roots().into_iter().rev().map(|root| (root, 0, None)).collect();
+        while let Some((name, depth, edge)) = stack.pop() {
+            let parts = below.get(name).map_or(&[][..], Vec::as_slice);
+            let first = told.insert(name);
+            let more = if first || parts.is_empty() { "" } else { " ..." };
+            let numbers = edge.map_or(String::new(), |edge| format!("  {:.1} % {}", 100.0 * edge.share, edge.count));
+            // Writing to a text cannot fail.
+            let _ = writeln!(text, "{:1$}{name}{more}{numbers}", "", 2 * depth);
+            if first {
+                stack.extend(parts.iter().rev().map(|edge| (edge.child.as_str(), depth + 1, Some(*edge))));
+            }
+        }
+        text
+    }
+}
+
+/// What to call each class; two classes of one display name keep their own.
+fn shown<'a>(counts: &'a PartCounts, display: &HashMap<String, String>) -> HashMap<&'a str, String> {
+    let mut uses: HashMap<&str, usize> = HashMap::new();
+    let named = |name: &str| display.get(name).map(String::as_str);
+    for class in counts.classes() {
+        let name = counts.name(class);
+        *uses.entry(display.get(name).map_or(name, String::as_str)).or_default() += 1;
+    }
+    let one = |class| {
+        let name = counts.name(class);
+        let unique = named(name).filter(|it| uses.get(it) == Some(&1));
+        (name, unique.unwrap_or(name).to_owned())
+    };
+    counts.classes().map(one).collect()
+}
+
+/// Whether a way down leads from one class to another; a class reaches itself.
+fn reaches(below: &HashMap<String, Vec<String>>, from: &str, to: &str) -> bool {
+    let mut seen = HashSet::from([from]);
+    let mut stack = vec![from];
+    while let Some(here) = stack.pop() {
+        if here == to {
+            return true;
+        }
+        let parts = below.get(here).into_iter().flatten().map(String::as_str);
+        stack.extend(parts.filter(|part| seen.insert(*part)));
+    }
+    false
+}

@@ -1,0 +1,291 @@
+//! Files of boxes as blocks that hold whole photos, and the counts of a block.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use super::counts::{ClassBox, ClassId, PartCounts};
+use crate::error::{Error, Result, in_one_line};
+use crate::grounded::Record;
+use crate::import::instances::{self, Photo};
+use crate::import::openimages::Columns;
+use crate::parts::PartRule;
+use crate::sample::{Broken, Cause};
+
+/// A file of boxes, its format known by its name.
+pub(super) struct BoxFile {
+    pub(super) path: PathBuf,
+    /// Bytes, as of opening.
+    pub(super) len: u64,
+    /// Where the first block begins: behind the header of a table.
+    pub(super) start: Place,
+    format: Format,
+}
+
+enum Format {
+    /// OpenImages CSV.
+    Table(Columns),
+    /// Grounded JSONL.
+    Lines,
+    /// COCO or LVIS JSON, read at once: its boxes and its photos are two lists.
+    Whole,
+}
+
+/// A place in a file: between two photos.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) byte: u64,
+    /// Lines before it.
+    pub(super) line: u64,
+}
+
+/// Bytes of a file, from one place to another.
+pub(super) struct Block {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+/// What a block held.
+#[derive(Default)]
+pub(super) struct Counted {
+    pub(super) counts: PartCounts,
+    /// Hashes of the photos' ids and the line of their first box, counted from 0 in the block; only where the rows of a photo could lie apart.
+    pub(super) photos: Vec<(u64, u64)>,
+    pub(super) lines: u64,
+    /// The byte of the file behind it.
+    pub(super) end: u64,
+    /// (line in the block counted from 0, fault): who knows the lines before the block gives them their names.
+    pub(super) faults: Vec<(u64, Cause, String)>,
+}
+
+/// A photo with more bytes of boxes than this is no photo, but a file of another kind.
+const MAX_BLOCK: usize = 1 << 28;
+
+impl BoxFile {
+    /// Sees that the file is there and, for a table, where its columns are.
+    ///
+    /// # Errors
+    /// An extension that is none of .csv, .jsonl, .json; a file that cannot be read; a table without a column that is needed.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(Error::io("read", path))?;
+        let len = file.metadata().map_err(Error::io("read", path))?.len();
+        let mut start = Place::default();
+        let format = match path.extension().and_then(|it| it.to_str()) {
+            Some("csv") => {
+                let mut header = Vec::new();
+                // A header is short; what is not may be a file without line breaks.
+                let limit = file.take(1 << 16);
+                BufReader::new(limit).read_until(b'\n', &mut header).map_err(Error::io("read", path))?;
+                start = Place { byte: header.len() as u64, line: 1 };
+                Format::Table(Columns::new(path, &header)?)
+            }
+            Some("jsonl") => Format::Lines,
+            Some("json") => Format::Whole,
+            _ => {
+                let expected =
+                    "a file of boxes: .csv (OpenImages), .json (COCO or LVIS instances), .jsonl (grounded); unpacked";
+                return Err(Error::config("boxes", format!("`{}`", path.display()), expected));
+            }
+        };
+        Ok(Self { path: path.to_owned(), len, start, format })
+    }
+
+    /// The next block: `size` bytes or so, up to the end of a photo. `None` behind the last one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is shorter than it was; more than 256 MiB without the end of a photo.
+    pub(super) fn block(&self, start: u64, size: usize) -> Result<Option<Block>> {
+        if start >= self.len {
+            return Ok(None);
+        }
+        if matches!(self.format, Format::Whole) {
+            return Ok(Some(Block { start, bytes: Vec::new() }));
+        }
+        let mut file = File::open(&self.path).map_err(Error::io("read", &self.path))?;
+        file.seek(SeekFrom::Start(start)).map_err(Error::io("read", &self.path))?;
+        let (mut bytes, mut size) = (Vec::new(), size.max(1));
+        loop {
+            let wanted = (self.len - start).min(size as u64);
+            let missing = wanted - bytes.len() as u64;
+            let found = (&mut file).take(missing).read_to_end(&mut bytes).map_err(Error::io("read", &self.path))?;
+            if (found as u64) < missing {
+                let place = format!("`{}`", self.path.display());
+                let found = format!("ends {} bytes after byte {start}", bytes.len());
+                return Err(Error::format(place, found, format!("{} bytes, as at the start", self.len)));
+            }
+            if start + wanted == self.len {
+                return Ok(Some(Block { start, bytes }));
+            }
+            if let Some(end) = self.cut(&bytes) {
+                bytes.truncate(end);
+                return Ok(Some(Block { start, bytes }));
+            }
+            if size >= MAX_BLOCK {
+                let place = format!("`{}` from byte {start}", self.path.display());
+                return Err(Error::format(
+                    place,
+                    format!("{size} bytes without the end of a photo"),
+                    "the boxes of a photo",
+                ));
+            }
+            size *= 2;
+        }
+    }
+
+    /// Where the last photo that may go on behind these bytes begins; `None` when no other one is before it. Lines that are no row belong to
+    /// no photo, as in [`count_rows`].
+    fn cut(&self, bytes: &[u8]) -> Option<usize> {
+        let end = bytes.iter().rposition(|&byte| byte == b'\n')? + 1;
+        let Format::Table(columns) = &self.format else { return Some(end) };
+        let (mut end, mut last) = (end, None);
+        while end > 0 {
+            let begin = bytes[..end - 1].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+            if let Ok(row) = columns.row(bytes[begin..end].trim_ascii()) {
+                if last.is_some_and(|last| last != row.image) {
+                    return Some(end);
+                }
+                last = Some(row.image);
+            }
+            end = begin;
+        }
+        None
+    }
+
+    /// Counts the pairs in a block.
+    ///
+    /// # Errors
+    /// Only for files that are read at once: they cannot be read, or are of another format.
+    pub(super) fn count(&self, block: &Block, rule: &PartRule) -> Result<Counted> {
+        match &self.format {
+            Format::Table(columns) => Ok(count_rows(columns, block, rule)),
+            Format::Lines => Ok(count_records(block, rule)),
+            Format::Whole => self.count_all(rule),
+        }
+    }
+
+    fn count_all(&self, rule: &PartRule) -> Result<Counted> {
+        let (photos, faults) = instances::read_photos(&self.path)?;
+        let count = |photos: &[Photo]| {
+            let mut counts = PartCounts::default();
+            let mut boxes = Vec::new();
+            for photo in photos {
+                boxes.clear();
+                let boxed = photo.boxes.iter();
+                boxes.extend(boxed.map(|(name, bbox, crowd)| (counts.class(name), *bbox, *crowd)).map(class_box));
+                counts.add_photo(&boxes, rule);
+            }
+            counts
+        };
+        let parts: Vec<_> = photos.par_chunks(1024).map(count).collect();
+        let mut counts = PartCounts::default();
+        faults.into_iter().for_each(|fault| counts.add_broken(fault));
+        parts.into_iter().for_each(|part| counts.merge(part));
+        Ok(Counted { counts, end: self.len, ..Counted::default() })
+    }
+}
+
+fn class_box((class, bbox, group_of): (ClassId, crate::sample::BBox, bool)) -> ClassBox {
+    ClassBox { class, bbox, group_of }
+}
+
+fn count_rows(columns: &Columns, block: &Block, rule: &PartRule) -> Counted {
+    let mut it = Counted { end: block.start + block.bytes.len() as u64, ..Counted::default() };
+    let mut boxes: Vec<ClassBox> = Vec::new();
+    let mut now = "";
+    // The numbers of labels, without a copy of each row's.
+    let mut classes: HashMap<&str, ClassId> = HashMap::new();
+    for line in lines(&block.bytes) {
+        let number = it.lines;
+        it.lines += 1;
+        if line.is_empty() {
+            continue;
+        }
+        let row = match columns.row(line) {
+            Ok(row) => row,
+            Err((cause, detail)) => {
+                it.faults.push((number, cause, detail));
+                continue;
+            }
+        };
+        if row.image != now {
+            it.counts.add_photo(&boxes, rule);
+            boxes.clear();
+            now = row.image;
+            it.photos.push((fnv(now.as_bytes()), number));
+        }
+        let class = *classes.entry(row.label).or_insert_with(|| it.counts.class(row.label));
+        boxes.push(ClassBox { class, bbox: row.bbox, group_of: row.group_of });
+    }
+    it.counts.add_photo(&boxes, rule);
+    it
+}
+
+fn count_records(block: &Block, rule: &PartRule) -> Counted {
+    let mut it = Counted { end: block.start + block.bytes.len() as u64, ..Counted::default() };
+    let mut boxes = Vec::new();
+    for line in lines(&block.bytes) {
+        let number = it.lines;
+        it.lines += 1;
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        if line.is_empty() {
+            continue;
+        }
+        let record = serde_json::from_slice::<Record>(line).map_err(|error| {
+            (Cause::BadRecord, format!("{}; expected a record of grounded JSONL", in_one_line(&error)))
+        });
+        let sample = record.and_then(|record| {
+            record.into_sample(Path::new(""), number).map_err(|broken| (broken.cause, broken.detail))
+        });
+        match sample {
+            Err((cause, detail)) => it.faults.push((number, cause, detail)),
+            Ok(sample) => {
+                boxes.clear();
+                for phrase in &sample.phrases {
+                    // Tabs and line breaks would be borders in the files of edges.
+                    let name = phrase.text.split_whitespace().collect::<Vec<_>>().join(" ");
+                    let class = it.counts.class(&name);
+                    boxes.extend(phrase.boxes.iter().map(|&bbox| ClassBox { class, bbox, group_of: phrase.group_of }));
+                }
+                it.counts.add_photo(&boxes, rule);
+            }
+        }
+    }
+    it
+}
+
+impl Block {
+    /// The byte of `file` behind it.
+    pub(super) fn end(&self, file: &BoxFile) -> u64 {
+        match file.format {
+            Format::Whole => file.len,
+            _ => self.start + self.bytes.len() as u64,
+        }
+    }
+}
+
+impl Counted {
+    /// The counts, with the names of the faults' lines, which begin behind `start`.
+    pub(super) fn named(self, file: &BoxFile, start: Place) -> PartCounts {
+        let mut counts = self.counts;
+        for (line, cause, detail) in self.faults {
+            let place = format!("line {} of `{}`", start.line + line + 1, file.path.display());
+            counts.add_broken(Broken::new(place, cause, detail));
+        }
+        counts
+    }
+}
+
+/// Without line breaks and the spaces around; the last one may lack its break.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii)
+}
+
+/// FNV-1a, 64 bits: of two million photos, two share it with a chance of one in ten million. Not the hash of the standard library, which
+/// may change between versions: these are kept on disk.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}

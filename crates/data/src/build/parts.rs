@@ -1,0 +1,192 @@
+//! From files of boxes to a graph of classes and their parts: [`build`].
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::counts::PartCounts;
+use super::graph::{PartGraph, Thresholds};
+use super::inputs::{BoxFile, Place};
+use super::state::State;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::import::openimages::read_names;
+use crate::parts::PartRule;
+
+/// What to build.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PartsSpec {
+    /// Files of boxes: OpenImages `.csv`, COCO or LVIS `.json`, grounded `.jsonl`. Several are one data set; the rows of a photo lie next to
+    /// each other in one of them.
+    pub boxes: Vec<PathBuf>,
+    /// Display names of the labels (`class-descriptions-boxable.csv`).
+    pub names: Option<PathBuf>,
+    /// The folder for the results, and for the state from which a run that was stopped goes on.
+    pub out: PathBuf,
+    /// When a box is a part of another.
+    pub rule: PartRule,
+    /// When a pair of classes is a relation.
+    pub thresholds: Thresholds,
+}
+
+/// How far a build is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes that were counted.
+    pub done: u64,
+    /// Bytes of all files.
+    pub total: u64,
+    /// Boxes that were read.
+    pub boxes: u64,
+}
+
+/// What came out.
+pub struct Built {
+    /// All counts.
+    pub counts: PartCounts,
+    /// The relations among them.
+    pub graph: PartGraph,
+    /// `parts.json` (everything), `edges.tsv` (parent, child), `tree.tsv` (one parent a class), `tree.txt` (to read).
+    pub files: Vec<PathBuf>,
+}
+
+/// Bytes of a block. Small enough that the blocks in flight take little memory, large enough that merging their counts costs nothing.
+const BLOCK: usize = 4 << 20;
+
+/// How often the state is written down.
+const SAVE_EVERY: Duration = Duration::from_secs(5);
+
+/// Counts the pairs of all boxes and writes the class graph to `spec.out`. Blocks of the files are counted on all threads of the rayon pool;
+/// memory holds a few blocks, the counts and 8 bytes a photo (JSON files are read at once). `progress` is told after every few blocks and
+/// may stop the work: `None` is returned, and the next call goes on from there, as it does after a crash. The results are byte for byte
+/// the same however often it was stopped.
+///
+/// With the counts complete, another call with other thresholds or names only makes the graph anew.
+///
+/// # Errors
+/// Settings out of range, no file of boxes, files that cannot be read or lack a column, a photo whose rows lie apart, a folder with the
+/// state of other files.
+pub fn build(spec: &PartsSpec, progress: impl FnMut(&Progress) -> ControlFlow<()>) -> Result<Option<Built>> {
+    build_in_blocks(spec, BLOCK, SAVE_EVERY, progress)
+}
+
+pub(super) fn build_in_blocks(
+    spec: &PartsSpec,
+    block: usize,
+    save_every: Duration,
+    mut progress: impl FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<Option<Built>> {
+    spec.rule.check()?;
+    spec.thresholds.check()?;
+    if spec.boxes.is_empty() {
+        return Err(Error::config("boxes", "no file", "at least one file of boxes"));
+    }
+    let boxes = spec.boxes.iter().map(|path| BoxFile::open(path)).collect::<Result<Vec<_>>>()?;
+    let names = spec.names.as_deref().map(read_names).transpose()?.unwrap_or_default();
+    let mut state = State::open(&spec.out, &boxes, &spec.rule)?;
+    let total = boxes.iter().map(|file| file.len).sum();
+    let mut saved = Instant::now();
+    while let Some(file) = boxes.get(state.file) {
+        let start = state.place.byte;
+        count_some(file, block, &spec.rule, &mut state)?;
+        let before: u64 = boxes[..state.file].iter().map(|file| file.len).sum();
+        let now = Progress { done: before + state.place.byte, total, boxes: state.counts.boxes };
+        if state.place.byte == start {
+            state.file += 1;
+            state.place = boxes.get(state.file).map_or(Place::default(), |file| file.start);
+        }
+        let stop = progress(&now).is_break();
+        if stop || saved.elapsed() >= save_every || state.file == boxes.len() {
+            state.save()?;
+            saved = Instant::now();
+        }
+        if stop && state.file < boxes.len() {
+            return Ok(None);
+        }
+    }
+    if state.counts.boxes == 0 && state.counts.broken.is_empty() {
+        let shown: Vec<_> = spec.boxes.iter().map(|path| format!("`{}`", path.display())).collect();
+        return Err(Error::Empty { place: shown.join(", "), expected: "boxes of photos".to_owned() });
+    }
+    let graph = PartGraph::new(&state.counts, &spec.thresholds, &names);
+    let files = write(spec, &state.counts, &graph, &names)?;
+    Ok(Some(Built { counts: state.counts, graph, files }))
+}
+
+/// Counts the next few blocks of a file; at its end, none.
+fn count_some(file: &BoxFile, size: usize, rule: &PartRule, state: &mut State) -> Result<()> {
+    // Two a thread: while one takes long, the others still have work.
+    let many = 2 * rayon::current_num_threads();
+    let mut blocks = Vec::with_capacity(many);
+    let mut start = state.place.byte;
+    while blocks.len() < many
+        && let Some(block) = file.block(start, size)?
+    {
+        start = block.end(file);
+        blocks.push(block);
+    }
+    let counted: Vec<_> = blocks.par_iter().map(|block| file.count(block, rule)).collect();
+    for one in counted {
+        let one = one?;
+        for &(photo, line) in &one.photos {
+            if !state.see(photo) {
+                let place = format!("line {} of `{}`", state.place.line + line + 1, file.path.display());
+                let expected =
+                    "the rows of a photo next to each other, and each photo in one file (sort the rows by ImageID)";
+                return Err(Error::format(place, "a photo that had its rows before", expected));
+            }
+        }
+        let next = Place { byte: one.end, line: state.place.line + one.lines };
+        state.counts.merge(one.named(file, state.place));
+        state.place = next;
+    }
+    Ok(())
+}
+
+fn write(
+    spec: &PartsSpec,
+    counts: &PartCounts,
+    graph: &PartGraph,
+    names: &HashMap<String, String>,
+) -> Result<Vec<PathBuf>> {
+    let mut classes: Vec<_> = (counts.classes())
+        .map(|class| {
+            let label = counts.name(class);
+            json!({ "label": label, "name": names.get(label).map_or(label, String::as_str), "boxes": counts.instances(class) })
+        })
+        .collect();
+    classes.sort_by(|a, b| a["label"].as_str().cmp(&b["label"].as_str()));
+    let mut pairs: Vec<_> = (counts.pairs().into_iter())
+        .map(|(whole, part, pair)| (counts.name(whole), counts.name(part), pair.count, pair.wholes))
+        .collect();
+    pairs.sort_unstable();
+    let examples: Vec<_> = counts.examples.iter().map(ToString::to_string).collect();
+    let whole = json!({
+        "rule": spec.rule,
+        "thresholds": spec.thresholds,
+        "photos": counts.photos,
+        "boxes": counts.boxes,
+        "small": counts.small,
+        "broken": counts.broken,
+        "broken_examples": examples,
+        "classes": classes,
+        "edges": graph.edges,
+        "refused": graph.refused,
+        "pairs": pairs,
+    });
+    let text = |path: &Path, text: &[u8]| files::write_whole(path, text);
+    let path = |name: &str| spec.out.join(name);
+    let files = ["parts.json", "edges.tsv", "tree.tsv", "tree.txt"].map(path);
+    let json = serde_json::to_vec(&whole).map_err(|error| Error::io("write", &files[0])(error.into()))?;
+    text(&files[0], &json)?;
+    text(&files[1], graph.edge_lines().as_bytes())?;
+    text(&files[2], graph.tree_edges().as_bytes())?;
+    text(&files[3], graph.to_text().as_bytes())?;
+    Ok(files.into())
+}

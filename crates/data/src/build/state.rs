@@ -1,0 +1,143 @@
+//! What a build has done so far, on disk: killed at any moment, it goes on after the last block that was written down.
+
+use std::collections::HashSet;
+use std::fs::{self, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::counts::{PartCounts, Stored};
+use super::inputs::{BoxFile, Place};
+use crate::error::{Error, Result};
+use crate::files;
+use crate::parts::PartRule;
+
+/// Counts, and how far in which file they reach.
+pub(super) struct State {
+    folder: PathBuf,
+    key: Key,
+    pub(super) counts: PartCounts,
+    pub(super) file: usize,
+    pub(super) place: Place,
+    seen: HashSet<u64>,
+    /// Hashes that are not on disk yet.
+    fresh: Vec<u64>,
+}
+
+/// What the counts depend on. Paths do not count: a data set may move.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Key {
+    /// Name and length of each file.
+    boxes: Vec<(String, u64)>,
+    rule: PartRule,
+}
+
+/// `state.json`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OnDisk {
+    format: u32,
+    key: Key,
+    file: usize,
+    byte: u64,
+    line: u64,
+    /// How many hashes of [`PHOTOS`] count; what is behind them was written for a state that was not.
+    photos: usize,
+    counts: Stored,
+}
+
+const FORMAT: u32 = 1;
+const STATE: &str = "state.json";
+/// Hashes of the ids of the photos so far, 8 bytes each, little endian.
+const PHOTOS: &str = "photos.bin";
+
+impl State {
+    /// The state in `folder`, or the beginning.
+    ///
+    /// # Errors
+    /// The folder cannot be made, or holds the state of other files or another rule, or one that cannot be read.
+    pub(super) fn open(folder: &Path, boxes: &[BoxFile], rule: &PartRule) -> Result<Self> {
+        let name = |file: &BoxFile| file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let key = Key { boxes: boxes.iter().map(|file| (name(file), file.len)).collect(), rule: *rule };
+        let path = folder.join(STATE);
+        fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        files::remove_abandoned(&path);
+        let mut it = Self {
+            folder: folder.to_owned(),
+            key,
+            counts: PartCounts::default(),
+            file: 0,
+            place: boxes.first().map_or(Place::default(), |file| file.start),
+            seen: HashSet::new(),
+            fresh: Vec::new(),
+        };
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(it),
+            Err(error) => return Err(Error::io("read", &path)(error)),
+        };
+        let fault = |found: String, expected: &str| {
+            let expected = format!("{expected} (delete the folder to begin anew)");
+            Error::format(format!("`{}`", path.display()), found, expected)
+        };
+        let disk: OnDisk =
+            serde_json::from_slice(&bytes).map_err(|error| fault(error.to_string(), "the state of an earlier run"))?;
+        if disk.format != FORMAT {
+            return Err(fault(format!("format {}", disk.format), &format!("format {FORMAT}")));
+        }
+        if disk.key != it.key {
+            let show = |key: &Key| serde_json::to_string(key).unwrap_or_default();
+            return Err(fault(format!("the state of {}", show(&disk.key)), &format!("that of {}", show(&it.key))));
+        }
+        let photos = folder.join(PHOTOS);
+        if disk.photos > 0 {
+            let hashes = files::read_range(&photos, 0, 8 * disk.photos as u64).map_err(Error::io("read", &photos))?;
+            it.seen = hashes.chunks_exact(8).filter_map(|it| Some(u64::from_le_bytes(it.try_into().ok()?))).collect();
+        }
+        it.counts = PartCounts::restored(disk.counts)
+            .ok_or_else(|| fault("a pair of unknown classes".into(), "numbers of classes that are listed"))?;
+        (it.file, it.place) = (disk.file, Place { byte: disk.byte, line: disk.line });
+        Ok(it)
+    }
+
+    /// Notes a photo; `false` when it was there before.
+    pub(super) fn see(&mut self, photo: u64) -> bool {
+        let new = self.seen.insert(photo);
+        self.fresh.extend(new.then_some(photo));
+        new
+    }
+
+    /// Writes the state down. The photos come first: without a state that counts them, they do not count.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(super) fn save(&mut self) -> Result<()> {
+        if !self.fresh.is_empty() {
+            let path = self.folder.join(PHOTOS);
+            let known = 8 * (self.seen.len() - self.fresh.len()) as u64;
+            let bytes: Vec<u8> = self.fresh.iter().flat_map(|it| it.to_le_bytes()).collect();
+            let write = || {
+                let mut file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+                file.set_len(known)?;
+                file.seek(SeekFrom::Start(known))?;
+                file.write_all(&bytes)?;
+                file.sync_all()
+            };
+            write().map_err(Error::io("write", &path))?;
+            self.fresh.clear();
+        }
+        let disk = OnDisk {
+            format: FORMAT,
+            key: self.key.clone(),
+            file: self.file,
+            byte: self.place.byte,
+            line: self.place.line,
+            photos: self.seen.len(),
+            counts: self.counts.stored(),
+        };
+        let path = self.folder.join(STATE);
+        let bytes = serde_json::to_vec(&disk).map_err(|error| Error::io("write", &path)(error.into()))?;
+        files::write_whole(&path, &bytes)
+    }
+}
