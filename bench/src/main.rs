@@ -3,6 +3,8 @@
 //! A line `CASE ITERATIONS` on stdin, a line of JSON `{"case", "ms", "check"}` on stdout. Inputs are the same by
 //! formula on both sides (`filled`), so the heads' `check` values, the losses, must agree.
 
+mod parts;
+
 use std::io::{BufRead as _, Write as _};
 use std::time::Instant;
 
@@ -97,6 +99,7 @@ fn build(name: &str) -> anyhow::Result<Case> {
         }
         "loader" => loader(),
         "hard_negatives" => Ok(hard_negatives()),
+        "part_hierarchy" => parts::case(),
         _ => match name.strip_prefix("head_") {
             Some(method) => head(method, &device.autodiff()),
             None => bail!("unknown case `{name}`"),
