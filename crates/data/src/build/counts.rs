@@ -32,7 +32,7 @@ pub struct PartCounts {
     /// Boxes left out because they are smaller than [`PartRule::min_area`].
     pub small: u64,
     /// What was left out because it cannot be, by cause.
-    pub broken: BTreeCounts,
+    pub broken: CauseCounts,
     /// The first of each cause, in the order of the files.
     pub examples: Vec<Broken>,
     names: Vec<String>,
@@ -43,7 +43,7 @@ pub struct PartCounts {
 }
 
 /// Counts by cause, in the order of the causes.
-pub type BTreeCounts = std::collections::BTreeMap<Cause, u64>;
+pub type CauseCounts = std::collections::BTreeMap<Cause, u64>;
 
 /// What is known of (class of the whole, class of the part).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -193,7 +193,7 @@ pub(super) struct Stored {
     photos: u64,
     boxes: u64,
     small: u64,
-    broken: BTreeCounts,
+    broken: CauseCounts,
     examples: Vec<(String, Cause, String)>,
     classes: Vec<(String, u64)>,
     /// Whole, part, count, wholes.

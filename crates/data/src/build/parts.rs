@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-use super::counts::PartCounts;
-use super::graph::{PartGraph, Thresholds};
+use super::counts::{CauseCounts, PartCounts};
+use super::graph::{Edge, PartGraph, Thresholds};
 use super::inputs::{BoxFile, Place};
 use super::state::State;
 use crate::error::{Error, Result};
@@ -149,6 +148,30 @@ fn count_some(file: &BoxFile, size: usize, rule: &PartRule, state: &mut State) -
     Ok(())
 }
 
+/// `parts.json`.
+#[derive(Serialize)]
+struct Report<'a> {
+    rule: PartRule,
+    thresholds: Thresholds,
+    photos: u64,
+    boxes: u64,
+    small: u64,
+    broken: &'a CauseCounts,
+    broken_examples: Vec<String>,
+    classes: Vec<Class<'a>>,
+    edges: &'a [Edge],
+    refused: &'a [Edge],
+    /// Label of the whole, label of the part, pairs of boxes, wholes with such a part.
+    pairs: Vec<(&'a str, &'a str, u64, u64)>,
+}
+
+#[derive(Serialize)]
+struct Class<'a> {
+    label: &'a str,
+    name: &'a str,
+    boxes: u64,
+}
+
 fn write(
     spec: &PartsSpec,
     counts: &PartCounts,
@@ -158,28 +181,27 @@ fn write(
     let mut classes: Vec<_> = (counts.classes())
         .map(|class| {
             let label = counts.name(class);
-            json!({ "label": label, "name": names.get(label).map_or(label, String::as_str), "boxes": counts.instances(class) })
+            Class { label, name: names.get(label).map_or(label, String::as_str), boxes: counts.instances(class) }
         })
         .collect();
-    classes.sort_by(|a, b| a["label"].as_str().cmp(&b["label"].as_str()));
+    classes.sort_by_key(|class| class.label);
     let mut pairs: Vec<_> = (counts.pairs().into_iter())
         .map(|(whole, part, pair)| (counts.name(whole), counts.name(part), pair.count, pair.wholes))
         .collect();
     pairs.sort_unstable();
-    let examples: Vec<_> = counts.examples.iter().map(ToString::to_string).collect();
-    let whole = json!({
-        "rule": spec.rule,
-        "thresholds": spec.thresholds,
-        "photos": counts.photos,
-        "boxes": counts.boxes,
-        "small": counts.small,
-        "broken": counts.broken,
-        "broken_examples": examples,
-        "classes": classes,
-        "edges": graph.edges,
-        "refused": graph.refused,
-        "pairs": pairs,
-    });
+    let whole = Report {
+        rule: spec.rule,
+        thresholds: spec.thresholds,
+        photos: counts.photos,
+        boxes: counts.boxes,
+        small: counts.small,
+        broken: &counts.broken,
+        broken_examples: counts.examples.iter().map(ToString::to_string).collect(),
+        classes,
+        edges: &graph.edges,
+        refused: &graph.refused,
+        pairs,
+    };
     let text = |path: &Path, text: &[u8]| files::write_whole(path, text);
     let path = |name: &str| spec.out.join(name);
     let files = ["parts.json", "edges.tsv", "tree.tsv", "tree.txt"].map(path);

@@ -76,6 +76,11 @@ fn parts_of_three_bicycles() {
     assert_eq!(instances, [("bike", 3), ("wheel", 5)]);
     assert_eq!(built.graph.edges, [Edge { parent: "bike".into(), child: "wheel".into(), count: 3, share: 2.0 / 3.0 }]);
     assert_eq!(built.graph.to_text(), "bike\n  wheel  66.7 % 3\n");
+    let report = fs::read_to_string(&built.files[0]).unwrap();
+    let head = r#"{"rule":{"containment":0.8,"min_area":0.01,"drop_groups":true},"thresholds":{"min_count":1,"min_share":0.0},"photos":3"#;
+    assert!(report.starts_with(head), "{report}");
+    assert!(report.contains(r#""classes":[{"label":"bike","name":"bike","boxes":3}"#), "{report}");
+    assert!(report.ends_with(r#""pairs":[["bike","wheel",3,2]]}"#), "{report}");
 
     let groups = PartsSpec {
         rule: PartRule { drop_groups: false, containment: 0.75, min_area: 0.0 },
