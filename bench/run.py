@@ -22,6 +22,7 @@ CASES = {
     "vit_b16_forward": ("ViT-B/16 forward, batch 8", 3),
     "vit_s16_train": ("ViT-S/16 training step, batch 8", 3),
     "text_forward": ("text tower forward, 32 x 77", 3),
+    "text_finetune": ("text tower fine-tuning step, 8 chains of 8 texts of 20 tokens, radial loss", 3),
     "head_clip": ("CLIP head, B = 768, D = 512, forward + backward", 5),
     "head_meru": ("MERU head, same", 5),
     "head_hycoclip": ("HyCoCLIP head, same, boxes", 3),

@@ -171,6 +171,8 @@ def build(case):
                 return model(tokens).square().mean()
 
         return step
+    if case == "text_finetune":
+        return text_finetune()
     if case == "loader":
         return loader()
     head = HEADS[case]
@@ -183,6 +185,37 @@ def build(case):
             leaf.grad = None
         loss = head(*views, s, c)
         loss.backward()
+        return loss.detach()
+
+    return step
+
+
+def text_finetune():
+    """HierarCaps' step: mean and mini-max of the exterior angles seen from the empty text, and the prior towards the frozen tower."""
+    model, frozen = Text(), Text().eval()
+    tokens = (torch.arange(64 * 20).reshape(64, 20) * 7919) % 49000
+    tokens[:, -1] = 49407
+    empty = torch.tensor([[0, 49407]])
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-7)
+
+    def angle(root, parent, child):
+        a, b = parent - root, child - parent
+        cosine = (a * b).sum(-1) / (a.norm(dim=-1) * b.norm(dim=-1)).clamp(min=1e-6)
+        return torch.acos(cosine.clamp(-1 + 1e-6, 1 - 1e-6))
+
+    def step():
+        optimiser.zero_grad()
+        with torch.no_grad():
+            before = F.normalize(frozen(tokens), dim=-1)
+        text, root = F.normalize(model(tokens), dim=-1), F.normalize(model(empty), dim=-1)
+        right, wrong = text.reshape(2, 4, 8, -1)
+        positive, negative = angle(root, right[:3], right[1:]), angle(root, right[:3], wrong[:3])
+        contrast = (positive - negative).flatten()
+        minimax = contrast[positive.argmax()] + contrast[negative.argmin()]
+        prior = (1 - (text * before).sum(-1).mean()) / 2
+        loss = 10 * prior + contrast.mean() + minimax
+        loss.backward()
+        optimiser.step()
         return loss.detach()
 
     return step

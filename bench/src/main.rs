@@ -14,9 +14,10 @@ use conifer_data::hierarchy::Taxonomy;
 use conifer_data::rng::{Stream, rng_for};
 use conifer_data::transform::Augment;
 use conifer_data::{ImageRef, PixelLimits};
+use conifer_geometry::RootT;
 use conifer_learn::encoders::{Encoder, TextTransformer, Tokens, Vit};
 use conifer_learn::head::{Head, HeadConfig, Side};
-use conifer_learn::methods::{self, Embedded};
+use conifer_learn::methods::{self, Chain, Embedded, Space};
 use conifer_learn::optim::{AdamW, GradientSet, Update};
 use conifer_learn::params::{Init, ParamKind};
 
@@ -97,6 +98,7 @@ fn build(name: &str) -> anyhow::Result<Case> {
                     .into_scalar::<f32>())
             }))
         }
+        "text_finetune" => text_finetune(&device),
         "loader" => loader(),
         "hard_negatives" => Ok(hard_negatives()),
         "part_hierarchy" => parts::case(),
@@ -137,6 +139,49 @@ fn head(method: &str, device: &Device) -> anyhow::Result<Case> {
         let value = loss.total.clone().into_scalar::<f32>();
         let gradients = loss.total.backward();
         anyhow::ensure!(views[0].grad(&gradients).is_some(), "no gradient reached the features");
+        Ok(value)
+    }))
+}
+
+/// A step of HierarCaps fine-tuning: CLIP's text tower on 8 chains of 4 right and 4 wrong texts of 20 tokens and the empty text, the radial
+/// loss with its prior (one more pass through the frozen tower), AdamW. Nothing of the image tower.
+fn text_finetune(device: &Device) -> anyhow::Result<Case> {
+    const CHAINS: usize = 8;
+    const LINKS: usize = 8;
+    const LEN: usize = 20;
+    let autodiff = device.clone().autodiff();
+    let config = preset::<TextTransformer>("text_l12_w512")?;
+    let mut model = Some(TextTransformer::new(&config, &mut Init::seeded(0, &autodiff))?);
+    let frozen = TextTransformer::new(&config, &mut Init::seeded(0, device))?;
+    let tokens = |rows: usize, len: usize| {
+        let mut ids: Vec<i32> = (0..rows * len).map(|i| ((i * 7919) % 49_000) as i32).collect();
+        ids.chunks_mut(len).for_each(|row| row[len - 1] = 49_407);
+        let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [rows, len]), device);
+        let end = vec![len as i32 - 1; rows];
+        Tokens { ids, end: Tensor::from_data(TensorData::new(end, [rows]), device) }
+    };
+    let (texts, empty) = (tokens(CHAINS * LINKS, LEN), tokens(1, 2));
+    let entry = methods::entry("radial")?;
+    let method = (entry.from_config)(&toml::Table::new())?;
+    let head = Head::new(&(entry.manifold)(512), &HeadConfig::default(), device)?;
+    let mut optimiser = AdamW::new([0.9, 0.999], 1e-8);
+    let chain = |points: Tensor<2>| {
+        let mut positive = points.chunk(LINKS, 0);
+        let negative = positive.split_off(LINKS / 2);
+        Chain { positive, negative }
+    };
+    Ok(Box::new(move || {
+        let it = model.take().context("a step failed before")?;
+        let before = head.lift(frozen.forward(texts.clone())?, Side::Text)?.to_device(&autodiff);
+        let points = head.lift(it.forward(texts.clone())?, Side::Text)?;
+        let root = head.lift(it.forward(empty.clone())?, Side::Text)?;
+        let batch = Embedded { chain: Some(chain(points)), frozen_chain: Some(chain(before)), ..Embedded::default() };
+        let space = Space { root: RootT::Point(root.squeeze_dim(0)), ..head.space()? };
+        let loss = method.loss(&batch, &space)?;
+        let value = loss.total.clone().into_scalar::<f32>();
+        let gradients = GradientSet::take(&it, &mut loss.total.backward());
+        let decay = |_: &conifer_learn::params::ParamInfo<'_>, _: usize| 0.01;
+        model = Some(optimiser.step(it, gradients, Update { lr: 1e-7, gradient_scale: 1.0, decay: &decay }));
         Ok(value)
     }))
 }
