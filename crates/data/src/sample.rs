@@ -227,6 +227,9 @@ impl Sample {
                 return broken(Cause::BadRecord, at(format!("part_of is {whole}; expected {expected}")));
             }
         }
+        for (rank, name) in self.taxon.iter().enumerate() {
+            check_text(name).or_else(|(_, d)| broken(Cause::BadRecord, format!("rank {rank} of the taxon {d}")))?;
+        }
         if let Some(tiers) = &self.tiers {
             for (kind, chain) in [("positive", &tiers.positive), ("negative", &tiers.negative)] {
                 for (i, text) in chain.iter().enumerate() {

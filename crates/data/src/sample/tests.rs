@@ -51,6 +51,13 @@ fn empty_caption() {
 }
 
 #[test]
+fn empty_rank_of_a_taxon() {
+    let (cause, detail) = fault(|s| s.taxon = vec!["Animalia".to_owned(), " ".to_owned()]);
+    assert_eq!(cause, Cause::BadRecord);
+    assert_eq!(detail, "rank 1 of the taxon is empty; expected a text");
+}
+
+#[test]
 fn caption_of_ten_thousand_words() {
     let (cause, detail) = fault(|s| s.captions[0] = "a ".repeat(10_000));
     assert_eq!(cause, Cause::CaptionTooLong);
