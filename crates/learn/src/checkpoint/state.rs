@@ -103,7 +103,7 @@ pub fn latest_checkpoint(path: &Path) -> Result<PathBuf> {
             true => {
                 format!("its conversion: `conifer convert {} FOLDER` makes a checkpoint folder of it", path.display())
             }
-            false => "a checkpoint folder, or the folder of a run that has saved one".to_owned(),
+            false => "a checkpoint folder, or the folder of a run that has saved one (a published model: `conifer convert` first)".to_owned(),
         };
         Error::setting("checkpoint", path.display(), expected)
     })
