@@ -53,7 +53,12 @@ impl PartRule {
         area(bbox) >= f64::from(self.min_area) * (1.0 - ROUNDING)
     }
 
-    /// Whether `part` is a part of `whole`: `area(part) < area(whole)` and `area(part ∩ whole) >= containment * area(part)`.
+    /// Whether a box is a part of another one: [`PartRule::contains`], and with [`PartRule::drop_groups`] no `group` of several things.
+    pub fn is_part(&self, whole: &BBox, part: &BBox, group: bool) -> bool {
+        !(self.drop_groups && group) && self.contains(whole, part)
+    }
+
+    /// Whether `part` lies inside `whole`: `area(part) < area(whole)` and `area(part ∩ whole) >= containment * area(part)`.
     ///
     /// Of two boxes of equal area neither is a part of the other: which one comes first in a file says nothing, and a relation in both
     /// directions would be a cycle.

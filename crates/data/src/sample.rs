@@ -204,6 +204,11 @@ pub enum View {
 }
 
 impl Sample {
+    /// The texts of the taxon and of all above it, general to specific: each its names from the most general rank down, joined by spaces.
+    pub fn taxon_texts(&self) -> Vec<String> {
+        (1..=self.taxon.len()).map(|ranks| self.taxon[..ranks].join(" ")).collect()
+    }
+
     /// Checks what the format of a source cannot guarantee: texts that are neither empty nor absurdly long, boxes in
     /// the photo, spans in their captions, relations between phrases that exist. Sources call it in `get`.
     pub fn check(&self) -> Result<(), Broken> {

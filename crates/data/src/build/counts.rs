@@ -83,9 +83,9 @@ impl PartCounts {
         let mut inside = Vec::new();
         for whole in &kept {
             self.instances[whole.class.0 as usize] += 1;
-            let parts = kept.iter().filter(|part| !(rule.drop_groups && part.group_of));
+            let parts = kept.iter().filter(|part| rule.is_part(&whole.bbox, &part.bbox, part.group_of));
             inside.clear();
-            inside.extend(parts.filter(|part| rule.contains(&whole.bbox, &part.bbox)).map(|part| part.class.0));
+            inside.extend(parts.map(|part| part.class.0));
             inside.sort_unstable();
             for same in inside.chunk_by(|a, b| a == b) {
                 let pair = self.pairs.entry((whole.class.0, same[0])).or_default();

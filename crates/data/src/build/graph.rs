@@ -163,7 +163,7 @@ fn shown<'a>(counts: &'a PartCounts, display: &HashMap<String, String>) -> HashM
     let named = |name: &str| display.get(name).map(String::as_str);
     for class in counts.classes() {
         let name = counts.name(class);
-        *uses.entry(display.get(name).map_or(name, String::as_str)).or_default() += 1;
+        *uses.entry(named(name).unwrap_or(name)).or_default() += 1;
     }
     let one = |class| {
         let name = counts.name(class);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
@@ -202,13 +202,12 @@ fn write(
         refused: &graph.refused,
         pairs,
     };
-    let text = |path: &Path, text: &[u8]| files::write_whole(path, text);
     let path = |name: &str| spec.out.join(name);
-    let files = ["parts.json", "edges.tsv", "tree.tsv", "tree.txt"].map(path);
-    let json = serde_json::to_vec(&whole).map_err(|error| Error::io("write", &files[0])(error.into()))?;
-    text(&files[0], &json)?;
-    text(&files[1], graph.edge_lines().as_bytes())?;
-    text(&files[2], graph.tree_edges().as_bytes())?;
-    text(&files[3], graph.to_text().as_bytes())?;
-    Ok(files.into())
+    let written = ["parts.json", "edges.tsv", "tree.tsv", "tree.txt"].map(path);
+    let json = serde_json::to_vec(&whole).map_err(|error| Error::io("write", &written[0])(error.into()))?;
+    files::write_whole(&written[0], &json)?;
+    files::write_whole(&written[1], graph.edge_lines().as_bytes())?;
+    files::write_whole(&written[2], graph.tree_edges().as_bytes())?;
+    files::write_whole(&written[3], graph.to_text().as_bytes())?;
+    Ok(written.into())
 }

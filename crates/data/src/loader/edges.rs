@@ -12,7 +12,7 @@ use super::row::RowMaker;
 use crate::error::{Error, Result};
 use crate::parts::PartRule;
 use crate::rng::{Stream, rng_for};
-use crate::sample::{BBox, Broken, Cause, Sample};
+use crate::sample::{BBox, Broken, Cause, Picture, Sample};
 use crate::sources::Source;
 use crate::transform::crop_pixels;
 
@@ -72,9 +72,8 @@ pub(super) struct Edges {
 /// Where the boxes of each class are, for cross-image pairs.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
-    numbers: HashMap<String, usize>,
     /// Photo and box, by class.
-    members: Vec<Vec<Thing>>,
+    members: HashMap<String, Vec<Thing>>,
 }
 
 impl Classes {
@@ -85,16 +84,11 @@ impl Classes {
             let Ok(sample) = source.get(index) else { continue };
             for found in boxes(&sample).filter(|found| rule.keeps(&found.bbox)) {
                 let class = &sample.phrases[found.phrase].text;
-                let next = it.members.len();
-                let number = match it.numbers.get(class) {
-                    Some(&number) => number,
-                    None => {
-                        it.numbers.insert(class.clone(), next);
-                        it.members.push(Vec::new());
-                        next
-                    }
-                };
-                it.members[number].push((index as u64, found.number));
+                let thing = (index as u64, found.number);
+                match it.members.get_mut(class) {
+                    Some(members) => members.push(thing),
+                    None => _ = it.members.insert(class.clone(), vec![thing]),
+                }
             }
         }
         it
@@ -102,8 +96,7 @@ impl Classes {
 
     /// Up to `count` boxes of `class` in other photos than `own`. Few tries: where nearly all are its own, there is none.
     fn others(&self, class: &str, own: u64, count: usize, rng: &mut impl Rng) -> Vec<Thing> {
-        let members = self.numbers.get(class).map(|&number| &self.members[number]);
-        let Some(members) = members else { return Vec::new() };
+        let Some(members) = self.members.get(class) else { return Vec::new() };
         let mut found = Vec::new();
         for _ in 0..4 * count {
             if found.len() == count {
@@ -140,7 +133,8 @@ impl RowMaker {
     pub(super) fn edges(&self, epoch: u64, index: u64, sample: &Sample) -> Result<Edges, Broken> {
         let EdgeChoice { rule, boxes: most, cross, copies } = self.config.edges;
         let mut rng = rng_for(self.config.seed, epoch, index, Stream::Edges);
-        let photo = self.whole(index, sample)?;
+        let decoded = self.decoded(sample)?;
+        let photo = self.photo(sample, index, Part::Whole, || decoded.get())?;
         let (width, height) = photo.original;
         let mut usable: Vec<Found> = boxes(sample)
             .filter(|it| rule.keeps(&it.bbox) && area(&it.bbox, width, height) >= u64::from(self.config.min_box_pixels))
@@ -174,7 +168,7 @@ impl RowMaker {
 
         let mut crops = vec![(own, self.augmented(&photo, &mut rng))];
         for it in &drawn {
-            let open = || image(sample)?.open(&self.config.limits).map(|picture| cut(&picture, &it.bbox));
+            let open = || decoded.get().map(|picture| cut(&picture, &it.bbox));
             let crop = self.photo(sample, index, Part::Edge(it.number), open)?;
             crops.extend((0..copies).map(|_| ((index, it.number), self.augmented(&crop, &mut rng))));
         }
@@ -193,12 +187,8 @@ impl RowMaker {
         let missing =
             || Broken::new(&sample.id, Cause::NoBox, format!("no box {number}; expected the one that was there"));
         let found = boxes(&sample).find(|it| it.number == number).ok_or_else(missing)?;
-        let open = || image(&sample)?.open(&self.config.limits).map(|picture| cut(&picture, &found.bbox));
+        let open = || self.decoded(&sample)?.get().map(|picture| cut(&picture, &found.bbox));
         self.photo(&sample, index, Part::Edge(number), open)
-    }
-
-    fn whole(&self, index: u64, sample: &Sample) -> Result<Photo, Broken> {
-        self.photo(sample, index, Part::Whole, || image(sample)?.open(&self.config.limits).map(Arc::new))
     }
 
     fn augmented(&self, photo: &Photo, rng: &mut impl Rng) -> Vec<u8> {
@@ -206,11 +196,7 @@ impl RowMaker {
     }
 }
 
-fn image(sample: &Sample) -> Result<&crate::sample::ImageRef, Broken> {
-    sample.image.as_ref().ok_or_else(|| Broken::new(&sample.id, Cause::NoImage, "no photo; expected one"))
-}
-
-fn cut(picture: &crate::sample::Picture, bbox: &BBox) -> Arc<crate::sample::Picture> {
+fn cut(picture: &Picture, bbox: &BBox) -> Arc<Picture> {
     Arc::new(crop_pixels(picture, bbox.to_pixels(picture.width, picture.height)))
 }
 
@@ -222,6 +208,5 @@ fn area(bbox: &BBox, width: u32, height: u32) -> u64 {
 fn is_part(sample: &Sample, rule: &PartRule, whole: &Found, part: &Found) -> bool {
     let phrase = &sample.phrases[part.phrase];
     let said = phrase.part_of == Some(whole.phrase) && sample.phrases[whole.phrase].boxes.len() == 1;
-    let group = rule.drop_groups && phrase.group_of;
-    part.number != whole.number && (said || (!group && rule.contains(&whole.bbox, &part.bbox)))
+    part.number != whole.number && (said || rule.is_part(&whole.bbox, &part.bbox, phrase.group_of))
 }

@@ -12,7 +12,7 @@ use super::edges::{Classes, Edges};
 use super::guard::guarded;
 use crate::hierarchy::Taxonomy;
 use crate::rng::{Stream, rng_for};
-use crate::sample::{Broken, Cause, ImageRef, Phrase, Picture, Sample, View};
+use crate::sample::{Broken, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, View};
 use crate::sources::Source;
 use crate::tokenizer::Tokenizer;
 use crate::transform::{crop_pixels, shrink};
@@ -94,18 +94,8 @@ impl RowMaker {
         if self.config.caption != CaptionChoice::Tier && !sample.captions.iter().any(|text| is_text(text)) {
             return Err(Broken::new(&sample.id, Cause::NoCaption, "no caption; expected at least one"));
         }
-        let Some(image) = &sample.image else {
-            return Err(Broken::new(&sample.id, Cause::NoImage, "no photo; expected one"));
-        };
-        let decoded = OnceCell::new();
-        let decode = || match decoded.get() {
-            Some(picture) => Ok(Arc::clone(picture)),
-            None => {
-                let picture = Arc::new(image.open(&self.config.limits)?);
-                Ok(decoded.get_or_init(|| picture).clone())
-            }
-        };
-        let photo = self.photo(sample, index, Part::Whole, decode)?;
+        let decoded = self.decoded(sample)?;
+        let photo = self.photo(sample, index, Part::Whole, || decoded.get())?;
         let drawn = match with_box {
             true => Some(self.draw_box(sample, photo.original, &mut rng(Stream::Box))?),
             false => None,
@@ -123,7 +113,7 @@ impl RowMaker {
             Some(Drawn { phrase, part, area }) => {
                 let open = || match area {
                     Area::Crop(image) => image.open(&self.config.limits).map(Arc::new),
-                    Area::Pixels(pixels) => Ok(Arc::new(crop_pixels(&*decode()?, *pixels))),
+                    Area::Pixels(pixels) => Ok(Arc::new(crop_pixels(&*decoded.get()?, *pixels))),
                 };
                 let crop = self.photo(sample, index, *part, open)?;
                 Some(self.half(sample, &crop, &phrase.text, &mut rng(Stream::Crop))?)
@@ -137,7 +127,7 @@ impl RowMaker {
     fn links(&self, sample: &Sample) -> Vec<String> {
         match self.config.chain.of {
             ChainOf::Tiers => sample.tiers.as_ref().map(|tiers| tiers.positive.clone()).unwrap_or_default(),
-            ChainOf::Taxon => (1..=sample.taxon.len()).map(|ranks| sample.taxon[..ranks].join(" ")).collect(),
+            ChainOf::Taxon => sample.taxon_texts(),
         }
     }
 
@@ -171,6 +161,13 @@ impl RowMaker {
             (None, true) => kept.iter().map(|&link| wrong_texts(sample)[link].clone()).collect(),
         };
         kept.iter().map(|&link| &positive[link]).chain(&wrong).map(|text| self.tokens(sample, text)).collect()
+    }
+
+    /// The photo of a sample, decoded when it is first asked for, and once.
+    pub(super) fn decoded<'a>(&'a self, sample: &'a Sample) -> Result<Decoded<'a>, Broken> {
+        let image = sample.image.as_ref();
+        let image = image.ok_or_else(|| Broken::new(&sample.id, Cause::NoImage, "no photo; expected one"))?;
+        Ok(Decoded { image, limits: &self.config.limits, picture: OnceCell::new() })
     }
 
     fn tokens(&self, sample: &Sample, text: &str) -> Result<Vec<u32>, Broken> {
@@ -263,6 +260,23 @@ impl RowMaker {
             choice = all().map(text).collect();
         }
         choice.choose(rng).copied().unwrap_or_default()
+    }
+}
+
+/// See [`RowMaker::decoded`].
+pub(super) struct Decoded<'a> {
+    image: &'a ImageRef,
+    limits: &'a PixelLimits,
+    picture: OnceCell<Arc<Picture>>,
+}
+
+impl Decoded<'_> {
+    pub(super) fn get(&self) -> Result<Arc<Picture>, Broken> {
+        if let Some(picture) = self.picture.get() {
+            return Ok(Arc::clone(picture));
+        }
+        let picture = Arc::new(self.image.open(self.limits)?);
+        Ok(self.picture.get_or_init(|| picture).clone())
     }
 }
 

@@ -2,8 +2,6 @@
 //! where a file lists images only, the ranks are those in the names of their folders. The label is genus and epithet.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -11,6 +9,7 @@ use serde::Deserialize;
 use super::taxa::{Paths, RANKS, Row, Taxa, binomial, inat_names, no_taxon};
 use super::{SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
+use crate::import::shared::read_json;
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "inat_json",
@@ -62,10 +61,8 @@ fn open(spec: &SourceSpec) -> Result<Taxa> {
     let Options { folder } = spec.parse_options()?;
     spec.no_split()?;
     let path = spec.need_path()?;
-    let file = BufReader::new(File::open(path).map_err(Error::io("read", path))?);
     let expected = "images with id and file_name; categories with the ranks kingdom to specific_epithet; annotations";
-    let Content { images, annotations, categories } = serde_json::from_reader(file)
-        .map_err(|error| Error::format(format!("`{}`", path.display()), error.to_string(), expected))?;
+    let Content { images, annotations, categories } = read_json(path, expected)?;
     let mut names: HashMap<u64, Vec<String>> = HashMap::new();
     for it in categories {
         let ranks = vec![it.kingdom, it.phylum, it.class, it.order, it.family, it.genus, it.specific_epithet];

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
+use conifer_data::ImageRef;
 use conifer_data::transform::crop_pixels;
-use conifer_data::{ImageRef, PixelLimits};
 use conifer_space::space;
 
-use super::{Benchmark, Context, Input, images, lacking};
+use super::{Benchmark, Context, Input, images, lacking, open};
 use crate::metrics::bootstrap_mean;
 use crate::record::{Baseline, Record};
 use crate::{Error, Result};
@@ -46,13 +46,7 @@ impl Benchmark for DepthOrder {
             let crop = match &phrase.crop {
                 Some(crop) => crop.clone(),
                 None => {
-                    let broken = |it: conifer_data::Broken| Error::Broken {
-                        benchmark: self.name(),
-                        count: 1,
-                        total: samples.len(),
-                        first: it.to_string(),
-                    };
-                    let picture = photo.open(&PixelLimits::default()).map_err(broken)?;
+                    let picture = open(self.name(), photo, samples.len())?;
                     let corners = phrase.boxes[0].to_pixels(picture.width, picture.height);
                     ImageRef::Pixels(Arc::new(crop_pixels(&picture, corners)))
                 }

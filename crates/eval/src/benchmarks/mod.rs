@@ -11,7 +11,7 @@ mod zero_shot_classification;
 
 use conifer_data::hierarchy::Tree;
 use conifer_data::transform::EvalCrop;
-use conifer_data::{Sample, Source};
+use conifer_data::{ImageRef, Picture, PixelLimits, Sample, Source};
 
 use crate::{Embedder, Error, Record, Result, Score};
 
@@ -164,11 +164,21 @@ pub(crate) fn lacking(benchmark: &'static str, sample: &Sample, what: &str, expe
 }
 
 /// Photographs of all samples, in order.
-pub(crate) fn images(benchmark: &'static str, samples: &[Sample]) -> Result<Vec<conifer_data::ImageRef>> {
+pub(crate) fn images(benchmark: &'static str, samples: &[Sample]) -> Result<Vec<ImageRef>> {
     samples
         .iter()
         .map(|it| it.image.clone().ok_or_else(|| lacking(benchmark, it, "the photo", "each sample needs one")))
         .collect()
+}
+
+/// The pixels of a photograph, one of `total`.
+pub(crate) fn open(benchmark: &'static str, photo: &ImageRef, total: usize) -> Result<Picture> {
+    photo.open(&PixelLimits::default()).map_err(|broken| Error::Broken {
+        benchmark,
+        count: 1,
+        total,
+        first: broken.to_string(),
+    })
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use conifer_data::parts::PartRule;
 use conifer_data::transform::crop_pixels;
-use conifer_data::{ImageRef, PixelLimits, Sample};
+use conifer_data::{ImageRef, Sample};
+use conifer_space::slices::dot;
 use conifer_space::{Root, Space, space};
 use rayon::prelude::*;
 
-use super::{Benchmark, Context, Input, images};
+use super::{Benchmark, Context, Input, images, open};
 use crate::metrics::bootstrap_mean;
 use crate::record::{Baseline, Record};
 use crate::{Error, Result};
@@ -32,7 +33,7 @@ enum Ranking {
 }
 
 /// Who asks for whom.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Direction {
     /// A photo asks for boxes.
     Down,
@@ -41,10 +42,14 @@ enum Direction {
 }
 
 /// A candidate as a query sees it.
+#[derive(Clone, Copy)]
 struct Seen {
     cosine: f32,
     /// Radians; pi says "part of the query" (down) or "whole of the query" (up).
     angle: f32,
+    right: bool,
+    /// Whether it is of the query's own photo.
+    own: bool,
 }
 
 /// What is embedded: photos with the classes in them, boxes with their class and photo.
@@ -74,33 +79,32 @@ impl Benchmark for PartRetrieval {
         let things = embed(self.name(), context)?;
         let space = space::<f32>(context.embedder.spec())?;
         let root = context.embedder.root()?;
+        let gate = context.options.gate as f32;
+        let protocols = RANKINGS.map(|ranking| [false, true].map(|other_photos| Asked { ranking, other_photos, gate }));
+        let protocols = protocols.as_flattened();
         let mut records = Vec::new();
         for direction in [Direction::Up, Direction::Down] {
-            for ranking in RANKINGS {
-                for other_photos in [false, true] {
-                    let asked = Asked { direction, ranking, other_photos, gate: context.options.gate as f32 };
-                    let found = things.shares(space.as_ref(), &root, &asked);
-                    if found.is_empty() {
-                        return Err(Error::Missing {
-                            benchmark: self.name(),
-                            missing: "every candidate of another photo".into(),
-                            expected: "two photos with boxes".into(),
-                        });
-                    }
-                    for (column, k) in TOP.into_iter().enumerate() {
-                        let values: Vec<f64> = found.iter().map(|it| it.shares[column]).collect();
-                        let chance = found.iter().map(|it| it.chance).sum::<f64>() / found.len() as f64;
-                        records.push(Record {
-                            benchmark: self.name().into(),
-                            split: direction.name().into(),
-                            protocol: asked.protocol(),
-                            metric: format!("same class, top {k}"),
-                            value: values.iter().sum::<f64>() / values.len() as f64,
-                            interval: bootstrap_mean(&values, context.options.seed),
-                            n: values.len(),
-                            baseline: Baseline::chance(chance),
-                        });
-                    }
+            for (asked, found) in protocols.iter().zip(things.ask(space.as_ref(), &root, direction, protocols)) {
+                if found.is_empty() {
+                    return Err(Error::Missing {
+                        benchmark: self.name(),
+                        missing: "every candidate of another photo".into(),
+                        expected: "two photos with boxes".into(),
+                    });
+                }
+                for (column, k) in TOP.into_iter().enumerate() {
+                    let values: Vec<f64> = found.iter().map(|it| it.shares[column]).collect();
+                    let chance = found.iter().map(|it| it.chance).sum::<f64>() / found.len() as f64;
+                    records.push(Record {
+                        benchmark: self.name().into(),
+                        split: direction.name().into(),
+                        protocol: asked.protocol(),
+                        metric: format!("same class, top {k}"),
+                        value: values.iter().sum::<f64>() / values.len() as f64,
+                        interval: bootstrap_mean(&values, context.options.seed),
+                        n: values.len(),
+                        baseline: Baseline::chance(chance),
+                    });
                 }
             }
         }
@@ -108,9 +112,8 @@ impl Benchmark for PartRetrieval {
     }
 }
 
-/// One row of the table.
+/// How candidates are ranked, and which there are.
 struct Asked {
-    direction: Direction,
     ranking: Ranking,
     other_photos: bool,
     gate: f32,
@@ -158,56 +161,61 @@ impl Asked {
     }
 }
 
+impl Asked {
+    /// What a query gets; nothing where no candidate is left.
+    fn answer(&self, seen: &[Seen]) -> Option<Found> {
+        let mut seen: Vec<&Seen> = seen.iter().filter(|it| !(self.other_photos && it.own)).collect();
+        let most = TOP[TOP.len() - 1].min(seen.len());
+        if most == 0 {
+            return None;
+        }
+        let right = |seen: &[&Seen]| seen.iter().filter(|it| it.right).count() as f64 / seen.len() as f64;
+        let chance = right(&seen);
+        // Equal ranks: the wrong one first, so that a model to which everything looks the same gains nothing.
+        let order = |a: &&Seen, b: &&Seen| self.order(a, b).then(a.right.cmp(&b.right));
+        seen.select_nth_unstable_by(most - 1, order);
+        seen.truncate(most);
+        seen.sort_by(order);
+        Some(Found { shares: TOP.map(|k| right(&seen[..k.min(most)])), chance })
+    }
+}
+
 impl Things {
-    fn shares(&self, space: &dyn Space<f32>, root: &Root, asked: &Asked) -> Vec<Found> {
+    /// For each of the protocols what every query gets. A query looks at each candidate once.
+    fn ask(&self, space: &dyn Space<f32>, root: &Root, direction: Direction, protocols: &[Asked]) -> Vec<Vec<Found>> {
         let dim = space.spec().dim;
-        let (queries, candidates) = match asked.direction {
+        let (queries, candidates) = match direction {
             Direction::Down => (&self.photos, &self.boxes),
             Direction::Up => (&self.boxes, &self.photos),
         };
-        let one = |(query, point): (usize, &[f32])| {
-            let right = |candidate: usize| match asked.direction {
-                Direction::Down => self.classes[query].contains(&self.class_of[candidate]),
-                Direction::Up => self.classes[candidate].contains(&self.class_of[query]),
+        let see = |query: usize, point: &[f32], candidate: usize, row: &[f32]| {
+            let (photo, boxed) = match direction {
+                Direction::Down => (query, candidate),
+                Direction::Up => (candidate, query),
             };
-            let own = |candidate: usize| match asked.direction {
-                Direction::Down => self.photo_of[candidate] == query,
-                Direction::Up => self.photo_of[query] == candidate,
-            };
-            let mut seen: Vec<(Seen, bool)> = candidates
-                .chunks_exact(dim)
-                .enumerate()
-                .filter(|&(candidate, _)| !(asked.other_photos && own(candidate)))
-                .map(|(candidate, row)| {
-                    let angle = match asked.direction {
-                        Direction::Down => std::f32::consts::PI - space.exterior_angle(point, row, root),
-                        Direction::Up => space.exterior_angle(point, row, root),
-                    };
-                    (Seen { cosine: cosine(point, row), angle }, right(candidate))
-                })
-                .collect();
-            let most = TOP[TOP.len() - 1].min(seen.len());
-            if most == 0 {
-                return None;
+            let angle = space.exterior_angle(point, row, root);
+            Seen {
+                cosine: cosine(point, row),
+                angle: if matches!(direction, Direction::Down) { std::f32::consts::PI - angle } else { angle },
+                right: self.classes[photo].contains(&self.class_of[boxed]),
+                own: self.photo_of[boxed] == photo,
             }
-            let chance = seen.iter().filter(|(_, right)| *right).count() as f64 / seen.len() as f64;
-            // Equal ranks: the wrong one first, so that a model to which everything looks the same gains nothing.
-            let order = |a: &(Seen, bool), b: &(Seen, bool)| asked.order(&a.0, &b.0).then(a.1.cmp(&b.1));
-            seen.select_nth_unstable_by(most - 1, order);
-            seen.truncate(most);
-            seen.sort_by(order);
-            let shares = TOP.map(|k| {
-                let k = k.min(most);
-                seen[..k].iter().filter(|(_, right)| *right).count() as f64 / k as f64
-            });
-            Some(Found { shares, chance })
         };
-        queries.par_chunks_exact(dim).enumerate().filter_map(one).collect()
+        let one = |(query, point): (usize, &[f32])| {
+            let rows = candidates.chunks_exact(dim).enumerate();
+            let seen: Vec<Seen> = rows.map(|(candidate, row)| see(query, point, candidate, row)).collect();
+            protocols.iter().map(|asked| asked.answer(&seen)).collect::<Vec<_>>()
+        };
+        let answers: Vec<_> = queries.par_chunks_exact(dim).enumerate().map(one).collect();
+        let mut found: Vec<Vec<Found>> = protocols.iter().map(|_| Vec::new()).collect();
+        for answer in answers {
+            found.iter_mut().zip(answer).for_each(|(found, one)| found.extend(one));
+        }
+        found
     }
 }
 
 fn cosine(x: &[f32], y: &[f32]) -> f32 {
-    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
     let norms = (dot(x, x) * dot(y, y)).sqrt();
     if norms > 0.0 { dot(x, y) / norms } else { 0.0 }
 }
@@ -226,13 +234,7 @@ fn embed(benchmark: &'static str, context: &Context<'_>) -> Result<Things> {
     let photos = images(benchmark, &samples)?;
     let (mut crops, mut class_of, mut photo_of) = (Vec::new(), Vec::new(), Vec::new());
     for (photo, sample) in samples.iter().enumerate() {
-        let broken = |it: conifer_data::Broken| Error::Broken {
-            benchmark,
-            count: 1,
-            total: samples.len(),
-            first: it.to_string(),
-        };
-        let picture = photos[photo].open(&PixelLimits::default()).map_err(broken)?;
+        let picture = open(benchmark, &photos[photo], samples.len())?;
         for phrase in &sample.phrases {
             for bbox in phrase.boxes.iter().filter(|bbox| rule.keeps(bbox)) {
                 let corners = bbox.to_pixels(picture.width, picture.height);

@@ -38,11 +38,18 @@ impl Benchmark for TaxonomicRanks {
                 expected: "at least two ranks, general before specific".into(),
             });
         }
-        let chains: Vec<Vec<String>> = samples.iter().map(chain).collect();
+        let chains: Vec<Vec<String>> = samples.iter().map(Sample::taxon_texts).collect();
         let photos = context.embedder.images(&images(self.name(), &samples)?, context.options.crop)?;
         let spec = context.embedder.spec();
         let space = space::<f32>(spec)?;
         let dim = spec.dim;
+
+        // Many photos share their higher taxa: each text is embedded once.
+        let mut texts: Vec<String> = chains.iter().flatten().cloned().collect();
+        texts.sort();
+        texts.dedup();
+        let points = context.embedder.texts(&texts)?;
+        let point = |text: &String| &points[dim * texts.partition_point(|it| it < text)..][..dim];
 
         let mut records = Vec::new();
         let ranks = chains.iter().map(Vec::len).max().unwrap_or(0);
@@ -51,9 +58,8 @@ impl Benchmark for TaxonomicRanks {
             let mut taxa: Vec<&String> = rows.iter().map(|&row| &chains[row][rank]).collect();
             taxa.sort();
             taxa.dedup();
-            let texts: Vec<String> = taxa.iter().map(|&taxon| taxon.clone()).collect();
-            let candidates = context.embedder.texts(&texts)?;
-            let queries: Vec<f32> = rows.iter().flat_map(|&row| photos[row * dim..][..dim].to_vec()).collect();
+            let candidates: Vec<f32> = taxa.iter().flat_map(|taxon| point(taxon)).copied().collect();
+            let queries: Vec<f32> = rows.iter().flat_map(|&row| &photos[row * dim..][..dim]).copied().collect();
             let score = context.options.score;
             let right = similarity_rows(space.as_ref(), score, &queries, &candidates, |query, scores| {
                 f64::from(u8::from(*taxa[first_maximum(scores)] == chains[rows[query]][rank]))
@@ -70,17 +76,11 @@ impl Benchmark for TaxonomicRanks {
             });
         }
 
-        let texts: Vec<String> = chains.iter().flatten().cloned().collect();
-        let points = context.embedder.texts(&texts)?;
+        let links: Vec<f32> = chains.iter().flatten().flat_map(point).copied().collect();
         let root = context.embedder.root()?;
-        let points = HierarcapsPoints { spec, root: &root, tiers: &chains, texts: &points, images: &photos };
+        let points = HierarcapsPoints { spec, root: &root, tiers: &chains, texts: &links, images: &photos };
         let chain = hierarcaps_records(&points, context.options.steps, context.options.score, context.options.seed)?;
         records.extend(chain.into_iter().map(|record| Record { benchmark: self.name().into(), ..record }));
         Ok(records)
     }
-}
-
-/// The texts of the taxa that a sample belongs to, general to specific.
-fn chain(sample: &Sample) -> Vec<String> {
-    (1..=sample.taxon.len()).map(|rank| sample.taxon[..rank].join(" ")).collect()
 }

@@ -1,6 +1,6 @@
 //! Wholes and parts of a batch, as the methods that read [`View::Edges`](conifer_data::View::Edges) see them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
@@ -52,34 +52,41 @@ impl Edges {
             let expected = format!("[{}, {width}], a crop for each thing of the batch", self.things.len());
             return Err(Error::Shape { name: "crops".to_owned(), found: vec![rows, width], expected });
         }
-        let related: BTreeSet<(u32, u32)> = self.parts.iter().map(|&[whole, part]| (whole, part)).collect();
         let rows_of =
-            |side: BTreeSet<u32>| -> Vec<usize> { (0..rows).filter(|&row| side.contains(&self.things[row])).collect() };
-        let whole_rows = rows_of(related.iter().map(|&(whole, _)| whole).collect());
-        let part_rows = rows_of(related.iter().map(|&(_, part)| part).collect());
+            |side: HashSet<u32>| -> Vec<usize> { (0..rows).filter(|&row| side.contains(&self.things[row])).collect() };
+        let whole_rows = rows_of(self.parts.iter().map(|&[whole, _]| whole).collect());
+        let part_rows = rows_of(self.parts.iter().map(|&[_, part]| part).collect());
         if whole_rows.is_empty() || part_rows.is_empty() {
             let expected = format!("a batch of at least 1 for {method}: a photo with a box");
             return Err(Error::Shape { name: "crops".to_owned(), found: vec![rows, width], expected });
         }
-        let table = |is: &dyn Fn(u32, u32) -> bool| {
-            let cells = whole_rows.iter().flat_map(|&whole| part_rows.iter().map(move |&part| (whole, part)));
-            let cells = cells.map(|(whole, part)| is(self.things[whole], self.things[part])).collect();
+        // Few cells are true, so only those are visited.
+        let (among_wholes, among_parts) = (self.places(&whole_rows), self.places(&part_rows));
+        let table = |pairs: &mut dyn Iterator<Item = [u32; 2]>| {
+            let mut cells = vec![false; whole_rows.len() * part_rows.len()];
+            for [whole, part] in pairs {
+                for &row in among_wholes.get(&whole).into_iter().flatten() {
+                    for &column in among_parts.get(&part).into_iter().flatten() {
+                        cells[row * part_rows.len() + column] = true;
+                    }
+                }
+            }
             mask(cells, [whole_rows.len(), part_rows.len()], &self.points.device())
         };
         Ok(Relation {
             wholes: self.select(&whole_rows),
             parts: self.select(&part_rows),
-            positive: table(&|whole, part| related.contains(&(whole, part))),
-            same: table(&|whole, part| whole == part),
+            positive: table(&mut self.parts.iter().copied()),
+            same: table(&mut among_wholes.keys().map(|&thing| [thing, thing])),
             part_rows,
         })
     }
 
     /// Several crops of one part; none if every part has one crop.
     pub fn twins(&self, relation: &Relation) -> Option<Twins> {
-        let mut crops: HashMap<u32, usize> = HashMap::new();
-        relation.part_rows.iter().for_each(|&row| *crops.entry(self.things[row]).or_default() += 1);
-        let rows: Vec<usize> = relation.part_rows.iter().copied().filter(|&row| crops[&self.things[row]] > 1).collect();
+        let crops = self.places(&relation.part_rows);
+        let several = |row: &usize| crops[&self.things[*row]].len() > 1;
+        let rows: Vec<usize> = relation.part_rows.iter().copied().filter(several).collect();
         let shape = [rows.len(), rows.len()];
         let table = |is: &dyn Fn(usize, usize) -> bool| {
             let cells = rows.iter().flat_map(|&a| rows.iter().map(move |&b| (a, b)));
@@ -90,6 +97,13 @@ impl Edges {
             positive: table(&|a, b| a != b && self.things[a] == self.things[b]),
             same: table(&|a, b| a == b),
         })
+    }
+
+    /// By thing, where in `rows` its crops stand.
+    fn places(&self, rows: &[usize]) -> HashMap<u32, Vec<usize>> {
+        let mut places: HashMap<u32, Vec<usize>> = HashMap::new();
+        rows.iter().enumerate().for_each(|(place, &row)| places.entry(self.things[row]).or_default().push(place));
+        places
     }
 
     fn select(&self, rows: &[usize]) -> Tensor<2> {

@@ -78,16 +78,21 @@ pub(crate) struct Pass {
 
 /// Lifts all four views through `head` in f32, takes the loss and its gradients.
 pub(crate) fn pass(head: &Head, method: &dyn Method, features: &Features) -> Pass {
+    try_pass(head, method, features).unwrap()
+}
+
+/// The same of a method that may refuse the space.
+pub(crate) fn try_pass(head: &Head, method: &dyn Method, features: &Features) -> crate::Result<Pass> {
     let leaves: [Tensor<2>; 4] = std::array::from_fn(|view| features.leaf(view, DType::F32, &device()));
     let batch = embed(&leaves, |points, side| head.lift(points, side).unwrap());
-    let loss = method.loss(&batch, &head.space().unwrap()).unwrap();
+    let loss = method.loss(&batch, &head.space()?)?;
     let grads = loss.total.backward();
-    Pass {
+    Ok(Pass {
         total: scalar(&loss.total),
         loss,
         features: leaves.map(|leaf| gradient(&leaf, &grads)),
         scalars: head.scalars().into_iter().flat_map(|s| scalar_gradients(s, &grads)).collect(),
-    }
+    })
 }
 
 /// The four views as a batch, as a chain of four texts with wrong ones beside them, and as photographs with two crops of one part each;

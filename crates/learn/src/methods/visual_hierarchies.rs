@@ -83,8 +83,9 @@ impl Method for VisualHierarchies {
 
     fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
         let relation = batch.edges(NAME)?.relation(NAME)?;
-        let angle = |parent: &Tensor<2>, child: &Tensor<2>| {
-            space.manifold.pairwise_exterior_angle(parent.clone(), child.clone(), &space.root)
+        // X: at the first argument, whichever side it is.
+        let angle = |at: &Tensor<2>, to: &Tensor<2>| {
+            space.manifold.pairwise_exterior_angle(at.clone(), to.clone(), &space.root)
         };
         let mut terms = Vec::new();
         if self.config.terms.on("contrast_whole_part") {

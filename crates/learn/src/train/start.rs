@@ -28,11 +28,12 @@ pub(super) fn begin(config: Config, source: &dyn Source, device: &Device) -> Res
         Some(init) => from_checkpoint(config, &init, device),
         None => {
             let mut config = config;
-            if let Some(encoder) = init_visual(&config, device)? {
+            let encoder = init_visual(&config, device)?;
+            if let Some(encoder) = &encoder {
                 config.model.visual = VisualConfig::ResNet(encoder.config().clone());
             }
             let tokenizer = tokenizer(&config, source)?;
-            let model = fresh(&config, tokenizer.vocab_size(), device)?;
+            let model = fresh(&config, tokenizer.vocab_size(), encoder, device)?;
             let textual = model.config().textual.clone();
             let config = Config { model: ModelSection { textual, ..config.model }, ..config };
             Ok((config, tokenizer, model))
@@ -84,15 +85,16 @@ pub(super) fn frozen(config: &Config, device: &Device) -> Result<Model> {
     let device = device.clone().without_autodiff();
     let model = match &config.model.init {
         Some(init) => from_checkpoint(config.clone(), init, &device)?.2,
-        None => fresh(config, config.model.textual.reads().vocabulary, &device)?,
+        None => fresh(config, config.model.textual.reads().vocabulary, init_visual(config, &device)?, &device)?,
     };
     Ok(model.valid())
 }
 
-fn fresh(config: &Config, vocabulary: usize, device: &Device) -> Result<Model> {
+/// A new model, with `visual` in the place of its image encoder.
+fn fresh(config: &Config, vocabulary: usize, visual: Option<ResNet>, device: &Device) -> Result<Model> {
     let head = Head::new(&config.space()?, &config.head, device)?;
     let mut model = Model::new(&config.architecture(vocabulary)?, head, &mut Init::seeded(config.seed, device))?;
-    if let Some(encoder) = init_visual(config, device)? {
+    if let Some(encoder) = visual {
         model.visual = VisualEncoder::ResNet(encoder);
     }
     Ok(model)
@@ -154,13 +156,14 @@ pub(super) fn kept_root(
 fn texts(source: &dyn Source, chains: bool) -> impl Iterator<Item = String> + '_ {
     let samples = (0..source.len()).filter_map(|index| source.get(index).ok());
     samples.flat_map(move |sample| {
+        // The longest has the words of all.
+        let taxon = sample.taxon_texts().pop().filter(|_| chains);
         let phrases = sample.phrases.into_iter().map(|phrase| phrase.text);
         let tiers = sample
             .tiers
             .filter(|_| chains)
             .into_iter()
             .flat_map(|tiers| tiers.positive.into_iter().chain(tiers.negative));
-        let taxon = chains.then(|| sample.taxon.join(" ")).filter(|names| !names.is_empty());
         sample.captions.into_iter().chain(phrases).chain(tiers).chain(taxon)
     })
 }
