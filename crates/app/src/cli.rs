@@ -91,6 +91,8 @@ pub(crate) enum Data {
     Export(Export),
     /// Which class is a part of which, from the boxes of photos: a class graph, printed as an indented tree.
     Parts(Parts),
+    /// Print a published tree of classes, or a part of it, and write its edges for --tree and `eval.tree`.
+    Tree(Tree),
     /// Read every sample of a data set and count what is broken, by cause.
     Check {
         #[command(flatten)]
@@ -141,6 +143,25 @@ pub(crate) struct Parts {
     /// Count boxes of several things (IsGroupOf) as parts too.
     #[arg(long)]
     pub(crate) keep_groups: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Tree {
+    /// The form and the file or folder: `wordnet:/usr/share/wordnet`; forms: `conifer data list`.
+    #[arg(value_name = "KIND:PATH")]
+    pub(crate) tree: String,
+    /// Only this node and what is below it, by its identifier or a word that no other node has.
+    #[arg(long, value_name = "NODE")]
+    pub(crate) below: Option<String>,
+    /// Levels below the first that are printed and written, at most.
+    #[arg(long, value_name = "LEVELS")]
+    pub(crate) depth: Option<usize>,
+    /// Write identifiers, not words.
+    #[arg(long)]
+    pub(crate) ids: bool,
+    /// Write the edges here, a parent, a tab and a child a line, instead of printing the tree.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -212,7 +233,7 @@ pub(crate) struct Train {
 
 #[derive(Args)]
 pub(crate) struct Embed {
-    /// A checkpoint folder, or a run folder (its latest checkpoint).
+    /// A checkpoint folder, a run folder (its latest checkpoint), or a published model: its file, its folder, or its name on the hub.
     pub(crate) checkpoint: PathBuf,
     #[command(flatten)]
     pub(crate) data: DataSet,
@@ -249,7 +270,7 @@ pub(crate) enum CropArg {
 
 #[derive(Args)]
 pub(crate) struct Eval {
-    /// A checkpoint folder, or a run folder (its latest checkpoint).
+    /// A checkpoint folder, a run folder (its latest checkpoint), or a published model: its file, its folder, or its name on the hub.
     pub(crate) checkpoint: PathBuf,
     #[command(flatten)]
     pub(crate) data: DataSet,

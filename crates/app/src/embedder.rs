@@ -1,13 +1,12 @@
 //! A checkpoint as the benchmarks and searches see it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use burn::tensor::Device;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{ImageRef, PixelLimits};
 use conifer_eval::Error;
-use conifer_learn::checkpoint;
 use conifer_learn::embed::Embedder;
 use conifer_space::{EmbeddingSet, ManifoldSpec, Root};
 
@@ -16,32 +15,22 @@ use crate::progress;
 /// A trained model behind `eval`'s trait, with progress on stderr.
 pub(crate) struct ModelEmbedder {
     inner: Embedder,
-    path: PathBuf,
 }
 
 impl ModelEmbedder {
-    /// Opens a checkpoint folder, or the latest checkpoint of a run folder.
-    pub(crate) fn open(path: &Path, device: &Device) -> anyhow::Result<Self> {
-        let path = checkpoint_folder(path)?;
-        let inner = Embedder::open(&path, None, device)?;
-        Ok(Self { inner, path })
+    /// Opens a checkpoint folder, the latest checkpoint of a run, or a published model.
+    pub(crate) fn open(reference: &Path, device: &Device) -> anyhow::Result<Self> {
+        Ok(Self { inner: Embedder::open(reference, device)? })
     }
 
     /// Around a model in memory.
-    pub(crate) fn new(inner: Embedder, path: &Path) -> Self {
-        Self { inner, path: path.into() }
+    pub(crate) fn new(inner: Embedder) -> Self {
+        Self { inner }
     }
 
     /// The model itself, to write embedding sets.
     pub(crate) fn inner(&self) -> &Embedder {
         &self.inner
-    }
-
-    /// SHA-256 of the weights, to tell results of different models apart.
-    pub(crate) fn weights_hash(&self) -> anyhow::Result<String> {
-        let file = self.path.join(checkpoint::WEIGHTS);
-        let bytes = std::fs::read(&file).with_context(|| file.display().to_string())?;
-        Ok(conifer_space::points::sha256_hex(&bytes))
     }
 
     /// That the set lives in this model's space.
@@ -51,7 +40,7 @@ impl ModelEmbedder {
             weights.is_empty() || weights == self.inner.fingerprint(),
             "the set was made by {} with other weights than those of {} (sha256 {} and {}); use the checkpoint that made the set",
             set.source.model,
-            self.path.display(),
+            self.inner.name(),
             short(weights),
             short(self.inner.fingerprint()),
         );
@@ -60,7 +49,7 @@ impl ModelEmbedder {
             "the set was made in {:?} by {}, but the checkpoint {} lives in {:?}; use the checkpoint that made the set",
             set.spec,
             set.source.model,
-            self.path.display(),
+            self.inner.name(),
             self.inner.spec(),
         );
         Ok(())
@@ -106,9 +95,4 @@ impl conifer_eval::Embedder for ModelEmbedder {
 /// Enough of a hash to tell two apart.
 fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
-}
-
-/// The checkpoint folder that `path` is, or the latest one of the run that it is.
-pub(crate) fn checkpoint_folder(path: &Path) -> anyhow::Result<PathBuf> {
-    Ok(checkpoint::state::latest_checkpoint(path)?)
 }

@@ -14,6 +14,7 @@ use conifer_space::points::sha256_hex;
 use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source};
 use rayon::prelude::*;
 
+use crate::checkpoint::published::ImportOptions;
 use crate::checkpoint::{self, Manifest, Weights};
 use crate::model::{Model, pixels, tokens};
 use crate::{Error, Result};
@@ -61,17 +62,20 @@ impl Embedder {
         })
     }
 
-    /// Opens a checkpoint folder; `tokenizer` replaces the one in it.
+    /// Opens whatever [`checkpoint::open`] takes; embeddings will name the file or folder that it was read from.
     ///
     /// # Errors
-    /// As [`checkpoint::load`], [`checkpoint::load_tokenizer`] and [`Embedder::new`].
-    pub fn open(dir: &Path, tokenizer: Option<Tokenizer>, device: &Device) -> Result<Self> {
-        let (model, manifest) = checkpoint::load(dir, &device.clone().without_autodiff())?;
-        let tokenizer = match tokenizer {
-            Some(tokenizer) => tokenizer,
-            None => checkpoint::load_tokenizer(dir, &manifest)?,
-        };
-        Self::new(dir.display().to_string(), &model, manifest, tokenizer)
+    /// As [`checkpoint::open`] and [`Embedder::new`]; [`Error::Setting`] for a model without a tokenizer.
+    pub fn open(reference: &Path, device: &Device) -> Result<Self> {
+        let device = device.clone().without_autodiff();
+        let opened = checkpoint::open(reference, &ImportOptions::default(), &device)?;
+        let tokenizer = opened.need_tokenizer()?;
+        Self::new(opened.path.display().to_string(), &opened.model, opened.manifest, tokenizer)
+    }
+
+    /// What embeddings say they come from.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The same with `rows` photographs or texts at a time (32 unless said): memory against speed.

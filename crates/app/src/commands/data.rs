@@ -1,3 +1,4 @@
+mod class_tree;
 mod parts;
 
 use std::collections::BTreeMap;
@@ -5,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use conifer_data::export::{self, Cut, Report, Target};
+use conifer_data::hierarchy::named::TREES;
 use conifer_data::import::{IMPORTERS, ImportSpec, import};
 use conifer_data::shard::ShardSize;
 use conifer_data::sources::toy::write_folder;
@@ -37,6 +39,7 @@ pub(crate) fn run(args: Data, as_json: bool) -> anyhow::Result<()> {
             )
         }
         Data::Parts(args) => parts::run(args, as_json),
+        Data::Tree(args) => class_tree::run(&args, as_json),
         Data::Check { data, pixels } => check(&data, pixels, as_json),
     }
 }
@@ -55,7 +58,8 @@ fn list(as_json: bool) -> anyhow::Result<()> {
             .iter()
             .map(|it| json!({ "name": it.name, "summary": it.summary, "inputs": inputs(it) }))
             .collect();
-        return print_json(&json!({ "sources": sources, "importers": importers }));
+        let trees: Vec<_> = TREES.iter().map(|it| json!({ "kind": it.kind, "summary": it.summary })).collect();
+        return print_json(&json!({ "sources": sources, "importers": importers, "trees": trees }));
     }
     let mut text = String::from("Sources, for --data KIND:PATH and the [data] of a config\n");
     for it in SOURCES {
@@ -67,6 +71,10 @@ fn list(as_json: bool) -> anyhow::Result<()> {
         for input in inputs(it) {
             text += &format!("      --input {input}\n");
         }
+    }
+    text += "\nTrees of classes, for conifer data tree KIND:PATH\n\n";
+    for it in TREES {
+        text += &format!("  {}  {}\n", it.kind, it.summary);
     }
     print(&text)
 }

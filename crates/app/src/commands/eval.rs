@@ -77,8 +77,8 @@ fn append(
 ) -> anyhow::Result<()> {
     let produced_by = json!({
         "conifer": env!("CARGO_PKG_VERSION"),
-        "checkpoint": args.checkpoint,
-        "weights_sha256": embedder.weights_hash()?,
+        "checkpoint": embedder.inner().name(),
+        "weights_sha256": embedder.inner().fingerprint(),
         "data": args.data.data,
         "split": args.data.split,
         "data_sha256": source.fingerprint(),

@@ -20,7 +20,7 @@ use conifer_space::{EmbeddingSet, Modality, space};
 use super::embed::embed_samples;
 use super::train::watch;
 use crate::cli::{Quickstart, ViewArg};
-use crate::embedder::{ModelEmbedder, checkpoint_folder};
+use crate::embedder::ModelEmbedder;
 use crate::output::{columns, note, print, print_json};
 use crate::pictures::thumbnail;
 use crate::signal;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::R
 
     note("measuring the untrained model");
     let embedder = Embedder::new("untrained", trainer.model(), trainer.manifest(), trainer.tokenizer().clone())?;
-    let untrained = measure(&ModelEmbedder::new(embedder, &args.out), &test)?;
+    let untrained = measure(&ModelEmbedder::new(embedder), &test)?;
     let mut curves = Curves::default();
     let (outcome, _) = watch(&mut trainer, signal::stop_flag()?.as_ref(), &mut |event| curves.add(event))?;
     if outcome == Outcome::Stopped {
@@ -55,8 +55,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::R
     }
     drop(trainer);
 
-    let checkpoint = checkpoint_folder(&args.out)?;
-    let embedder = ModelEmbedder::open(&checkpoint, device)?;
+    let embedder = ModelEmbedder::open(&args.out, device)?;
     note("measuring the trained model");
     let trained = measure(&embedder, &test)?;
     let views = [ViewArg::Image, ViewArg::Text, ViewArg::BoxImage, ViewArg::BoxText];
@@ -76,7 +75,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::R
         "{}\nreport      {}\ncheckpoint  {}\nembeddings  {}\n\n{seconds:.0} s. Try: conifer search {} --checkpoint {} --text \"a red car\"\n",
         columns(&comparison(&untrained, &trained)),
         page.display(),
-        checkpoint.display(),
+        embedder.inner().name(),
         args.out.join("embeddings").display(),
         args.out.join("embeddings").display(),
         args.out.display(),

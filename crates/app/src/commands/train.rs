@@ -174,7 +174,7 @@ impl Evaluation {
     fn measure(&self, now: &Snapshot<'_>) -> anyhow::Result<Vec<(String, f64)>> {
         let name = format!("step {}", now.step);
         let embedder = Embedder::new(&name, now.model, now.manifest.clone(), now.tokenizer.clone())?;
-        let embedder = ModelEmbedder::new(embedder, Path::new(&name));
+        let embedder = ModelEmbedder::new(embedder);
         let context = Context {
             embedder: &embedder,
             source: self.source.as_ref(),

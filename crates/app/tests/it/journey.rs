@@ -161,6 +161,78 @@ fn a_run_measures_itself_on_held_out_data() {
     assert!(measured.iter().all(|it| (0.0..=1.0).contains(&it.1)), "{metrics}");
 }
 
+/// The folder of a Hugging Face model in the place of a checkpoint, by its path and by its name in the hub's cache.
+#[test]
+fn published_models_are_used_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let config = root().join("configs/toy_clip.toml");
+    let sets = [
+        "train.steps=2",
+        "train.batch_size=4",
+        "optim.warmup_steps=1",
+        "data.options.size=16",
+        "data.options.resolution=32",
+        "tokenizer.kind=train",
+        "tokenizer.vocab_size=600",
+        "model.embed_dim=16",
+        "model.visual={kind='clip_vit',image_size=32,patch=8,width=16,depth=1,heads=2,activation='gelu'}",
+        "model.textual={kind='text_transformer',context=24,width=16,depth=1,heads=2,activation='gelu'}",
+    ];
+    let mut args = vec!["train", config.to_str().unwrap(), "--out", "run"];
+    args.extend(sets.iter().flat_map(|set| ["--set", set]));
+    good(here, &args);
+    let snapshot = "hub/models--owner--clip/snapshots/0123";
+    std::fs::create_dir_all(here.join(snapshot).parent().unwrap()).unwrap();
+    good(here, &["convert", "run", snapshot, "--to", "hf-clip"]);
+
+    let data = ["--data", "toy", "--split", "test", "--data-option", "size=8", "--data-option", "resolution=32"];
+    let points = |model: &str, out: &str| {
+        good(here, &[&["embed", model], &data[..], &["--views", "image,text", "--out", out]].concat());
+        conifer_space::EmbeddingSet::load(&here.join(out)).unwrap()
+    };
+    let (ours, path, name) = (points("run", "ours"), points(snapshot, "path"), points("owner/clip", "name"));
+    assert_eq!(path.ids, ours.ids);
+    for row in 0..ours.len() {
+        assert_eq!(path.row(row), name.row(row));
+        assert_eq!(ours.row(row), path.row(row));
+    }
+    let benchmark = [&["eval", "owner/clip"], &data[..], &["--benchmark", "depth_order"]].concat();
+    assert!(good(here, &benchmark).contains("depth_order"));
+    std::fs::remove_file(here.join(snapshot).join("tokenizer.json")).unwrap();
+    let embed = [&["embed", "owner/clip"], &data[..], &["--out", "none"]].concat();
+    refused(here, &embed, &["tokenizer.json", "--tokenizer"]);
+    refused(
+        here,
+        &["eval", "owner/other", "--data", "toy", "--benchmark", "depth_order"],
+        &["owner/other", "hf download owner/other"],
+    );
+}
+
+/// A published tree, a part of it, and its edges in a file that `--tree` reads.
+#[test]
+fn trees_of_classes_are_printed_and_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("class_hierarchy.txt", "n1 n2\nn1 n3\nn2 n4\nn2 n5\n");
+    write("node_names.txt", "n1\tentity\nn2\tdog, domestic dog\nn4\tpug\nn5\tpug\n");
+    fn tree<'a>(more: &[&'a str]) -> Vec<&'a str> {
+        [&["data", "tree"], more].concat()
+    }
+    assert_eq!(good(folder.path(), &tree(&["breeds:."])), "entity\n  dog\n    pug (n4)\n    pug (n5)\n  n3\n");
+    assert_eq!(good(folder.path(), &tree(&["breeds:.", "--depth", "1"])), "entity\n  dog  (2 leaves)\n  n3\n");
+    good(folder.path(), &tree(&["breeds:.", "--below", "domestic dog", "--ids", "--out", "dogs.tsv"]));
+    assert_eq!(std::fs::read_to_string(folder.path().join("dogs.tsv")).unwrap(), "n2\tn4\nn2\tn5\n");
+    assert_eq!(good(folder.path(), &tree(&["edges:dogs.tsv"])), "n2\n  n4\n  n5\n");
+    let told: Value = serde_json::from_str(&good(folder.path(), &tree(&["edges:dogs.tsv", "--json"]))).unwrap();
+    assert_eq!(told, serde_json::json!({"root": "n2", "nodes": 3, "leaves": 2, "edges": [["n2", "n4"], ["n2", "n5"]]}));
+    refused(folder.path(), &tree(&["breeds:.", "--below", "pug"]), &["2 nodes called `pug`: `n4`, `n5`"]);
+    refused(folder.path(), &tree(&["breeds:.", "--below", "cat"]), &["no node `cat`"]);
+    refused(folder.path(), &tree(&["breed:."]), &["unknown tree `breed`", "wordnet, breeds, open_images, edges"]);
+    refused(folder.path(), &tree(&["dogs.tsv"]), &["expected KIND:PATH"]);
+    refused(folder.path(), &tree(&["edges:absent"]), &["absent"]);
+}
+
 #[test]
 fn registries_are_printed() {
     let methods: Vec<Value> = serde_json::from_str(&good(&root(), &["--json", "methods"])).unwrap();

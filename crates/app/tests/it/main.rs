@@ -14,9 +14,11 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs `conifer` in `folder`.
+/// Runs `conifer` in `folder`, where the hub's cache is, too; no model is fetched.
 fn conifer(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_conifer")).current_dir(folder).args(args).output().unwrap()
+    let mut program = Command::new(env!("CARGO_BIN_EXE_conifer"));
+    program.env("HF_HUB_OFFLINE", "1").env("HF_HUB_CACHE", folder.join("hub"));
+    program.current_dir(folder).args(args).output().unwrap()
 }
 
 /// Runs it and expects success; returns stdout.

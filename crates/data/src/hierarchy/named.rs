@@ -1,27 +1,115 @@
-//! Trees whose nodes are numbers of WordNet ("n02084071"), with the words people use for them: WordNet itself, and the hierarchy of BREEDS.
-//! Trees over the classes of ImageNet without words are files of edges: [`Tree::read_edges`].
+//! Trees of classes as they are published, with the words people use for their nodes: [`TREES`].
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+use serde::Deserialize;
+
 use super::{Draft, Tree};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, in_one_line};
+use crate::import::openimages::read_names;
 
 /// The noun above all others in WordNet 3.0.
 const ENTITY: &str = "n00001740";
 
-/// A tree of numbered nodes and their names.
+/// Every published form of a tree that can be read.
+pub const TREES: &[TreeEntry] = &[
+    TreeEntry {
+        kind: "wordnet",
+        summary: "nouns of WordNet 3.0: a folder with data.noun (Debian: /usr/share/wordnet)",
+        read: NamedTree::read_wordnet,
+    },
+    TreeEntry {
+        kind: "breeds",
+        summary: "hierarchy of BREEDS: a folder with class_hierarchy.txt and node_names.txt",
+        read: NamedTree::read_breeds,
+    },
+    TreeEntry {
+        kind: "open_images",
+        summary: "classes of Open Images: bbox_labels_600_hierarchy.json; words from class-descriptions-boxable.csv beside it",
+        read: NamedTree::read_open_images,
+    },
+    TreeEntry {
+        kind: "edges",
+        summary: "a parent and a child a line (tab or space between them), or .jsonl: trees over ImageNet, our own",
+        read: NamedTree::read_edges,
+    },
+];
+
+/// One form of a tree.
+#[derive(Debug)]
+pub struct TreeEntry {
+    /// Its name, on the command line.
+    pub kind: &'static str,
+    /// One line for people.
+    pub summary: &'static str,
+    /// Reads the file or folder.
+    pub read: fn(&Path) -> Result<NamedTree>,
+}
+
+/// A tree and the words for its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedTree {
-    /// By number: "n" and eight digits in WordNet.
+    /// By identifier: "n" and eight digits in WordNet, "/m/..." in Open Images.
     pub tree: Tree,
     /// By node of the tree; the most usual word first. Empty where the files give none.
     pub words: Vec<Vec<String>>,
 }
 
+/// A node of the file of Open Images. A class stands at several places, and not at all of them with everything below it.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct OpenImagesNode {
+    label_name: String,
+    #[serde(default)]
+    subcategory: Vec<OpenImagesNode>,
+    #[serde(default)]
+    part: Vec<OpenImagesNode>,
+}
+
 impl NamedTree {
+    /// A file of edges, without words: [`Tree::read_edges`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read_edges(path: &Path) -> Result<Self> {
+        let tree = Tree::read_edges(path)?;
+        Ok(Self { words: vec![Vec::new(); tree.len()], tree })
+    }
+
+    /// The is-a tree of Open Images' boxable classes, `bbox_labels_600_hierarchy.json`: nested objects with `LabelName`, `Subcategory` and
+    /// `Part`. It is no tree but a graph: of several classes above one, the first in the file is the parent. `Part` says what a class has,
+    /// not what is one, so its border is not crossed; what lies below a part is read. Words come from `class-descriptions-boxable.csv`,
+    /// where that lies beside the file.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is of another format, a class that is only a part, a cycle.
+    pub fn read_open_images(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
+        let root: OpenImagesNode = serde_json::from_str(&text).map_err(|error| {
+            let expected = "nested objects with `LabelName`, `Subcategory` and `Part`";
+            Error::format(format!("`{}`", path.display()), in_one_line(&error), expected)
+        })?;
+        let mut draft = Draft::default();
+        let mut placed = HashSet::new();
+        // In the order of the file; serde_json has limited the depth.
+        let mut stack = vec![&root];
+        while let Some(node) = stack.pop() {
+            for child in &node.subcategory {
+                if placed.insert(&child.label_name) {
+                    draft.edge(&node.label_name, &child.label_name)?;
+                }
+            }
+            stack.extend(node.part.iter().rev());
+            stack.extend(node.subcategory.iter().rev());
+        }
+        let names = path.with_file_name("class-descriptions-boxable.csv");
+        let names = if names.is_file() { read_names(&names)? } else { HashMap::new() };
+        Self::new(draft, names.into_iter().map(|(label, name)| (label, vec![name])).collect())
+    }
+
     /// The nouns of WordNet, from the folder of its dictionary (Debian's package `wordnet-base`: `/usr/share/wordnet`) or from `data.noun`
     /// itself; the format is `wndb(5WN)`. Nodes are "n" and the offset, as in ImageNet when the version is 3.0. Nouns are no tree but a
     /// graph: of several hypernyms the first in the file is the parent, and an instance (`@i`: a river, a person) is below its first class
@@ -100,6 +188,43 @@ impl NamedTree {
     /// The words of a node; empty where there are none.
     pub fn words(&self, node: usize) -> &[String] {
         &self.words[node]
+    }
+
+    /// The node of an identifier, else of a word that only one node has.
+    ///
+    /// # Errors
+    /// There is none, or there are several, which the message names.
+    pub fn find(&self, name: &str) -> Result<usize> {
+        if let Some(node) = self.tree.find(name) {
+            return Ok(node);
+        }
+        let found: Vec<_> = (0..self.tree.len()).filter(|&node| self.words[node].iter().any(|it| it == name)).collect();
+        match found[..] {
+            [node] => Ok(node),
+            [] => self.tree.get(name),
+            _ => {
+                let ids: Vec<_> = found.iter().map(|&node| format!("`{}`", self.tree.name(node))).collect();
+                let found = format!("{} nodes called `{name}`: {}", ids.len(), ids.join(", "));
+                Err(Error::Hierarchy { found, expected: "one of them".to_owned() })
+            }
+        }
+    }
+
+    /// What to call each node: its first word; where it has none, or two nodes have the same, its identifier stands (behind the word).
+    pub fn labels(&self) -> Vec<String> {
+        let mut uses: HashMap<&str, usize> = HashMap::new();
+        self.words.iter().filter_map(|words| words.first()).for_each(|word| *uses.entry(word).or_default() += 1);
+        let label = |node: usize| {
+            let name = self.tree.name(node);
+            match self.words[node].first() {
+                None => name.to_owned(),
+                Some(word) if uses[word.as_str()] == 1 && (word == name || self.tree.find(word).is_none()) => {
+                    word.clone()
+                }
+                Some(word) => format!("{word} ({name})"),
+            }
+        };
+        (0..self.tree.len()).map(label).collect()
     }
 
     fn new(draft: Draft, mut words: HashMap<String, Vec<String>>) -> Result<Self> {
@@ -207,6 +332,39 @@ mod tests {
     }
 
     #[test]
+    fn open_images_by_first_parents() {
+        let folder = Folder::new();
+        let path = folder.write(
+            "hierarchy.json",
+            r#"{"LabelName": "/m/0", "Subcategory": [
+                {"LabelName": "/m/house", "Part": [{"LabelName": "/m/oven", "Subcategory": [{"LabelName": "/m/gas"}]}]},
+                {"LabelName": "/m/device", "Subcategory": [{"LabelName": "/m/oven"}, {"LabelName": "/m/gas"}]}]}"#,
+        );
+        let named = NamedTree::read_open_images(&path).unwrap();
+        let above = |name: &str| named.tree.name(named.tree.parent(named.tree.get(name).unwrap()).unwrap());
+        assert_eq!((above("/m/oven"), above("/m/gas"), above("/m/house")), ("/m/device", "/m/oven", "/m/0"));
+        assert_eq!(named.labels()[0], "/m/0");
+        folder.write("class-descriptions-boxable.csv", "/m/oven,Oven\n/m/gas,Oven\n/m/device,Device\n");
+        let named = NamedTree::read_open_images(&path).unwrap();
+        let labels = named.labels();
+        for (name, label) in [("/m/oven", "Oven (/m/oven)"), ("/m/device", "Device"), ("/m/house", "/m/house")] {
+            assert_eq!(labels[named.find(name).unwrap()], label);
+        }
+        assert_eq!(named.find("Device").unwrap(), named.tree.get("/m/device").unwrap());
+        let text = named.find("Oven").unwrap_err().to_string();
+        assert!(text.contains("2 nodes called `Oven`: `/m/oven`, `/m/gas`"), "{text}");
+        assert!(named.find("Boat").unwrap_err().to_string().contains("no node `Boat`"));
+
+        let read = |text: &str| NamedTree::read_open_images(&folder.write("x.json", text)).unwrap_err().to_string();
+        assert!(read(r#"{"Subcategory": []}"#).contains("`LabelName`"));
+        assert!(read("[").contains("x.json"));
+        assert!(read(r#"{"LabelName": "/m/0"}"#).contains("no edges"));
+        let below = r#"{"LabelName": "/m/0", "Part": [{"LabelName": "a", "Subcategory": [{"LabelName": "b"}]}],
+            "Subcategory": [{"LabelName": "c"}]}"#;
+        assert!(read(below).contains("several roots"));
+    }
+
+    #[test]
     fn hierarchies_as_published() {
         let (Some(breeds), Some(wordnet), Some(imagenet)) = (
             shared_data("breeds/modified"),
@@ -223,6 +381,12 @@ mod tests {
         assert_eq!(whole.words(dog)[0], "dog");
         assert!(whole.tree.is_ancestor(whole.tree.get("n00001930").unwrap(), dog));
         assert_eq!(Tree::read_edges(&imagenet).unwrap().len(), 1785);
+        let Some(path) = shared_data("openimages/bbox_labels_600_hierarchy.json") else { return };
+        let named = NamedTree::read_open_images(&path).unwrap();
+        let oven = named.find("Oven").unwrap();
+        let path: Vec<_> = named.tree.path(oven).into_iter().map(|node| named.labels()[node].clone()).collect();
+        assert_eq!(path, ["/m/0bl9f", "Home appliance", "Oven"]);
+        assert_eq!(named.tree.len(), 602);
     }
 
     /// Debian's package, where it is installed.

@@ -1,32 +1,51 @@
-//! Models by their name on the Hugging Face hub, from the cache that its own tools fill. Nothing is fetched here.
+//! Models by their name on the Hugging Face hub, from the cache that its own tools fill. The network is theirs, too: what the cache lacks
+//! is asked of `hf download`, where that program is installed.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::{Error, Result};
 
 /// The file or folder that `reference` is; else, for a name such as `openai/clip-vit-base-patch32`, the snapshot of that model in the
-/// local cache: the one that `main` points to, else the only one.
+/// local cache: the one that `main` points to, else the only one. A model that the cache lacks is fetched by `hf download`, which
+/// shows its progress on stderr; not with `HF_HUB_OFFLINE` set, and not where `reference` begins with a folder that is there, which
+/// makes it a path with a slip of the pen.
 ///
 /// The cache is `$HF_HUB_CACHE`, `$HF_HOME/hub`, `$XDG_CACHE_HOME/huggingface/hub` or `~/.cache/huggingface/hub`, the first that is set.
 ///
 /// # Errors
-/// [`Error::Setting`] with the command that fetches the model, if `reference` reads like such a name and the cache has no such model.
+/// [`Error::Setting`] with the command that fetches the model, if `reference` reads like such a name, the cache has no such model and
+/// fetching it was not possible.
 pub fn locate(reference: &Path) -> Result<PathBuf> {
-    locate_in(reference, cache().as_deref())
+    let offline = std::env::var_os("HF_HUB_OFFLINE").is_some_and(|it| !it.is_empty() && it != "0");
+    locate_in(reference, cache().as_deref(), (!offline).then_some(OsStr::new("hf")))
 }
 
-fn locate_in(reference: &Path, cache: Option<&Path>) -> Result<PathBuf> {
+/// `fetcher`: the program that is run as `fetcher download owner/model`.
+fn locate_in(reference: &Path, cache: Option<&Path>, fetcher: Option<&OsStr>) -> Result<PathBuf> {
     let Some(name) = model_name(reference).filter(|_| !reference.exists()) else {
         return Ok(reference.to_owned());
     };
     let folder = cache.map(|cache| cache.join(format!("models--{}", name.replace('/', "--"))));
-    folder.as_deref().and_then(snapshot).ok_or_else(|| {
-        let looked = folder.map_or("no cache folder is known".to_owned(), |it| format!("no `{}`", it.display()));
+    let find = || folder.as_deref().and_then(snapshot);
+    let owner_is_folder = reference.parent().is_some_and(Path::exists);
+    let fetch = || fetcher.filter(|_| !owner_is_folder).is_some_and(|program| download(program, name));
+    find().or_else(|| fetch().then(find).flatten()).ok_or_else(|| {
+        let looked =
+            folder.as_ref().map_or("no cache folder is known".to_owned(), |it| format!("no `{}`", it.display()));
         let expected =
             format!("a file, a folder, or a model in the hub's cache ({looked}; fetch it with `hf download {name}`)");
         Error::setting("checkpoint", name, expected)
     })
+}
+
+/// Whether `program` is there and fetched the model. It says on stderr what it does and why it could not.
+fn download(program: &OsStr, name: &str) -> bool {
+    let mut command = Command::new(program);
+    command.args(["download", name]).stdin(Stdio::null()).stdout(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
 
 /// `owner/model`, if that is what it reads like.
@@ -72,7 +91,7 @@ mod tests {
         for commit in ["aaa", "bbb"] {
             fs::create_dir_all(model.join("snapshots").join(commit)).unwrap();
         }
-        let find = |name: &str| locate_in(Path::new(name), Some(cache.path()));
+        let find = |name: &str| locate_in(Path::new(name), Some(cache.path()), None);
         // Two snapshots and no word on which is current.
         assert!(find("openai/clip").is_err());
         fs::create_dir_all(model.join("refs")).unwrap();
@@ -93,5 +112,32 @@ mod tests {
         }
         let here = tempfile::tempdir().unwrap();
         assert_eq!(find(here.path().to_str().unwrap()).unwrap(), here.path());
+    }
+    /// A program in the place of `hf`, which would need the network.
+    #[cfg(unix)]
+    #[test]
+    fn what_the_cache_lacks_is_fetched_by_the_program_for_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, program) = (folder.path().join("hub"), folder.path().join("hf"));
+        let script = format!(
+            "#!/bin/sh\n[ \"$1 $2\" = 'download owner/model' ] && mkdir -p '{}/models--owner--model/snapshots/aaa'\n",
+            cache.display()
+        );
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let find = |name: &str, fetcher| locate_in(Path::new(name), Some(&cache), fetcher);
+        assert!(find("owner/model", None).is_err());
+        assert!(find("owner/model", Some(OsStr::new("no_such_program"))).is_err());
+        assert!(
+            find("owner/other", Some(program.as_os_str())).unwrap_err().to_string().contains("hf download owner/other")
+        );
+        // `src` is a folder here: a path, though nothing is there.
+        assert!(find("src/model", Some(program.as_os_str())).is_err());
+        assert_eq!(
+            find("owner/model", Some(program.as_os_str())).unwrap(),
+            cache.join("models--owner--model/snapshots/aaa")
+        );
+        assert_eq!(find("owner/model", None).unwrap(), cache.join("models--owner--model/snapshots/aaa"));
     }
 }

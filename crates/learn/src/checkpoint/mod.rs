@@ -10,7 +10,7 @@
 //! | `config.toml`, `optimizer.safetensors`, `state.json` | what only training needs ([`state`]) |
 //!
 //! [`replace_folder`] makes a folder appear completely or not at all; [`write()`] fills in the first three files; [`load`] reads the
-//! first two. What others publish is read and written by [`published`].
+//! first two. What others publish is read and written by [`published`]. [`open()`] takes any of them.
 
 mod folder;
 mod hf_align;
@@ -22,6 +22,7 @@ mod meru_family;
 pub mod moco;
 mod open_clip;
 pub mod published;
+mod reference;
 pub mod state;
 mod stored;
 mod weights;
@@ -33,6 +34,7 @@ use conifer_data::tokenizer::Tokenizer;
 
 pub use folder::replace_folder;
 pub use manifest::{ImageFeed, Manifest, TextFeed};
+pub use reference::{Opened, open};
 pub use weights::{Array, Values, Weights, export};
 
 use crate::Result;

@@ -72,6 +72,16 @@ pub fn import(path: &Path, options: &ImportOptions, device: &Device) -> Result<(
     (format.import)(stored, options, device)
 }
 
+/// The `tokenizer.json` that came with a published checkpoint: in its folder.
+///
+/// # Errors
+/// As [`Tokenizer::open`].
+pub fn tokenizer_beside(path: &Path) -> Result<Option<Tokenizer>> {
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
+    let file = folder.join(super::TOKENIZER);
+    Ok(file.is_file().then(|| Tokenizer::open(&file)).transpose()?)
+}
+
 /// Writes the state dict of `model` as safetensors, under the names and in the layout of the MERU family.
 ///
 /// # Errors

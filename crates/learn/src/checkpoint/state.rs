@@ -98,13 +98,7 @@ pub fn latest_checkpoint(path: &Path) -> Result<PathBuf> {
     let found =
         named.filter(|path| is_complete(path)).or_else(|| steps(path).pop().map(|step| checkpoint_path(path, step)));
     found.ok_or_else(|| {
-        let published = super::hub::locate(path).is_ok_and(|path| super::published::is_published(&path));
-        let expected = match published {
-            true => {
-                format!("its conversion: `conifer convert {} FOLDER` makes a checkpoint folder of it", path.display())
-            }
-            false => "a checkpoint folder, or the folder of a run that has saved one (a published model: `conifer convert` first)".to_owned(),
-        };
+        let expected = "a checkpoint folder, the folder of a run that has saved one, or a published model";
         Error::setting("checkpoint", path.display(), expected)
     })
 }

@@ -224,7 +224,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("tokenizer.path", "string", "file, clip_merges: the file"),
     ("tokenizer.vocab_size", "integer, at least 514", "train: largest number of tokens; clip_merges: number of tokens, 49,408 when absent"),
 
-    ("model.init", "string, optional", "checkpoint or run to start from, in place of new towers"),
+    ("model.init", "string, optional", "checkpoint, run, published model or its name on the hub to start from, in place of new towers"),
     ("model.init_visual", "string, optional", "checkpoint of MoCo v2 that the image encoder comes from"),
     ("model.new_projection", "boolean", "with model.init: new projections of dimension embed_dim, and a new head"),
     ("model.embed_dim", "integer, at least 1", "dimension of the embeddings, over all factors"),

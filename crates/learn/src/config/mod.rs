@@ -142,8 +142,9 @@ pub enum TokenizerConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSection {
-    /// Start from this checkpoint folder, or the newest checkpoint of this run: its towers, projections, tokenizer and pixel statistics take
-    /// the place of what is said below, and where its space is that of the method, its head comes along.
+    /// Start from this checkpoint folder, the newest checkpoint of this run, or this published model (its file, its folder, or its name on
+    /// the hub): its towers, projections, tokenizer and pixel statistics take the place of what is said below, and where its space is that
+    /// of the method, its head comes along. A published model without a `tokenizer.json` takes the one of `[tokenizer]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<PathBuf>,
     /// Without `init`: the image encoder comes from this checkpoint of MoCo v2, in the place of `visual`, whose image size it keeps.
@@ -557,7 +558,15 @@ impl Config {
         let textual = TextualConfig::preset("text_nano")?.with("context", 24)?.with("depth", 2)?;
         let factors = self.space()?.factors.min(4);
         let steps = self.train.steps.min(20);
-        self.model = ModelSection { init: None, init_visual: None, embed_dim: 32, visual, textual, ..self.model };
+        self.model = ModelSection {
+            init: None,
+            init_visual: None,
+            new_projection: false,
+            embed_dim: 32,
+            visual,
+            textual,
+            ..self.model
+        };
         self.manifold.factors = Some(factors);
         self.manifold.curv.truncate(factors);
         self.tokenizer = TokenizerConfig::Train { vocab_size: 600 };

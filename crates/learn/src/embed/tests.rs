@@ -161,7 +161,7 @@ fn a_saved_model_embeds_as_before() {
     let (model, manifest) = parts(&ManifoldSpec::lorentz(8, 1.0));
     let before = Embedder::new("test", &model, manifest.clone(), tokenizer()).unwrap();
     checkpoint::save(&path, &model, &manifest, Some(&tokenizer())).unwrap();
-    let after = Embedder::open(&path, None, &Device::flex().autodiff()).unwrap();
+    let after = Embedder::open(&path, &Device::flex().autodiff()).unwrap();
     let points = |embedder: &Embedder| embedder.texts(&TEXTS, &mut |_, _| {}).unwrap();
     assert_eq!(points(&before), points(&after));
     assert_eq!(before.fingerprint(), after.fingerprint());

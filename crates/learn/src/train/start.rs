@@ -8,8 +8,8 @@ use conifer_data::batch::TokenBatch;
 use conifer_data::tokenizer::Tokenizer;
 use conifer_data::{Source, View};
 
-use crate::checkpoint::state::latest_checkpoint;
-use crate::checkpoint::{self, Manifest, moco};
+use crate::checkpoint::published::ImportOptions;
+use crate::checkpoint::{self, Manifest, Opened, moco};
 use crate::config::{Config, ModelSection, TokenizerConfig};
 use crate::embed::Embedder;
 use crate::encoders::{ResNet, VisualConfig, VisualEncoder};
@@ -26,13 +26,17 @@ use crate::root::RootKind;
 pub(super) fn begin(config: Config, source: &dyn Source, device: &Device) -> Result<(Config, Tokenizer, Model)> {
     match config.model.init.clone() {
         Some(init) => from_checkpoint(config, &init, device),
+        None if config.model.new_projection => {
+            let expected = "model.init beside it: towers from scratch have new projections anyway";
+            Err(Error::setting("model.new_projection", true, expected))
+        }
         None => {
             let mut config = config;
             let encoder = init_visual(&config, device)?;
             if let Some(encoder) = &encoder {
                 config.model.visual = VisualConfig::ResNet(encoder.config().clone());
             }
-            let tokenizer = tokenizer(&config, source)?;
+            let tokenizer = tokenizer(&config, Some(source))?;
             let model = fresh(&config, tokenizer.vocab_size(), encoder, device)?;
             let textual = model.config().textual.clone();
             let config = Config { model: ModelSection { textual, ..config.model }, ..config };
@@ -42,7 +46,7 @@ pub(super) fn begin(config: Config, source: &dyn Source, device: &Device) -> Res
 }
 
 fn from_checkpoint(mut config: Config, init: &Path, device: &Device) -> Result<(Config, Tokenizer, Model)> {
-    let (mut model, manifest, tokenizer) = open(init, device)?;
+    let (mut model, manifest, tokenizer) = open(&config, init, device)?;
     let anew = config.model.new_projection;
     if !anew {
         config.model.embed_dim = manifest.manifold.dim;
@@ -68,10 +72,11 @@ fn from_checkpoint(mut config: Config, init: &Path, device: &Device) -> Result<(
     Ok((config, tokenizer, model))
 }
 
-fn open(init: &Path, device: &Device) -> Result<(Model, Manifest, Tokenizer)> {
-    let folder = latest_checkpoint(init)?;
-    let (model, manifest) = checkpoint::load(&folder, device)?;
-    let tokenizer = checkpoint::load_tokenizer(&folder, &manifest)?;
+/// What `init` names. A published model that brings no tokenizer takes the one of the config.
+fn open(config: &Config, init: &Path, device: &Device) -> Result<(Model, Manifest, Tokenizer)> {
+    let opened = checkpoint::open(init, &ImportOptions::default(), device)?;
+    let tokenizer = opened.tokenizer()?.map_or_else(|| tokenizer(config, None), Ok)?;
+    let Opened { model, manifest, .. } = opened;
     manifest.check_tokenizer(&tokenizer)?;
     Ok((model, manifest, tokenizer))
 }
@@ -168,15 +173,19 @@ fn texts(source: &dyn Source, chains: bool) -> impl Iterator<Item = String> + '_
     })
 }
 
-/// Opens or trains the tokenizer.
+/// Opens the tokenizer, or trains it on the texts of `source`.
 ///
 /// # Errors
-/// As the tokenizer's own.
-fn tokenizer(config: &Config, source: &dyn Source) -> Result<Tokenizer> {
+/// As the tokenizer's own; [`Error::Setting`] if it is to be trained without a source, for a model that has learned its tokens.
+fn tokenizer(config: &Config, source: Option<&dyn Source>) -> Result<Tokenizer> {
     Ok(match &config.tokenizer {
         TokenizerConfig::File { path } => Tokenizer::from_tokenizer_json(path)?,
         TokenizerConfig::ClipMerges { path, vocab_size } => Tokenizer::from_merges(path, *vocab_size)?,
         TokenizerConfig::Train { vocab_size } => {
+            let source = source.ok_or_else(|| {
+                let expected = "`file` or `clip_merges`, as no tokenizer.json lies beside the model of model.init";
+                Error::setting("tokenizer.kind", "train", expected)
+            })?;
             let chains = config.method()?.views().contains(&View::Chain);
             Tokenizer::train(texts(source, chains), *vocab_size)?
         }

@@ -10,7 +10,7 @@ use burn::tensor::Device;
 use conifer_data::{BBox, Broken, Cause, ImageRef, Phrase, Picture, Sample, Source, Tiers, View};
 
 use super::*;
-use crate::checkpoint::WEIGHTS;
+use crate::checkpoint::{WEIGHTS, published};
 use crate::embed::Embedder;
 use crate::encoders::VisualConfig;
 use crate::log::{METRICS_FILE, read_metrics};
@@ -327,6 +327,47 @@ fn fine_tuning_starts_from_a_checkpoint_and_moves_only_what_it_may() {
     assert!(message.contains("train.freeze"), "{message}");
 }
 
+/// A folder in the layout of Hugging Face instead of one of ours: with its own tokenizer, else with the one of the config.
+#[test]
+fn fine_tuning_starts_from_a_published_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let clip = folder.path().join("clip");
+    let visual = "{kind='clip_vit',image_size=16,patch=8,width=16,depth=2,heads=2,activation='gelu'}";
+    run(&mut fresh("clip", &clip, &format!("model.visual={visual} model.textual.activation=gelu")), u64::MAX);
+    let newest_clip = latest_checkpoint(&clip).unwrap();
+    let (model, manifest) = checkpoint::load(&newest_clip, &Device::flex()).unwrap();
+    let tokenizer = checkpoint::load_tokenizer(&newest_clip, &manifest).unwrap();
+    let published = folder.path().join("published");
+    published::export_folder("hf-clip", &model, &manifest, Some(&tokenizer), &published).unwrap();
+
+    let start = |init: &Path, name: &str, more: &str| {
+        let more = format!("model.init={} train.checkpoint_every=5 {more}", init.display());
+        Trainer::new(config("radial", &folder.path().join(name), &more), squares(), &Device::flex())
+    };
+    let towers = |trainer: &Trainer| {
+        let weights = checkpoint::export(trainer.model()).into_iter();
+        weights.filter(|(name, _)| name.starts_with("visual") || name.starts_with("textual")).collect::<Vec<_>>()
+    };
+    let ours = start(&clip, "ours", "").unwrap();
+    let mut theirs = start(&published, "theirs", "").unwrap();
+    assert!(towers(&ours) == towers(&theirs), "not the weights that were published");
+    run(&mut theirs, u64::MAX);
+    run(&mut start(&published, "stopped", "").unwrap(), 7);
+    let stopped = folder.path().join("stopped");
+    run(&mut Trainer::resume(&stopped, squares(), &Device::flex()).unwrap(), u64::MAX);
+    assert!(newest(&stopped) == newest(&folder.path().join("theirs")), "not the same bits after a stop");
+
+    let elsewhere = folder.path().join("tokenizer.json");
+    fs::rename(published.join("tokenizer.json"), &elsewhere).unwrap();
+    let message = start(&published, "without", "").err().unwrap().to_string();
+    assert!(message.contains("tokenizer.kind") && message.contains("clip_merges"), "{message}");
+    let file = format!("tokenizer={{kind='file',path='{}'}}", elsewhere.display());
+    let given = start(&published, "given", &file).unwrap();
+    assert!(towers(&given) == towers(&ours));
+    let message = start(&folder.path().join("absent"), "absent", "").err().unwrap().to_string();
+    assert!(message.contains("absent"), "{message}");
+}
+
 /// Photos and boxes alone: the towers of a CLIP under a new projection, a ResNet of MoCo, and the way back from a stop.
 #[test]
 fn image_only_training_starts_from_a_checkpoint_or_from_moco() {
@@ -357,6 +398,12 @@ fn image_only_training_starts_from_a_checkpoint_or_from_moco() {
             );
         }
     }
+    let message = Trainer::new(
+        config("hcl", &folder.path().join("no_init"), "model.new_projection=true"),
+        squares(),
+        &Device::flex(),
+    );
+    assert!(message.err().unwrap().to_string().contains("model.init beside it"));
     let mut both = config("hcl", &folder.path().join("both"), "");
     (both.model.init, both.model.init_visual) = (Some(clip), Some("x.pth".into()));
     let message = both.check().unwrap_err().to_string();

@@ -1,0 +1,71 @@
+//! A model by whatever a person calls it: [`open`].
+
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use conifer_data::tokenizer::Tokenizer;
+
+use super::published::{self, ImportOptions};
+use super::state::latest_checkpoint;
+use super::{Manifest, hub, load, load_tokenizer};
+use crate::model::Model;
+use crate::{Error, Result};
+
+/// A model and where it lies.
+#[derive(Debug)]
+pub struct Opened {
+    /// The file or folder it was read from.
+    pub path: PathBuf,
+    /// The model, on the device that was asked for.
+    pub model: Model,
+    /// How it must be fed.
+    pub manifest: Manifest,
+    /// Whether it is a published model, not a folder of ours.
+    pub published: bool,
+}
+
+/// Opens a checkpoint folder, the newest checkpoint of a run, or a published model: its file, its folder, or its name on the hub
+/// ([`hub::locate`]). `options` say what the file of a published model does not.
+///
+/// # Errors
+/// As [`hub::locate`], [`latest_checkpoint`], [`load`] and [`published::import`].
+pub fn open(reference: &Path, options: &ImportOptions, device: &Device) -> Result<Opened> {
+    let path = hub::locate(reference)?;
+    if published::is_published(&path) {
+        let (model, manifest) = published::import(&path, options, device)?;
+        return Ok(Opened { path, model, manifest, published: true });
+    }
+    let path = latest_checkpoint(&path)?;
+    let (model, manifest) = load(&path, device)?;
+    Ok(Opened { path, model, manifest, published: false })
+}
+
+impl Opened {
+    /// Its tokenizer. Not every model comes with one: a published one may have no `tokenizer.json` in its folder, and what was converted
+    /// without one has none.
+    ///
+    /// # Errors
+    /// A file that cannot be read as a tokenizer.
+    pub fn tokenizer(&self) -> Result<Option<Tokenizer>> {
+        if self.published {
+            return published::tokenizer_beside(&self.path);
+        }
+        let named = self.manifest.texts.tokenizer.is_some();
+        named.then(|| load_tokenizer(&self.path, &self.manifest)).transpose()
+    }
+
+    /// The tokenizer, for what cannot do without one.
+    ///
+    /// # Errors
+    /// As [`Opened::tokenizer`]; [`Error::Setting`] if there is none.
+    pub fn need_tokenizer(&self) -> Result<Tokenizer> {
+        self.tokenizer()?.ok_or_else(|| {
+            let expected = format!(
+                "a {} beside it (`conifer convert {} FOLDER --tokenizer FILE` makes a checkpoint that has one)",
+                super::TOKENIZER,
+                self.path.display()
+            );
+            Error::setting("tokenizer", "no file", expected)
+        })
+    }
+}
