@@ -122,7 +122,7 @@ pub(crate) struct Parts {
     /// Files of boxes: OpenImages .csv, COCO or LVIS .json, grounded .jsonl; several are one data set.
     #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
     pub(crate) boxes: Vec<PathBuf>,
-    /// Folder for parts.json, edges.tsv, tree.tsv, tree.txt and the state from which a run that was stopped goes on.
+    /// Folder for parts.json, edges.tsv, tree.tsv, tree.txt, tree.svg and the state from which a run that was stopped goes on.
     #[arg(long)]
     pub(crate) out: PathBuf,
     /// Display names of the labels: class-descriptions-boxable.csv.
@@ -159,7 +159,7 @@ pub(crate) struct Tree {
     /// Write identifiers, not words.
     #[arg(long)]
     pub(crate) ids: bool,
-    /// Write the edges here, a parent, a tab and a child a line, instead of printing the tree.
+    /// Write the edges here, a parent, a tab and a child a line, instead of printing the tree; a file called .svg gets a drawing.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }

@@ -6,7 +6,9 @@
 mod chart;
 mod error;
 mod report;
+mod tree;
 
 pub use chart::{Series, histogram, line_chart};
 pub use error::{Error, Result};
 pub use report::{Block, Figure, Report};
+pub use tree::{TreeNode, tree};

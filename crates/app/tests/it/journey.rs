@@ -226,6 +226,8 @@ fn trees_of_classes_are_printed_and_written() {
     assert_eq!(good(folder.path(), &tree(&["edges:dogs.tsv"])), "n2\n  n4\n  n5\n");
     let told: Value = serde_json::from_str(&good(folder.path(), &tree(&["edges:dogs.tsv", "--json"]))).unwrap();
     assert_eq!(told, serde_json::json!({"root": "n2", "nodes": 3, "leaves": 2, "edges": [["n2", "n4"], ["n2", "n5"]]}));
+    good(folder.path(), &tree(&["breeds:.", "--out", "tree.svg"]));
+    assert_eq!(std::fs::read_to_string(folder.path().join("tree.svg")).unwrap().matches("<path").count(), 4);
     refused(folder.path(), &tree(&["breeds:.", "--below", "pug"]), &["2 nodes called `pug`: `n4`, `n5`"]);
     refused(folder.path(), &tree(&["breeds:.", "--below", "cat"]), &["no node `cat`"]);
     refused(folder.path(), &tree(&["breed:."]), &["unknown tree `breed`", "wordnet, breeds, open_images, edges"]);
@@ -275,6 +277,8 @@ fn boxes_to_a_tree_of_parts() {
     std::fs::write(folder.path().join("names.csv"), "/m/1,Bicycle\n").unwrap();
     let args = ["data", "parts", "--boxes", "boxes.csv", "--names", "names.csv", "--out", "parts"];
     assert_eq!(good(folder.path(), &args), "Bicycle\n  /m/2  100.0 % 60\n");
+    let drawn = std::fs::read_to_string(folder.path().join("parts/tree.svg")).unwrap();
+    assert!(drawn.contains(">Bicycle</text>") && drawn.contains(">100 %</tspan>"), "{drawn}");
     let args = [&args[..], &["--min-count", "61", "--json"]].concat();
     let told: Value = serde_json::from_str(&good(folder.path(), &args)).unwrap();
     assert_eq!(

@@ -61,6 +61,19 @@ pub struct PartGraph {
     pub refused: Vec<Edge>,
 }
 
+/// A class at one of its places in the graph.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PartRow<'a> {
+    /// Edges above it.
+    pub depth: usize,
+    /// The class.
+    pub name: &'a str,
+    /// It has parts, which stand at an earlier row.
+    pub again: bool,
+    /// The relation to the class above it.
+    pub edge: Option<&'a Edge>,
+}
+
 /// What stands for the photo as a whole above the classes that are parts of none, in [`PartGraph::tree_edges`].
 pub const SCENE: &str = "(scene)";
 
@@ -130,14 +143,14 @@ impl PartGraph {
         roots
     }
 
-    /// An indented tree. A class stands below every class it is a part of; its own parts are written out the first time, and `...` stands
-    /// for them after that: written out each time, a graph of 600 classes can have millions of lines.
-    pub fn to_text(&self) -> String {
+    /// The graph as the rows of a tree, a class before its parts. A class stands below every class it is a part of; its own parts follow the
+    /// first time, and [`PartRow::again`] stands for them after that: written out each time, a graph of 600 classes can have millions of rows.
+    pub fn rows(&self) -> Vec<PartRow<'_>> {
         let mut below: HashMap<&str, Vec<&Edge>> = HashMap::new();
         for edge in &self.edges {
             below.entry(&edge.parent).or_default().push(edge);
         }
-        let mut text = String::new();
+        let mut rows = Vec::new();
         let mut told = HashSet::new();
         // (name, depth, the edge that leads there); without recursion, as chains may be long.
         let mut stack: Vec<(&str, usize, Option<&Edge>)> =
@@ -145,13 +158,22 @@ impl PartGraph {
         while let Some((name, depth, edge)) = stack.pop() {
             let parts = below.get(name).map_or(&[][..], Vec::as_slice);
             let first = told.insert(name);
-            let more = if first || parts.is_empty() { "" } else { " ..." };
-            let numbers = edge.map_or(String::new(), |edge| format!("  {:.1} % {}", 100.0 * edge.share, edge.count));
-            // Writing to a text cannot fail.
-            let _ = writeln!(text, "{:1$}{name}{more}{numbers}", "", 2 * depth);
+            rows.push(PartRow { depth, name, again: !first && !parts.is_empty(), edge });
             if first {
                 stack.extend(parts.iter().rev().map(|edge| (edge.child.as_str(), depth + 1, Some(*edge))));
             }
+        }
+        rows
+    }
+
+    /// [`PartGraph::rows`], indented.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for PartRow { depth, name, again, edge } in self.rows() {
+            let more = if again { " ..." } else { "" };
+            let numbers = edge.map_or(String::new(), |edge| format!("  {:.1} % {}", 100.0 * edge.share, edge.count));
+            // Writing to a text cannot fail.
+            let _ = writeln!(text, "{:1$}{name}{more}{numbers}", "", 2 * depth);
         }
         text
     }

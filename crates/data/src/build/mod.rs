@@ -14,7 +14,7 @@ pub mod parts;
 mod state;
 
 pub use counts::{ClassBox, ClassId, PartCounts};
-pub use graph::{Edge, PartGraph, Thresholds};
+pub use graph::{Edge, PartGraph, PartRow, Thresholds};
 pub use parts::{Built, PartsSpec, Progress, build};
 
 #[cfg(test)]

@@ -3,6 +3,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
+use conifer_atlas::TreeNode;
 use conifer_data::hierarchy::named::TREES;
 use serde_json::json;
 
@@ -26,8 +27,15 @@ pub(super) fn run(args: &Tree, as_json: bool) -> anyhow::Result<()> {
     let edges = || shown[1..].iter().filter_map(|&node| Some((label(tree.parent(node)?), label(node))));
     if let Some(out) = &args.out {
         ensure!(shown.len() > 1, "`{}` has nothing below it; expected a node with children", label(top));
-        let lines: String = edges().map(|(parent, child)| format!("{parent}\t{child}\n")).collect();
-        fs::write(out, lines).with_context(|| out.display().to_string())?;
+        let text = match out.extension().is_some_and(|it| it == "svg") {
+            true => {
+                let node =
+                    |&it: &usize| TreeNode { depth: level(it), label: label(it).to_owned(), ..TreeNode::default() };
+                conifer_atlas::tree(label(top), &shown.iter().map(node).collect::<Vec<_>>())
+            }
+            false => edges().map(|(parent, child)| format!("{parent}\t{child}\n")).collect(),
+        };
+        fs::write(out, text).with_context(|| out.display().to_string())?;
     }
     let leaves = |node: usize| tree.leaves_below(node).count();
     if as_json {

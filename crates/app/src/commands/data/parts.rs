@@ -1,9 +1,10 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
+use conifer_atlas::TreeNode;
 use conifer_data::PartRule;
-use conifer_data::build::{Built, PartsSpec, Thresholds, build};
+use conifer_data::build::{Built, PartGraph, PartRow, PartsSpec, Thresholds, build};
 use serde_json::json;
 
 use crate::cli::Parts;
@@ -30,9 +31,12 @@ pub(super) fn run(args: Parts, as_json: bool) -> anyhow::Result<()> {
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     bar.finish_and_clear();
-    let Some(Built { counts, graph, files }) = built else {
+    let Some(Built { counts, graph, mut files }) = built else {
         bail!("stopped; the same command goes on from there (state in {})", spec.out.display());
     };
+    let drawn = spec.out.join("tree.svg");
+    std::fs::write(&drawn, draw(&graph)).with_context(|| drawn.display().to_string())?;
+    files.push(drawn);
     for it in &counts.examples {
         note(&format!("skipped: {it}"));
     }
@@ -56,4 +60,16 @@ pub(super) fn run(args: Parts, as_json: bool) -> anyhow::Result<()> {
     ));
     files.iter().for_each(|file| note(&file.display().to_string()));
     Ok(())
+}
+
+/// The graph as a tree; a line is as thick as the share of wholes that have such a part.
+fn draw(graph: &PartGraph) -> String {
+    let node = |row: &PartRow<'_>| TreeNode {
+        depth: row.depth,
+        label: format!("{}{}", row.name, if row.again { " ..." } else { "" }),
+        note: row.edge.map_or(String::new(), |edge| format!("{:.0} %", 100.0 * edge.share)),
+        weight: row.edge.map_or(0.0, |edge| edge.share),
+    };
+    let nodes: Vec<_> = graph.rows().iter().map(node).collect();
+    conifer_atlas::tree("Classes and their parts: share of the wholes that have such a part", &nodes)
 }
