@@ -18,7 +18,11 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     summary: "HierarCaps: tiers of captions, positive and negative",
     inputs: &[
         Input { name: "table", help: "CSV (or .csv.gz) of captions or of positive, negative", required: true },
-        Input { name: "images", help: "the folder of the photos, by the last part of image_url", required: false },
+        Input {
+            name: "images",
+            help: "the folder of the photos, by the last part of image_url (COCO: by the names of 2014 or 2017)",
+            required: false,
+        },
         Input { name: "exclude", help: "another table whose photos are left out", required: false },
     ],
     read,
@@ -63,7 +67,7 @@ fn sample(row: Row, number: usize, folder: Option<&Path>) -> Result<Sample, Brok
     let fault = |cause, detail: &str| Broken::new(&id, cause, detail);
     let image = match (folder, row.file()) {
         (None, _) => None,
-        (Some(folder), Some(file)) => Some(photo(folder, file, &id)?),
+        (Some(folder), Some(file)) => Some(photo(folder, name_in(folder, file), &id)?),
         (Some(_), None) => return Err(fault(Cause::NoImage, "no image_url; expected one, since photos are given")),
     };
     let Some(positive) = row.captions.as_deref().or(row.positive.as_deref()) else {
@@ -77,6 +81,12 @@ fn sample(row: Row, number: usize, folder: Option<&Path>) -> Result<Sample, Brok
         id,
         ..Sample::default()
     })
+}
+
+/// COCO gave its photos other names in 2017: `000000000042.jpg` for `COCO_val2014_000000000042.jpg`. The name that is there counts.
+fn name_in<'a>(folder: &Path, file: &'a str) -> &'a str {
+    let later = file.strip_prefix("COCO_").and_then(|rest| rest.split_once('_')).map(|(_, name)| name);
+    later.filter(|name| !folder.join(file).exists() && folder.join(name).exists()).unwrap_or(file)
 }
 
 fn tiers(joined: &str) -> Vec<String> {

@@ -245,10 +245,11 @@ fn hierarcaps() {
     folder.write("i/x.jpg", jpeg(8, 8));
     let test = folder.write(
         "t.csv",
-        "id,captions,image_url\n4,animal => dog => a black dog,http://c/x.jpg\n5,food,http://c/y.jpg\n",
+        "id,captions,image_url\n4,animal => dog => a black dog,http://c/x.jpg\n5,food,http://c/y.jpg\n6,dog,http://c/COCO_val2014_x.jpg\n",
     );
     let (samples, faults) = split(&spec("hierarcaps", &[("table", test.clone()), ("images", folder.path().join("i"))]));
-    let [dog] = &samples[..] else { panic!("one photo is there") };
+    let [dog, later] = &samples[..] else { panic!("one photo is there, under two names") };
+    assert_eq!((&*later.id, &later.image), ("6", &dog.image));
     assert_eq!((&*dog.id, &dog.captions[..]), ("4", &["a black dog".to_owned()][..]));
     assert_eq!(dog.tiers.as_ref().unwrap().positive, ["animal", "dog", "a black dog"]);
     assert_eq!(faults[0].cause, Cause::MissingFile);
