@@ -43,6 +43,10 @@ pub(crate) enum Command {
     Methods,
     /// List the benchmarks.
     Benchmarks,
+    /// List the encoders and their presets: `kind` and `preset` of `model.visual` and `model.textual`.
+    Encoders,
+    /// List the spaces: `manifold.kind`.
+    Spaces,
     /// Print, check or explain a config.
     #[command(subcommand)]
     Config(Config),

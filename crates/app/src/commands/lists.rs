@@ -1,5 +1,8 @@
 use conifer_eval::BENCHMARKS;
+use conifer_learn::encoders::ENCODERS;
+use conifer_learn::head::Side;
 use conifer_learn::methods::METHODS;
+use conifer_space::SPACES;
 use serde_json::json;
 
 use crate::output::{columns, print, print_json};
@@ -41,5 +44,45 @@ pub(crate) fn benchmarks(as_json: bool) -> anyhow::Result<()> {
             .iter()
             .map(|it| vec![it.name().into(), needs(it.needs()).join(", "), it.summary().into(), it.reference().into()]),
     );
+    print(&columns(&rows))
+}
+
+/// The registry of encoders.
+pub(crate) fn encoders(as_json: bool) -> anyhow::Result<()> {
+    let reads = |side| match side {
+        Side::Image => "photos",
+        Side::Text => "texts",
+    };
+    if as_json {
+        let rows: Vec<_> = ENCODERS
+            .iter()
+            .map(|it| json!({ "name": it.name, "reads": reads(it.side), "summary": it.summary, "presets": (it.presets)() }))
+            .collect();
+        return print_json(&rows);
+    }
+    let mut rows = vec![["encoder", "reads", "presets", "what"].map(String::from).to_vec()];
+    rows.extend(
+        ENCODERS
+            .iter()
+            .map(|it| vec![it.name.into(), reads(it.side).into(), (it.presets)().join(", "), it.summary.into()]),
+    );
+    print(&columns(&rows))
+}
+
+/// The registry of spaces.
+pub(crate) fn spaces(as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        let rows: Vec<_> = SPACES
+            .iter()
+            .map(|it| json!({ "name": it.kind, "summary": it.summary, "factored": it.factored, "curved": it.curved }))
+            .collect();
+        return print_json(&rows);
+    }
+    let mut rows = vec![["space", "factors", "curvatures", "what"].map(String::from).to_vec()];
+    rows.extend(SPACES.iter().map(|it| {
+        let (factors, curvatures) =
+            (if it.factored { "any" } else { "1" }, if it.curved { "one a factor" } else { "none" });
+        vec![it.kind.into(), factors.into(), curvatures.into(), it.summary.into()]
+    }));
     print(&columns(&rows))
 }

@@ -240,6 +240,9 @@ fn registries_are_printed() {
     let methods: Vec<Value> = serde_json::from_str(&good(&root(), &["--json", "methods"])).unwrap();
     assert!(methods.iter().any(|it| it["name"] == "phyclip" && it["manifold"] == "product_l1"), "{methods:?}");
     assert!(good(&root(), &["benchmarks"]).contains("hierarcaps"));
+    assert!(good(&root(), &["encoders"]).contains("clip_vit_b32"));
+    let spaces: Vec<Value> = serde_json::from_str(&good(&root(), &["--json", "spaces"])).unwrap();
+    assert!(spaces.iter().any(|it| it["name"] == "lorentz" && it["curved"] == true), "{spaces:?}");
     assert!(good(&root(), &["data", "list"]).contains("jsonl"));
     assert!(good(&root(), &["config", "schema"]).contains("optim.weight_decay"));
     assert!(good(&root(), &["completions", "bash"]).contains("conifer"));
