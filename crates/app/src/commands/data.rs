@@ -1,7 +1,7 @@
 mod class_tree;
 mod parts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -160,6 +160,7 @@ fn check(data: &DataSet, pixels: bool, as_json: bool) -> anyhow::Result<()> {
     let bar = progress::bar("samples", source.len());
     let (mut counts, mut examples) = (BTreeMap::<&str, u64>::new(), Vec::<Broken>::new());
     let (mut captions, mut phrases, mut boxes) = (0, 0, 0);
+    let (mut ids, mut repeated) = (HashSet::new(), Vec::new());
     for index in 0..source.len() {
         let sample = source.get(index).and_then(|sample| {
             if pixels {
@@ -172,6 +173,9 @@ fn check(data: &DataSet, pixels: bool, as_json: bool) -> anyhow::Result<()> {
                 captions += sample.captions.len();
                 phrases += sample.phrases.len();
                 boxes += sample.phrases.iter().map(|it| it.boxes.len()).sum::<usize>();
+                if let Some(id) = ids.replace(sample.id) {
+                    repeated.push(id);
+                }
             }
             Err(it) => {
                 let count = counts.entry(it.cause.name()).or_default();
@@ -188,10 +192,21 @@ fn check(data: &DataSet, pixels: bool, as_json: bool) -> anyhow::Result<()> {
     for it in &examples {
         note(&format!("broken: {it}"));
     }
+    if let Some(first) = repeated.first() {
+        note(&format!(
+            "{} x the id of an earlier one (`{first}`): a search by it will find the earliest",
+            repeated.len()
+        ));
+    }
     if as_json {
-        print_json(
-            &json!({ "samples": source.len(), "broken": counts, "captions": captions, "phrases": phrases, "boxes": boxes }),
-        )?;
+        print_json(&json!({
+            "samples": source.len(),
+            "broken": counts,
+            "captions": captions,
+            "phrases": phrases,
+            "boxes": boxes,
+            "repeated_ids": repeated.len(),
+        }))?;
     } else {
         let mut rows = vec![vec!["samples".into(), source.len().to_string()]];
         rows.extend(

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use burn::tensor::Device;
@@ -28,6 +29,11 @@ pub(crate) fn run(args: Embed, as_json: bool, device: &Device) -> anyhow::Result
     set.save(&args.out)?;
     for it in broken.iter().take(5) {
         note(&format!("skipped: {it}"));
+    }
+    let mut seen = HashSet::new();
+    let again: Vec<_> = set.ids.iter().filter(|&id| !seen.insert(id)).collect();
+    if let Some(first) = again.first() {
+        note(&format!("{} x the id of an earlier one (`{first}`): a search by it finds the earliest", again.len()));
     }
     if as_json {
         return print_json(&json!({ "out": args.out, "rows": set.len(), "skipped": broken.len(), "space": set.spec }));

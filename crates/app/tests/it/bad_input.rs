@@ -1,6 +1,6 @@
 //! One clear message, exit code 1, nothing lost.
 
-use crate::{good, refused, root};
+use crate::{conifer, good, refused, root};
 
 #[test]
 fn files_that_are_not_there() {
@@ -17,6 +17,17 @@ fn files_that_are_not_there() {
     refused(at, &["data", "check", "--data", "nothing.xyz"], &["KIND:PATH"]);
     refused(at, &["train", "--resume", "absent"], &["absent"]);
     refused(at, &["convert", "absent.pth", "out"], &["absent.pth"]);
+}
+
+/// No fault, as a data set may have no ids of its own; but who searches by id should know.
+#[test]
+fn ids_that_come_twice_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let row = |id: u32| format!("{{\"id\":\"{id}\",\"captions\":[\"a dog\"]}}\n");
+    std::fs::write(folder.path().join("d.jsonl"), [4, 5, 4].map(row).concat()).unwrap();
+    let output = conifer(folder.path(), &["--json", "data", "check", "--data", "d.jsonl"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\"repeated_ids\":1"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the id of an earlier one (`4`)"), "{output:?}");
 }
 
 #[test]
