@@ -77,7 +77,8 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    /// Reads every sample once. A broken one has no boxes; the loader will count it.
+    /// Reads every sample once. A broken one has no boxes; the loader will count it. How many pixels a box has is known only with its photo, so
+    /// a small one is left out when it is drawn.
     pub(super) fn of(source: &dyn Source, rule: &PartRule) -> Self {
         let mut it = Self::default();
         for index in 0..source.len() {
@@ -188,7 +189,15 @@ impl RowMaker {
             || Broken::new(&sample.id, Cause::NoBox, format!("no box {number}; expected the one that was there"));
         let found = boxes(&sample).find(|it| it.number == number).ok_or_else(missing)?;
         let open = || self.decoded(&sample)?.get().map(|picture| cut(&picture, &found.bbox));
-        self.photo(&sample, index, Part::Edge(number), open)
+        let crop = self.photo(&sample, index, Part::Edge(number), open)?;
+        let ((width, height), least) = (crop.original, self.config.min_box_pixels);
+        match u64::from(width) * u64::from(height) >= u64::from(least) {
+            true => Ok(crop),
+            false => {
+                let detail = format!("box {number} has {width} x {height} pixels; expected at least {least} in all");
+                Err(Broken::new(&sample.id, Cause::NoBox, detail))
+            }
+        }
     }
 
     fn augmented(&self, photo: &Photo, rng: &mut impl Rng) -> Vec<u8> {

@@ -70,7 +70,8 @@ struct Found {
 }
 
 impl Loader {
-    /// Nothing is read before the first batch is asked for.
+    /// No photo is read before the first batch is asked for. The names of all samples are, where wrong taxa or boxes of other photos are to be
+    /// drawn among them (`chain.of = "taxon"`, `edges.cross`).
     ///
     /// # Errors
     /// A setting out of its range, a view that the source does not have, or too few samples for one batch.

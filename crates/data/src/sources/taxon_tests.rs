@@ -198,6 +198,18 @@ fn tree_of_life() {
         ("d", &[("jpg", &photo), ("taxon.txt", b"a photo of .")]),
         ("e", &[("jpg", &photo), ("sci.txt", b"a photo of Turdus merula.")]),
     ]);
+    let tags = b"a photo of kingdom Animalia phylum Chordata class Aves order Passeriformes family Turdidae genus Turdus species merula.";
+    let gap = b"a photo of kingdom Animalia phylum Chordata family Turdidae genus Turdus species merula.";
+    let other = Folder::new();
+    let tagged = other.shard(&[
+        ("a", &[("jpg", &photo), ("taxontag.txt", &tags[..]), ("taxonomic_name.txt", b"Animalia")]),
+        ("b", &[("jpg", &photo), ("taxontag.txt", &gap[..])]),
+        ("c", &[("jpg", &photo), ("taxontag.txt", b"a photo of Turdus."), ("taxonomic_name.txt", taxon.as_bytes())]),
+    ]);
+    let tagged = open(&spec("tree_of_life", &tagged, json!({}))).unwrap();
+    let names = |index: usize| tagged.get(index).unwrap().taxon.join(" ");
+    assert_eq!([names(0), names(1), names(2)], [taxon, "Animalia Chordata", taxon]);
+
     let source = open(&spec("tree_of_life", &path, json!({}))).unwrap();
     assert_eq!((source.len(), source.views()), (5, &[View::Pair, View::Chain][..]));
     let one = source.get(0).unwrap();

@@ -1,7 +1,8 @@
 //! TreeOfLife-10M shards as BioCLIP packs them (<https://github.com/Imageomics/bioclip>): a photo with text members. The taxon is the
-//! member `.taxonomic_name.txt` ("Animalia Chordata ... Turdus merula"), or `.taxon.txt` ("a photo of Animalia Chordata ... ."): the first six
-//! words are kingdom to genus, the rest is the epithet. A taxon that is known to a higher rank only has fewer names. The label is genus
-//! and epithet, or the last name there is.
+//! member `.taxonTag.txt` ("a photo of kingdom Animalia phylum Chordata ... ."), up to the first rank that has no name: what is below a gap
+//! would stand at the wrong rank. Where it is absent, `.taxonomic_name.txt` ("Animalia Chordata ... Turdus merula"), or `.taxon.txt` ("a photo
+//! of Animalia Chordata ... ."): the first six words are kingdom to genus, the rest is the epithet, and a gap cannot be seen. A taxon that is
+//! known to a higher rank only has fewer names. The label is genus and epithet, or the last name there is.
 
 use serde::Deserialize;
 
@@ -61,11 +62,18 @@ impl Source for TreeOfLife {
 
     fn get(&self, index: usize) -> Result<Sample, Broken> {
         let record = self.shards.record(index)?;
-        let text = match record.text("taxonomic_name.txt")? {
-            Some(text) => text,
-            None => record.need_text("taxon.txt")?,
+        // Names of members arrive in lower case.
+        let tagged = record.text("taxontag.txt")?.and_then(|text| Some((tagged(&text)?, text)));
+        let (taxon, text) = match tagged {
+            Some(found) => found,
+            None => {
+                let text = match record.text("taxonomic_name.txt")? {
+                    Some(text) => text,
+                    None => record.need_text("taxon.txt")?,
+                };
+                (names(&text), text)
+            }
         };
-        let taxon = names(&text);
         if taxon.is_empty() {
             let detail = format!("taxon is {text:?}; expected names from general to specific");
             return Err(record.broken(Cause::NoChain, detail));
@@ -96,12 +104,32 @@ impl Source for TreeOfLife {
     }
 }
 
-/// The names in "a photo of Animalia Chordata Aves Passeriformes Turdidae Turdus merula with common name Blackbird."
-fn names(text: &str) -> Vec<String> {
+/// The names in "a photo of kingdom Animalia phylum Chordata ... species merula with common name Blackbird.", up to the first rank that has
+/// none; `None` for a text that does not begin with a rank.
+fn tagged(text: &str) -> Option<Vec<String>> {
+    let mut found: [Vec<&str>; RANKS.len()] = Default::default();
+    let mut now = None;
+    for word in bare(text).split_whitespace() {
+        // Ranks fall; a later word that is a higher rank's name belongs to a name.
+        match RANKS.iter().position(|&rank| rank == word).filter(|&rank| now.is_none_or(|now| rank > now)) {
+            Some(rank) => now = Some(rank),
+            None => found[now?].push(word),
+        }
+    }
+    now?;
+    Some(found.iter().take_while(|name| !name.is_empty()).map(|name| name.join(" ")).collect())
+}
+
+/// Without what stands around the names.
+fn bare(text: &str) -> &str {
     let text = text.trim();
     let text = text.strip_prefix("a photo of ").unwrap_or(text).trim_end_matches('.');
-    let text = text.split(" with common name ").next().unwrap_or(text);
-    let words: Vec<_> = text.split_whitespace().collect();
+    text.split(" with common name ").next().unwrap_or(text)
+}
+
+/// The names in "a photo of Animalia Chordata Aves Passeriformes Turdidae Turdus merula with common name Blackbird."
+fn names(text: &str) -> Vec<String> {
+    let words: Vec<_> = bare(text).split_whitespace().collect();
     let ranks = RANKS.len() - 1;
     let mut names: Vec<String> = words.iter().take(ranks).map(|&word| word.to_owned()).collect();
     names.extend((words.len() > ranks).then(|| words[ranks..].join(" ")));
