@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::{MANIFEST, published};
 use crate::{Error, Result};
 
 /// The file or folder that `reference` is; else, for a name such as `openai/clip-vit-base-patch32`, the snapshot of that model in the
@@ -63,9 +64,11 @@ fn model_name(reference: &Path) -> Option<&str> {
 
 fn snapshot(folder: &Path) -> Option<PathBuf> {
     let snapshots = folder.join("snapshots");
+    // Other programs fetch single files, such as the tokenizer: without weights it is no model.
+    let whole = |path: &PathBuf| published::is_published(path) || path.join(MANIFEST).is_file();
     let main = fs::read_to_string(folder.join("refs/main")).ok().map(|commit| snapshots.join(commit.trim()));
-    main.filter(|path| path.is_dir()).or_else(|| {
-        let mut found = fs::read_dir(&snapshots).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    main.filter(whole).or_else(|| {
+        let mut found = fs::read_dir(&snapshots).ok()?.filter_map(|entry| Some(entry.ok()?.path())).filter(whole);
         let (one, other) = (found.next(), found.next());
         one.filter(|_| other.is_none())
     })
@@ -88,8 +91,12 @@ mod tests {
     fn a_name_leads_to_the_snapshot_of_main_or_to_the_command_that_fetches_it() {
         let cache = tempfile::tempdir().unwrap();
         let model = cache.path().join("models--openai--clip");
+        let fill = |folder: &Path| {
+            fs::create_dir_all(folder).unwrap();
+            fs::write(folder.join("model.safetensors"), "").unwrap();
+        };
         for commit in ["aaa", "bbb"] {
-            fs::create_dir_all(model.join("snapshots").join(commit)).unwrap();
+            fill(&model.join("snapshots").join(commit));
         }
         let find = |name: &str| locate_in(Path::new(name), Some(cache.path()), None);
         // Two snapshots and no word on which is current.
@@ -99,6 +106,9 @@ mod tests {
         assert_eq!(find("openai/clip").unwrap(), model.join("snapshots/bbb"));
         let only = cache.path().join("models--a--b/snapshots/ccc");
         fs::create_dir_all(&only).unwrap();
+        fs::write(only.join("tokenizer.json"), "").unwrap();
+        assert!(find("a/b").unwrap_err().to_string().contains("hf download a/b"), "no weights, no model");
+        fill(&only);
         assert_eq!(find("a/b").unwrap(), only);
 
         let message = find("openai/absent").unwrap_err().to_string();
@@ -121,8 +131,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (cache, program) = (folder.path().join("hub"), folder.path().join("hf"));
         let script = format!(
-            "#!/bin/sh\n[ \"$1 $2\" = 'download owner/model' ] && mkdir -p '{}/models--owner--model/snapshots/aaa'\n",
-            cache.display()
+            "#!/bin/sh\n[ \"$1 $2\" = 'download owner/model' ] && mkdir -p '{0}' && : > '{0}/model.safetensors'\n",
+            cache.join("models--owner--model/snapshots/aaa").display()
         );
         fs::write(&program, script).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
