@@ -239,6 +239,9 @@ pub(crate) struct Train {
 pub(crate) struct Embed {
     /// A checkpoint folder, a run folder (its latest checkpoint), or a published model: its file, its folder, or its name on the hub.
     pub(crate) checkpoint: PathBuf,
+    /// The text whose embedding is the root, such as Eukarya for a published RCME model (default: what the checkpoint was trained with).
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) root_text: Option<String>,
     #[command(flatten)]
     pub(crate) data: DataSet,
     /// Folder to write.
@@ -276,6 +279,9 @@ pub(crate) enum CropArg {
 pub(crate) struct Eval {
     /// A checkpoint folder, a run folder (its latest checkpoint), or a published model: its file, its folder, or its name on the hub.
     pub(crate) checkpoint: PathBuf,
+    /// The text whose embedding is the root, such as Eukarya for a published RCME model (default: what the checkpoint was trained with).
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) root_text: Option<String>,
     #[command(flatten)]
     pub(crate) data: DataSet,
     /// Which benchmarks: see `conifer benchmarks`.

@@ -23,6 +23,14 @@ impl ModelEmbedder {
         Ok(Self { inner: Embedder::open(reference, device)? })
     }
 
+    /// With the embedding of a text as root, where one is given.
+    pub(crate) fn with_root_text(self, text: Option<&str>) -> Self {
+        match text {
+            Some(text) => Self { inner: self.inner.with_root_text(text) },
+            None => self,
+        }
+    }
+
     /// Around a model in memory.
     pub(crate) fn new(inner: Embedder) -> Self {
         Self { inner }

@@ -17,6 +17,7 @@ use rayon::prelude::*;
 use crate::checkpoint::published::ImportOptions;
 use crate::checkpoint::{self, Manifest, Weights};
 use crate::model::{Model, pixels, tokens};
+use crate::root::Apex;
 use crate::{Error, Result};
 
 /// Called with the number of rows done and their total, after every batch.
@@ -95,11 +96,11 @@ impl Embedder {
         &self.manifest
     }
 
-    /// The apex of the cones: the root of the checkpoint if it has one (on a sphere normalised); else on a sphere the embedding of the empty
-    /// text, and in any other space the origin.
+    /// The apex of the cones: the root of the checkpoint if it has one (on a sphere normalised), else the apex that its manifest names; else
+    /// on a sphere the embedding of the empty text, and in any other space the origin.
     ///
     /// # Errors
-    /// If the empty text cannot be embedded.
+    /// If the text cannot be embedded.
     pub fn root(&self) -> Result<Root> {
         if let Some(root) = self.root.get() {
             return Ok(root.clone());
@@ -108,14 +109,29 @@ impl Embedder {
         Ok(self.root.get_or_init(|| root).clone())
     }
 
+    /// The same, with the embedding of `text` as apex: for a published model that does not tell the text it was trained with.
+    #[must_use]
+    pub fn with_root_text(mut self, text: &str) -> Self {
+        self.manifest.root = None;
+        self.manifest.apex = Some(Apex::Text(text.to_owned()));
+        self.root = OnceLock::new();
+        self
+    }
+
     fn find_root(&self) -> Result<Root> {
         let sphere = self.spec.kind == "sphere";
-        let point: Vec<f64> = match &self.manifest.root {
-            Some(root) if !sphere => return Ok(Root::Point(root.clone())),
-            Some(root) => root.clone(),
-            None if !sphere => return Ok(Root::Origin),
-            None => self.texts(&[""], &mut |_, _| {})?.into_iter().map(f64::from).collect(),
+        let embed = |text: &str| -> Result<Vec<f64>> {
+            Ok(self.texts(&[text], &mut |_, _| {})?.into_iter().map(f64::from).collect())
         };
+        let point = match (&self.manifest.root, &self.manifest.apex) {
+            (Some(root), _) => root.clone(),
+            (None, Some(Apex::Text(text))) => embed(text)?,
+            (None, None) if sphere => embed("")?,
+            (None, _) => return Ok(Root::Origin),
+        };
+        if !sphere {
+            return Ok(Root::Point(point));
+        }
         let norm = point.iter().map(|x| x * x).sum::<f64>().sqrt();
         Ok(Root::Point(point.into_iter().map(|x| x / norm).collect()))
     }

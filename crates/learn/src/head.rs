@@ -213,14 +213,20 @@ impl Head {
         Ok(self.manifold()?.lift(tangent))
     }
 
-    /// What a method needs beside the points: the manifold, the root (what is kept, else the origin) and this step's 1/temperature.
+    /// What a method needs beside the points: the manifold, the root (what is kept, on a sphere at length 1; else the origin) and this
+    /// step's 1/temperature.
     ///
     /// # Errors
     /// As [`Head::manifold`].
     pub fn space(&self) -> Result<Space> {
+        let manifold = self.manifold()?;
+        let root = self.root.as_ref().map(|root| match self.spec.kind.as_str() {
+            "sphere" => manifold.lift(root.value.val().unsqueeze()).squeeze_dim(0),
+            _ => root.value.val(),
+        });
         Ok(Space {
-            manifold: self.manifold()?,
-            root: self.root.as_ref().map_or(RootT::Origin, |root| RootT::Point(root.value.val())),
+            root: root.map_or(RootT::Origin, RootT::Point),
+            manifold,
             curv: self.curv.as_ref().map(BoundedScalar::value),
             logit_scale: self.logit_scale.value(),
         })

@@ -13,9 +13,9 @@ pub enum RootKind {
     Text,
     /// The same text under the first weights, a constant.
     FixedText,
-    /// The mean of all texts of the data under the first weights, a constant.
+    /// The mean of all texts of the chains under the first weights, on a sphere brought to length 1, a constant.
     FixedMean,
-    /// A free point of its own, at first that text: with frozen towers, "only learning root".
+    /// A free point of its own (on a sphere its direction counts), at first that text: with frozen towers, "only learning root".
     Learned,
 }
 
@@ -24,4 +24,14 @@ impl RootKind {
     pub fn is_kept(self) -> bool {
         matches!(self, Self::FixedText | Self::FixedMean | Self::Learned)
     }
+}
+
+/// The apex of the cones of a finished model, where it is no point that lies beside the weights: what the manifest says of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Apex {
+    /// The origin of the space.
+    Origin,
+    /// The embedding of a text.
+    Text(String),
 }

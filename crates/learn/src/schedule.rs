@@ -23,7 +23,7 @@ pub const SCHEDULES: &[ScheduleEntry] = &[
     ScheduleEntry { name: "linear", summary: "a straight line from the peak to 0", factor: |progress| 1.0 - progress },
     ScheduleEntry {
         name: "one_cycle",
-        summary: "up from a 25th of the peak over three tenths, then down to a 10,000th of that, half cosines (PyTorch's OneCycleLR; RCME)",
+        summary: "up from a 25th of the peak over three tenths, then down to a 10,000th of that, half cosines (PyTorch's OneCycleLR with constant betas; RCME)",
         factor: one_cycle,
     },
     ScheduleEntry { name: "constant", summary: "the peak for ever", factor: |_| 1.0 },

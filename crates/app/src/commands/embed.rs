@@ -15,7 +15,7 @@ use crate::progress;
 use crate::request::open_source;
 
 pub(crate) fn run(args: Embed, as_json: bool, device: &Device) -> anyhow::Result<()> {
-    let embedder = ModelEmbedder::open(&args.checkpoint, device)?;
+    let embedder = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let source = open_source(&args.data)?;
     let mut samples = Vec::new();
     let mut broken = Vec::new();

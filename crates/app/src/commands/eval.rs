@@ -22,7 +22,7 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
     let source = open_source(&args.data)?;
     // Opened before the work, so that a path that cannot be written shows before it, too.
     let log = args.out.as_deref().map(open_log).transpose()?;
-    let embedder = ModelEmbedder::open(&args.checkpoint, device)?;
+    let embedder = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let options = Options {
         templates: templates(&args.prompts)?,
         score: match args.score {

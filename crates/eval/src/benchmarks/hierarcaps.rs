@@ -29,7 +29,7 @@ impl Benchmark for Hierarcaps {
         "precision, recall and F1 of caption chains retrieved for a photo; tau_d of their order"
     }
     fn reference(&self) -> &'static str {
-        "HierarCaps Tables 1, 2 and 4; RCME Table 6"
+        "HierarCaps Tables 1, 2 and 4; RCME Table 7"
     }
     fn needs(&self) -> &'static [Input] {
         &[Input::Images, Input::Tiers]

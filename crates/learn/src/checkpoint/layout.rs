@@ -17,6 +17,7 @@ use crate::encoders::{ClipVitConfig, TextTransformerConfig, TextualConfig, Visua
 use crate::head::{Head, HeadConfig};
 use crate::model::{Model, ModelConfig, PixelStatistics};
 use crate::params::Init;
+use crate::root::Apex;
 use crate::{Error, Result};
 
 /// Where another layout keeps one of our tensors.
@@ -162,6 +163,9 @@ pub(super) struct Ours {
     /// Apex of the cones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) root: Option<Vec<f64>>,
+    /// The same where it is no point.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) apex: Option<Apex>,
 }
 
 /// See [`Ours`].
@@ -169,7 +173,11 @@ pub(super) const OURS: &str = "conifer";
 
 impl Ours {
     pub(super) fn of(model: &Model, manifest: &Manifest) -> Self {
-        Self { method: Some(manifest.method.clone()), root: model.head.root().or_else(|| manifest.root.clone()) }
+        Self {
+            method: Some(manifest.method.clone()),
+            root: model.head.root().or_else(|| manifest.root.clone()),
+            apex: manifest.apex.clone(),
+        }
     }
 }
 
@@ -214,6 +222,7 @@ pub(super) fn assemble(
     let mut manifest = Manifest::new(&model, &head_config, method, described.texts);
     manifest.images = described.images;
     manifest.root = described.ours.root;
+    manifest.apex = described.ours.apex;
     Ok((model, manifest))
 }
 

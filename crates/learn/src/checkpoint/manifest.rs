@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::head::{Head, HeadConfig};
 use crate::model::{Model, ModelConfig};
 use crate::params::Init;
+use crate::root::Apex;
 use crate::{Error, Result};
 
 /// Everything beside the weights that a model's numbers depend on.
@@ -27,6 +28,10 @@ pub struct Manifest {
     /// Apex of the cones where it is a point of its own: a learned or fixed root, the mean embedding that published CLIP checkpoints carry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<Vec<f64>>,
+    /// Apex of the cones where it is none: the one that the model was trained with. Where both are absent, on a sphere the embedding of the
+    /// empty text, and in any other space the origin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apex: Option<Apex>,
     /// The space, with the curvatures at the time of saving.
     pub manifold: ManifoldSpec,
     /// First values and ranges of the scalars.
@@ -71,6 +76,7 @@ impl Manifest {
             conifer: env!("CARGO_PKG_VERSION").to_owned(),
             method: method.to_owned(),
             root: model.head.root(),
+            apex: None,
             manifold: model.head.spec(),
             head: head.clone(),
             model: model.config().clone(),

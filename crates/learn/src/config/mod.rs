@@ -40,7 +40,7 @@ use crate::error::{Error, Result};
 use crate::head::HeadConfig;
 use crate::methods::{self, Method};
 use crate::model::{ModelConfig, Part, PixelStatistics};
-use crate::root::RootKind;
+use crate::root::{Apex, RootKind};
 use crate::schedule::Schedule;
 
 /// One experiment.
@@ -405,6 +405,20 @@ impl Config {
     /// An unknown method.
     pub fn root_kind(&self) -> Result<RootKind> {
         Ok(self.root.kind.unwrap_or(methods::entry(&self.method.kind)?.root))
+    }
+
+    /// The apex of the finished model, where it is no point beside the weights. A method whose own root is the origin looks at no root on a
+    /// sphere (CLIP); what its cones would be is left to who measures it.
+    ///
+    /// # Errors
+    /// An unknown method.
+    pub fn apex(&self) -> Result<Option<Apex>> {
+        let own = methods::entry(&self.method.kind)?.root;
+        Ok(match self.root_kind()? {
+            RootKind::Text => Some(Apex::Text(self.root.text.clone())),
+            RootKind::Origin if own != RootKind::Origin => Some(Apex::Origin),
+            _ => None,
+        })
     }
 
     /// The source of the training samples.

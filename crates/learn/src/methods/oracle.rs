@@ -4,7 +4,9 @@
 
 use conifer_space::ManifoldSpec;
 
-use super::testkit::{Features, head, method, pass, relative, scalars_of};
+use super::Method;
+use super::testkit::{Features, device, head, method, pass, relative, scalars_of};
+use crate::head::Head;
 
 /// A point of one factor with its time component first.
 type Point = Vec<f64>;
@@ -60,6 +62,14 @@ impl Geometry {
         });
         factors.sum::<f64>() / parent.len() as f64
     }
+}
+
+/// RCME Eq. 1: the angle at `parent` between the way from the root and the way to `child`.
+fn seen_from(root: &[f64], parent: &[f64], child: &[f64]) -> f64 {
+    let come: Vec<f64> = parent.iter().zip(root).map(|(p, r)| p - r).collect();
+    let go: Vec<f64> = child.iter().zip(parent).map(|(c, p)| c - p).collect();
+    let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(a, b)| a * b).sum::<f64>();
+    (dot(&come, &go) / (dot(&come, &come) * dot(&go, &go)).sqrt()).acos()
 }
 
 fn minkowski(x: &Point, y: &Point) -> f64 {
@@ -144,6 +154,27 @@ impl Batch {
     }
 
     /// HyCoCLIP Eq. 11, PHyCLIP Eq. 6; here the first argument is the parent.
+    /// RCME Eqs. 5 to 9 of chains image, text, box image, box text, whose wrong links are the opposites of the next view.
+    fn rcme(&self, root: &[f64], margin: f64, align: f64, previous: bool) -> f64 {
+        let links = [&self.image, &self.text, &self.box_image, &self.box_text];
+        let rows = self.image.len();
+        let row = |b: usize| {
+            let link = |j: usize| links[j][b][0].clone();
+            // Wrong link j is the opposite of view j + 1, cyclically.
+            let wrong = |j: usize| links[(j + 1) % 4][b][0].iter().map(|x| -x).collect::<Vec<_>>();
+            let local = |child: &dyn Fn(usize) -> Vec<f64>| {
+                let apex = |j: usize| if previous && j > 0 { link(j - 1) } else { root.to_vec() };
+                (0..3).map(|j| seen_from(&apex(j), &link(j), &child(j + 1))).sum::<f64>() / 3.0
+            };
+            let angle = |i: usize, j: usize| seen_from(root, &link(i), &link(j));
+            let cosine = |i, j| angle(i, j).cos().max(0.0);
+            let global =
+                |j: usize| (angle(j - 1, j + 1) - (cosine(j, j + 1) * cosine(j - 1, j)).acos() + margin).max(0.0);
+            local(&link) - local(&wrong) + (global(1) + global(2)) / 2.0
+        };
+        (0..rows).map(row).sum::<f64>() / rows as f64 + align * self.contrast(&self.box_text, &self.image, false)
+    }
+
     fn entailment(&self) -> f64 {
         self.cones(&self.text, &self.image, 0.7)
             + self.cones(&self.box_text, &self.box_image, 0.7)
@@ -194,51 +225,82 @@ fn losses_and_gradients_follow_the_equations() {
     for (i, case) in cases().into_iter().enumerate() {
         let what = format!("{} on {} with `{}`", case.method, case.spec, case.settings);
         let features = Features::random(100 + i as u64, 10, 12);
-        let head = head(&case.spec);
         let kind = method_kind(&case.spec);
-        let scalars = scalars_of(&head);
-        let value = |features: &Features, scalars: &[Vec<f64>; 4]| (case.formula)(Batch::new(kind, features, scalars));
-
-        let found = pass(&head, method(case.method, case.settings).as_ref(), &features);
-        let expected = value(&features, &scalars);
-        assert!((found.total - expected).abs() <= 1e-5 * expected.abs(), "{what}: {} {expected}", found.total);
-
-        // Step of the central difference: its error is about h^2 in relative terms, rounding about 1e-16 / h.
-        const H: f64 = 1e-5;
-        for view in 0..4 {
-            let slope = |row: usize, column: usize| {
-                let at = |step: f64| {
-                    let mut moved = features.clone();
-                    moved.0[view][row][column] += step;
-                    value(&moved, &scalars)
-                };
-                (at(H) - at(-H)) / (2.0 * H)
-            };
-            // Every column of three rows; the rest is the same code.
-            let checked: Vec<(usize, usize)> = [0, 4, 9].iter().flat_map(|&r| (0..12).map(move |c| (r, c))).collect();
-            let expected: Vec<f64> = checked.iter().map(|&(r, c)| slope(r, c)).collect();
-            match &found.features[view] {
-                Some(gradient) => {
-                    let gradient: Vec<f64> = checked.iter().map(|&(r, c)| gradient[r * 12 + c]).collect();
-                    assert!(relative(&gradient, &expected) < 1e-4, "{what}, view {view}: {gradient:?} {expected:?}");
-                }
-                None => assert!(expected.iter().all(|x| *x == 0.0), "{what}, view {view} has no gradient"),
-            }
-        }
-        let mut expected = Vec::new();
-        for group in 0..4 {
-            for entry in 0..scalars[group].len() {
-                let at = |step: f64| {
-                    let mut moved = scalars.clone();
-                    moved[group][entry] += step;
-                    value(&features, &moved)
-                };
-                expected.push((at(H) - at(-H)) / (2.0 * H));
-            }
-        }
-        let gradient: Vec<f64> = found.scalars.iter().map(|(_, grad)| grad.unwrap()).collect();
-        assert!(relative(&gradient, &expected) < 1e-4, "{what}: scalars {gradient:?} {expected:?}");
+        let method = method(case.method, case.settings);
+        follows(&what, &head(&case.spec), method.as_ref(), &features, |features, scalars| {
+            (case.formula)(Batch::new(kind, features, scalars))
+        });
     }
+}
+
+/// RCME seen from a root that is a point: Eqs. 1, 2 and 5 to 9, and the reference's angles from the previous link.
+#[test]
+fn chains_follow_the_equations() {
+    let spec = ManifoldSpec::sphere(12);
+    for (i, settings) in ["", "margin = 0.4", "reference = true", "alignment_weight = 1.0"].into_iter().enumerate() {
+        let features = Features::random(200 + i as u64, 10, 12);
+        let root: Vec<f64> = (0..12).map(|i| f64::from((1.7 * f64::from(i) + 0.3).sin() as f32 * 0.4)).collect();
+        let head = head(&spec).with_root(Some(&root), false, &device()).unwrap();
+        // The head keeps its root on the sphere.
+        let norm = root.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let root: Vec<f64> = root.iter().map(|x| x / norm).collect();
+        let margin = if settings.starts_with("margin") { 0.4 } else { std::f64::consts::FRAC_PI_2 };
+        let align = if settings.starts_with("align") { 1.0 } else { 0.1 };
+        let method = method("rcme", settings);
+        follows(&format!("rcme with `{settings}`"), &head, method.as_ref(), &features, |features, scalars| {
+            Batch::new("sphere", features, scalars).rcme(&root, margin, align, settings.starts_with("reference"))
+        });
+    }
+}
+
+/// Holds loss and gradients of `method` to `value`, a function of features and scalars.
+fn follows(
+    what: &str,
+    head: &Head,
+    method: &dyn Method,
+    features: &Features,
+    value: impl Fn(&Features, &[Vec<f64>; 4]) -> f64,
+) {
+    let scalars = scalars_of(head);
+    let found = pass(head, method, features);
+    let expected = value(features, &scalars);
+    assert!((found.total - expected).abs() <= 1e-5 * expected.abs(), "{what}: {} {expected}", found.total);
+
+    // Step of the central difference: its error is about h^2 in relative terms, rounding about 1e-16 / h.
+    const H: f64 = 1e-5;
+    for view in 0..4 {
+        let slope = |row: usize, column: usize| {
+            let at = |step: f64| {
+                let mut moved = features.clone();
+                moved.0[view][row][column] += step;
+                value(&moved, &scalars)
+            };
+            (at(H) - at(-H)) / (2.0 * H)
+        };
+        // Every column of three rows; the rest is the same code.
+        let checked: Vec<(usize, usize)> = [0, 4, 9].iter().flat_map(|&r| (0..12).map(move |c| (r, c))).collect();
+        let expected: Vec<f64> = checked.iter().map(|&(r, c)| slope(r, c)).collect();
+        match &found.features[view] {
+            Some(gradient) => {
+                let gradient: Vec<f64> = checked.iter().map(|&(r, c)| gradient[r * 12 + c]).collect();
+                assert!(relative(&gradient, &expected) < 1e-4, "{what}, view {view}: {gradient:?} {expected:?}");
+            }
+            None => assert!(expected.iter().all(|x| *x == 0.0), "{what}, view {view} has no gradient"),
+        }
+    }
+    let mut expected = Vec::new();
+    for group in 0..4 {
+        for entry in 0..scalars[group].len() {
+            let at = |step: f64| {
+                let mut moved = scalars.clone();
+                moved[group][entry] += step;
+                value(features, &moved)
+            };
+            expected.push((at(H) - at(-H)) / (2.0 * H));
+        }
+    }
+    let gradient: Vec<f64> = found.scalars.iter().map(|(_, grad)| grad.unwrap()).collect();
+    assert!(relative(&gradient, &expected) < 1e-4, "{what}: scalars {gradient:?} {expected:?}");
 }
 
 fn method_kind(spec: &ManifoldSpec) -> &'static str {

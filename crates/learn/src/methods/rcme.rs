@@ -1,7 +1,7 @@
 //! RCME: entailment that is transitive along a chain, with photographs aligned to its most specific text.
 //!
 //! Sastry et al., "Global and Local Entailment Learning for Natural World Imagery", ICCV 2025. With the root r, the links T_0 .. T_N of
-//! a chain, a wrong text K_j for each, X the exterior angle at the first argument and S the cosine cut to [0, 1]:
+//! a chain, a wrong text K_j for each, X the exterior angle at the first argument and S = cos X_r cut to [0, 1] (Eq. 2):
 //!
 //! ```text
 //! local   = X_r(T_j, T_j+1) - X_r(T_j, K_j+1)                                       Eq. 5, mean over j = 0 .. N-1
@@ -48,7 +48,8 @@ const TERMS: &[&str] = &["local_positive", "local_negative", "global", "contrast
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour: angles of the local term are seen from the previous link instead of the root (from the second link on).
+    /// As in the released code, angles of the local term are seen from the previous link instead of the root (from the second link on). That
+    /// code does not run as released; its other differences are not copied (DEVIATIONS.md, L23 and L24).
     pub reference: bool,
     /// alpha of Eq. 6, radians: pi/2, with which the hinge never cuts.
     pub margin: f64,
@@ -103,14 +104,13 @@ impl Rcme {
 
     /// Eq. 6 for every triple of neighbours, mean: `[B]`.
     fn global(&self, space: &Space, links: &[Tensor<2>]) -> Tensor<1> {
-        let cosine = |a: &Tensor<2>, b: &Tensor<2>| {
-            // Below 1 by a step that f32 has: the slope of the arc cosine of their product stays below 1000.
-            space.manifold.similarity(a.clone(), b.clone()).clamp(0.0, 1.0 - f64::from(safe::EPS_F32))
-        };
+        let angle = |a: &Tensor<2>, b: &Tensor<2>| space.manifold.exterior_angle(a.clone(), b.clone(), &space.root);
+        // Below 1 by a step that f32 has: the slope of the arc cosine of their product stays below 1000.
+        let cosine = |a, b| angle(a, b).cos().clamp(0.0, 1.0 - f64::from(safe::EPS_F32));
         let hinges = links.windows(3).map(|triple| {
             let [first, middle, last] = [&triple[0], &triple[1], &triple[2]];
-            let angle = space.manifold.exterior_angle(first.clone(), last.clone(), &space.root);
-            (angle - (cosine(middle, last) * cosine(first, middle)).acos() + self.config.margin).clamp_min(0.0)
+            let far = (cosine(middle, last) * cosine(first, middle)).acos();
+            (angle(first, last) - far + self.config.margin).clamp_min(0.0)
         });
         mean(hinges.collect())
     }

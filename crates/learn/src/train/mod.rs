@@ -44,7 +44,7 @@ use crate::methods::Method;
 use crate::model::Model;
 use crate::optim::{AdamW, GradientSet, Update, clip_factor};
 use crate::params::{ParamInfo, ParamKind, ParamVisitor, visit_params};
-use crate::root::RootKind;
+use crate::root::{Apex, RootKind};
 use crate::schedule::Schedule;
 
 /// A training run.
@@ -59,6 +59,8 @@ pub struct Trainer {
     frozen: Option<Model>,
     /// The text that is embedded anew as the root of each step.
     root_text: Option<TokenBatch>,
+    /// What the manifest says of the apex.
+    apex: Option<Apex>,
     schedule: Schedule,
     model: Model,
     optimiser: AdamW,
@@ -145,6 +147,7 @@ impl Trainer {
         let method = config.method()?;
         let loader = Loader::new(source.clone(), tokenizer.clone(), config.loader(method.views()))?;
         let frozen = method.reads_frozen().then(|| start::frozen(&config, &device)).transpose()?;
+        let apex = config.apex()?;
         let root_text = match config.root_kind()? {
             RootKind::Text => Some(start::root_tokens(&config, &tokenizer)?),
             _ => None,
@@ -153,6 +156,7 @@ impl Trainer {
         Ok(Self {
             frozen,
             root_text,
+            apex,
             schedule: config.schedule()?,
             optimiser: AdamW::new(config.optim.betas, config.optim.eps),
             broken_before: state.broken,
@@ -184,7 +188,8 @@ impl Trainer {
             end_of_text: self.tokenizer.end_of_text(),
             padding: 0,
         };
-        Manifest::new(&self.model, &self.config.head, &self.config.method.kind, texts)
+        let manifest = Manifest::new(&self.model, &self.config.head, &self.config.method.kind, texts);
+        Manifest { apex: self.apex.clone(), ..manifest }
     }
 
     /// The tokenizer of the run.

@@ -139,7 +139,7 @@ pub(super) fn kept_root(
         return Ok(None);
     }
     let texts = match kind {
-        RootKind::FixedMean => texts(source, true).collect(),
+        RootKind::FixedMean => chain_texts(source).collect(),
         _ => vec![config.root.text.clone()],
     };
     if texts.is_empty() {
@@ -170,6 +170,16 @@ fn texts(source: &dyn Source, chains: bool) -> impl Iterator<Item = String> + '_
             .into_iter()
             .flat_map(|tiers| tiers.positive.into_iter().chain(tiers.negative));
         sample.captions.into_iter().chain(phrases).chain(tiers).chain(taxon)
+    })
+}
+
+/// Every text of the chains, once for each of its places; of a sample without a chain its captions.
+fn chain_texts(source: &dyn Source) -> impl Iterator<Item = String> + '_ {
+    let samples = (0..source.len()).filter_map(|index| source.get(index).ok());
+    samples.flat_map(|sample| match &sample.tiers {
+        Some(tiers) => tiers.positive.iter().chain(&tiers.negative).cloned().collect(),
+        None if sample.taxon.is_empty() => sample.captions,
+        None => sample.taxon_texts(),
     })
 }
 

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use burn::tensor::Device;
 use conifer_data::{BBox, Broken, Cause, ImageRef, Phrase, Picture, Sample, Source, Tiers, View};
+use conifer_geometry::RootT;
+use conifer_space::Root;
 
 use super::*;
 use crate::checkpoint::{WEIGHTS, published};
@@ -305,12 +307,40 @@ fn fine_tuning_starts_from_a_checkpoint_and_moves_only_what_it_may() {
         }
         let manifest = trainer.manifest();
         assert_eq!(manifest.root.is_some(), ["fixed_text", "fixed_mean", "learned"].contains(&root), "{root}");
+        // What was trained with is what is measured with.
+        let apex = match root {
+            "text" => Some(Apex::Text(String::new())),
+            "origin" => Some(Apex::Origin),
+            _ => None,
+        };
+        assert_eq!(manifest.apex, apex, "{root}");
+        let used = trainer.model().head.space().unwrap().root;
+        let measured = Embedder::open(&out, &Device::flex()).unwrap().root().unwrap();
+        match (used, measured) {
+            (RootT::Origin, Root::Origin) => assert_eq!(root, "origin"),
+            (RootT::Origin, Root::Point(_)) => assert_eq!(root, "text"),
+            (RootT::Point(used), Root::Point(measured)) => {
+                let used: Vec<f64> = used.into_data().iter::<f64>().collect();
+                assert!(used.iter().zip(&measured).all(|(a, b)| (a - b).abs() < 1e-6), "{root}: {used:?} {measured:?}");
+            }
+            (used, measured) => panic!("{root}: trained with {used:?}, measured with {measured:?}"),
+        }
 
         let stopped = folder.path().join(format!("{root}_stopped"));
         run(&mut fresh("radial", &stopped, &more), 7);
         run(&mut Trainer::resume(&stopped, squares(), &Device::flex()).unwrap(), u64::MAX);
         assert!(newest(&stopped) == newest(&out), "root {root}: not the same bits after a stop");
     }
+
+    let out = folder.path().join("eukarya");
+    run(&mut fresh("radial", &out, &format!("{init} {freeze} root.text=Eukarya")), u64::MAX);
+    let embedder = Embedder::open(&out, &Device::flex()).unwrap();
+    let text = |text: &str| -> Vec<f64> {
+        embedder.texts(&[text], &mut |_, _| {}).unwrap().into_iter().map(f64::from).collect()
+    };
+    let near = |root: Root, text: Vec<f64>| matches!(root, Root::Point(at) if at.iter().zip(text).all(|(a, b)| (a - b).abs() < 1e-6));
+    assert!(near(embedder.root().unwrap(), text("Eukarya")));
+    assert!(near(Embedder::open(&out, &Device::flex()).unwrap().with_root_text("").root().unwrap(), text("")));
 
     // "Only learning root": the towers stay, the root does not.
     let out = folder.path().join("only_root");
