@@ -305,6 +305,9 @@ pub(crate) struct Eval {
     /// Levels of the HierarCaps ball.
     #[arg(long, default_value_t = 50, value_parser = points)]
     pub(crate) steps: usize,
+    /// Measure on what is there where photos or classes of the data set are absent; the records say how much is left.
+    #[arg(long)]
+    pub(crate) partial: bool,
     /// Seed of intervals and shuffled baselines.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,

@@ -6,7 +6,8 @@
 //!  "captions": ["A black dog runs in snow ."],
 //!  "phrases": [{"text": "A black dog", "boxes": [[12, 30, 310, 360]], "spans": [[0, 0, 11]]},
 //!              {"text": "its ear", "boxes": [[40, 35, 80, 90]], "part_of": 0}],
-//!  "tiers": {"positive": ["animal", "dog", "black dog"], "negative": ["food", "cat", "white dog"]},
+//!  "wrong": ["A white dog runs in snow ."],
+//!  "tiers": {"positive": ["animal", "dog", "black dog"], "negative": ["food", "cat", "white dog"]}, "grade": 5.5,
 //!  "taxon": ["Animalia", "Chordata", "Canis lupus"], "label": "dog", "split": "train", "meta": {"licence": 4}}
 //! ```
 //!
@@ -18,6 +19,8 @@
 //! * `spans` are `[caption, start, end]` in characters (Unicode scalar values, end excluded). `part_of` is the index of
 //!   another phrase. `score` is a detector's confidence; `crop` a file with the box already cut out; `group_of` says
 //!   that a box holds several things at once (absent: false).
+//! * `wrong` captions are as many as `captions`, each a small change of the one at its place that the photo does not
+//!   show. `grade` is how strongly people say the chain of `tiers` holds.
 //! * `tiers` and `taxon` run from general to specific; negative tiers are as many as positive ones.
 //! * `meta` may hold anything and is not read. Other unknown fields are refused: they are misspelt known ones.
 
@@ -46,12 +49,18 @@ pub struct Record {
     /// Captions of the whole photo.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub captions: Vec<String>,
+    /// Captions that are wrong for the photo, one per caption.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wrong: Vec<String>,
     /// Things in it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phrases: Vec<PhraseRecord>,
     /// Captions from general to specific.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tiers: Option<Tiers>,
+    /// How strongly the chain holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grade: Option<f64>,
     /// Names from the root of a taxonomy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taxon: Vec<String>,
@@ -130,8 +139,10 @@ impl Record {
             id,
             image: self.image.map(|path| ImageRef::File(folder.join(path))),
             captions: self.captions,
+            wrong: self.wrong,
             phrases,
             tiers: self.tiers,
+            grade: self.grade,
             taxon: self.taxon,
             label: self.label,
             split: self.split,
@@ -166,7 +177,9 @@ impl Record {
                     })
                 })
                 .collect::<Result<_, E>>()?,
+            wrong: sample.wrong.clone(),
             tiers: sample.tiers.clone(),
+            grade: sample.grade,
             taxon: sample.taxon.clone(),
             label: sample.label.clone(),
             split: sample.split.clone(),

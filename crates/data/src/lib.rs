@@ -36,4 +36,4 @@ pub use error::{Error, Result};
 pub use parts::PartRule;
 pub use picture::encode_png;
 pub use sample::{BBox, Broken, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, Span, Tiers, View};
-pub use sources::{SOURCES, Source, SourceEntry, SourceSpec, open};
+pub use sources::{Class, SOURCES, Source, SourceEntry, SourceSpec, open};

@@ -25,8 +25,12 @@ pub struct Sample {
     pub captions: Vec<String>,
     /// Things in the photograph, each with a text and boxes.
     pub phrases: Vec<Phrase>,
+    /// Captions that are wrong for the photograph, each a small change of the caption at its place (compositional tests).
+    pub wrong: Vec<String>,
     /// A chain of captions from general to specific.
     pub tiers: Option<Tiers>,
+    /// How strongly the chain holds, as people judged it (HyperLex: 0 to 10).
+    pub grade: Option<f64>,
     /// Names from the root of a taxonomy to this sample's class, general to specific.
     pub taxon: Vec<String>,
     /// The class.
@@ -215,6 +219,16 @@ impl Sample {
         let broken = |cause, detail| Err(Broken::new(&self.id, cause, detail));
         for (i, caption) in self.captions.iter().enumerate() {
             check_text(caption).or_else(|(cause, d)| broken(cause, format!("caption {i} {d}")))?;
+        }
+        for (i, caption) in self.wrong.iter().enumerate() {
+            check_text(caption).or_else(|(cause, d)| broken(cause, format!("wrong caption {i} {d}")))?;
+        }
+        if !self.wrong.is_empty() && self.wrong.len() != self.captions.len() {
+            let (right, wrong) = (self.captions.len(), self.wrong.len());
+            return broken(Cause::BadRecord, format!("{wrong} wrong captions; expected {right}, one per caption"));
+        }
+        if let Some(grade) = self.grade.filter(|grade| !grade.is_finite()) {
+            return broken(Cause::BadRecord, format!("grade is {grade}; expected a number"));
         }
         for (i, phrase) in self.phrases.iter().enumerate() {
             let at = |d: String| format!("phrase {i} ({:?}): {d}", phrase.text);

@@ -35,14 +35,16 @@ pub enum Error {
         /// What is allowed.
         expected: String,
     },
-    /// A label that the tree does not know.
-    #[error("label `{label}` is not a node of the class tree ({nodes} nodes, e.g. `{example}`)")]
+    /// A label that the tree, or the data set's list of classes, does not know.
+    #[error("label `{label}` is no {known} ({count} known, e.g. `{example}`)")]
     UnknownLabel {
         /// The label.
         label: String,
-        /// Number of nodes.
-        nodes: usize,
-        /// A node that exists, to show the spelling.
+        /// What it should be.
+        known: &'static str,
+        /// How many there are.
+        count: usize,
+        /// One that exists, to show the spelling.
         example: String,
     },
     /// The embedder failed.

@@ -9,11 +9,13 @@ pub mod benchmarks;
 mod embedder;
 mod error;
 pub mod metrics;
+mod outcomes;
 mod record;
 mod score;
 
-pub use benchmarks::{BENCHMARKS, Benchmark, Context, Input, Options};
+pub use benchmarks::{BENCHMARKS, Benchmark, Context, Input, Options, measure};
 pub use embedder::Embedder;
 pub use error::{Error, Result};
-pub use record::{Baseline, Record, table};
+pub use outcomes::Outcomes;
+pub use record::{Baseline, Place, Record, table};
 pub use score::{Score, similarity_rows};

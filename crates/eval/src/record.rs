@@ -1,5 +1,7 @@
 use serde::{Deserialize, Serialize};
 
+use crate::Outcomes;
+
 /// One measured number, with what is needed to trust it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -19,6 +21,40 @@ pub struct Record {
     pub n: usize,
     /// What a trivial answer gets on the same data.
     pub baseline: Option<Baseline>,
+    /// What each query contributed, where the value is a statistic over queries: for paired comparisons.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcomes: Option<Outcomes>,
+}
+
+/// Where a number belongs: the names of a [`Record`].
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// As in [`Record::benchmark`].
+    pub benchmark: &'a str,
+    /// As in [`Record::split`].
+    pub split: &'a str,
+    /// As in [`Record::protocol`].
+    pub protocol: &'a str,
+    /// As in [`Record::metric`].
+    pub metric: &'a str,
+}
+
+impl Record {
+    /// The record of a statistic over queries, with its interval.
+    pub fn of(place: Place<'_>, outcomes: impl Into<Outcomes>, baseline: Option<Baseline>, seed: u64) -> Self {
+        let outcomes = outcomes.into();
+        Self {
+            benchmark: place.benchmark.into(),
+            split: place.split.into(),
+            protocol: place.protocol.into(),
+            metric: place.metric.into(),
+            value: outcomes.value(),
+            interval: outcomes.interval(seed),
+            n: outcomes.len(),
+            baseline,
+            outcomes: Some(outcomes),
+        }
+    }
 }
 
 /// What a trivial answer gets.
@@ -33,7 +69,12 @@ pub struct Baseline {
 impl Baseline {
     /// Expected value of a uniformly random answer.
     pub fn chance(value: f64) -> Option<Self> {
-        Some(Self { name: "chance".into(), value })
+        Self::named("chance", value)
+    }
+
+    /// The value of a trivial answer that has a name.
+    pub fn named(name: &str, value: f64) -> Option<Self> {
+        Some(Self { name: name.into(), value })
     }
 }
 

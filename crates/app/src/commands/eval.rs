@@ -6,7 +6,7 @@ use burn::tensor::Device;
 use conifer_data::Source;
 use conifer_data::hierarchy::Tree;
 use conifer_eval::benchmarks::{find, prompts};
-use conifer_eval::{Context, Options, Record, Score, table};
+use conifer_eval::{Context, Options, Record, Score, measure, table};
 use serde_json::json;
 
 use crate::cli::{Eval, ScoreArg};
@@ -32,12 +32,13 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
         crop: args.crop.into(),
         gate: args.gate,
         steps: args.steps,
+        partial: args.partial,
         seed: args.seed,
     };
-    let context = Context { embedder: &embedder, source: source.as_ref(), tree: tree.as_ref(), options: &options };
+    let context = Context::new(&embedder, source.as_ref(), tree.as_ref(), &options);
     let mut records = Vec::new();
     for benchmark in benchmarks {
-        records.extend(benchmark.run(&context)?);
+        records.extend(measure(benchmark, &context)?);
     }
     if as_json {
         print_json(&records)?
@@ -78,6 +79,7 @@ fn append(
     let produced_by = json!({
         "conifer": env!("CARGO_PKG_VERSION"),
         "checkpoint": embedder.inner().name(),
+        "root_text": args.root_text,
         "weights_sha256": embedder.inner().fingerprint(),
         "data": args.data.data,
         "split": args.data.split,

@@ -139,8 +139,8 @@ fn measure(embedder: &ModelEmbedder, test: &TestData) -> anyhow::Result<Vec<Reco
         ("depth_order", &test.scenes),
     ];
     for (name, source) in plan {
-        let context = Context { embedder, source, tree: Some(&test.tree), options: &options };
-        records.extend(find(name)?.run(&context)?);
+        let context = Context::new(embedder, source, Some(&test.tree), &options);
+        records.extend(conifer_eval::measure(find(name)?, &context)?);
     }
     Ok(records)
 }

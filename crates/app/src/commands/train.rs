@@ -175,15 +175,10 @@ impl Evaluation {
         let name = format!("step {}", now.step);
         let embedder = Embedder::new(&name, now.model, now.manifest.clone(), now.tokenizer.clone())?;
         let embedder = ModelEmbedder::new(embedder);
-        let context = Context {
-            embedder: &embedder,
-            source: self.source.as_ref(),
-            tree: self.tree.as_ref(),
-            options: &self.options,
-        };
+        let context = Context::new(&embedder, self.source.as_ref(), self.tree.as_ref(), &self.options);
         let mut found = Vec::new();
         for benchmark in &self.benchmarks {
-            let records = benchmark.run(&context)?;
+            let records = conifer_eval::measure(*benchmark, &context)?;
             found.extend(
                 records.into_iter().map(|it| (format!("{}/{}/{}", it.benchmark, it.split, it.metric), it.value)),
             );

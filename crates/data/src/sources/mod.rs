@@ -41,10 +41,27 @@ pub trait Source: Send + Sync {
     /// also by length.
     fn fingerprint(&self) -> String;
 
+    /// Every class of the data set, whether or not a sample of it is here, in the order of the data set. Empty where the
+    /// source knows only the classes of its samples.
+    fn classes(&self) -> Vec<Class> {
+        Vec::new()
+    }
+
     /// No sample at all.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// A class of a data set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Class {
+    /// As in [`Sample::label`].
+    pub label: String,
+    /// What a prompt calls it.
+    pub name: String,
+    /// As in [`Sample::taxon`]; may be empty.
+    pub taxon: Vec<String>,
 }
 
 /// Which source, as written in a config.

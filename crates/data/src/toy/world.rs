@@ -148,6 +148,7 @@ impl ToyWorld {
             taxon: taxon(main).map(|ranks| ranks.map(str::to_owned).to_vec()).unwrap_or_default(),
             label: Some(main.name().to_owned()),
             split: Some(self.config.split.name().to_owned()),
+            ..Sample::default()
         }
     }
 

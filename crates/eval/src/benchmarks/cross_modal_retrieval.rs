@@ -1,10 +1,10 @@
 use conifer_space::space;
 
 use super::{Benchmark, Context, Input, images, lacking};
-use crate::metrics::{bootstrap_mean, chance_hit_at_k, hit_at_k, rank_of_best};
-use crate::record::{Baseline, Record};
+use crate::metrics::{chance_hit_at_k, rank_of_best};
+use crate::record::{Baseline, Place, Record};
 use crate::score::similarity_rows;
-use crate::{Error, Result};
+use crate::{Error, Outcomes, Result};
 
 /// Photos find captions and captions find photos; every caption of a photo is right for it.
 ///
@@ -59,7 +59,6 @@ impl Benchmark for CrossModalRetrieval {
                 .collect::<Option<_>>()
                 .ok_or_else(|| Error::Embedder("a score is not a number".into()))?;
             for k in TOP {
-                let hits: Vec<f64> = ranks.iter().map(|&rank| f64::from(u8::from(rank < k))).collect();
                 let chance = match split {
                     "text_to_image" => chance_hit_at_k(candidates, 1, k),
                     _ => {
@@ -67,16 +66,10 @@ impl Benchmark for CrossModalRetrieval {
                             / samples.len() as f64
                     }
                 };
-                records.push(Record {
-                    benchmark: self.name().into(),
-                    split: split.into(),
-                    protocol: score.name().into(),
-                    metric: format!("recall@{k}"),
-                    value: hit_at_k(&ranks, k),
-                    interval: bootstrap_mean(&hits, context.options.seed),
-                    n: ranks.len(),
-                    baseline: Baseline::chance(chance),
-                });
+                let hits: Outcomes = ranks.iter().map(|&rank| rank < k).collect();
+                let metric = format!("recall@{k}");
+                let place = Place { benchmark: self.name(), split, protocol: score.name(), metric: &metric };
+                records.push(Record::of(place, hits, Baseline::chance(chance), context.options.seed));
             }
         }
         Ok(records)

@@ -5,9 +5,8 @@ use conifer_data::transform::crop_pixels;
 use conifer_space::space;
 
 use super::{Benchmark, Context, Input, images, lacking, open};
-use crate::metrics::bootstrap_mean;
-use crate::record::{Baseline, Record};
-use crate::{Error, Result};
+use crate::record::{Baseline, Place, Record};
+use crate::{Error, Outcomes, Result};
 
 /// Is the general nearer to the root than the specific? Per sample: phrase before caption, box before
 /// photo, caption before photo, phrase before box (HyCoCLIP Figure 4; PHyCLIP Figure 5, as a rate).
@@ -79,29 +78,15 @@ impl Benchmark for DepthOrder {
         let box_text = depth(context.embedder.texts(&phrases)?);
 
         let seed = context.options.seed;
-        let rate = |split: &str, parent: &[f64], child: &[f64]| {
-            let right: Vec<f64> = parent.iter().zip(child).map(|(p, c)| f64::from(u8::from(p < c))).collect();
-            Record {
-                benchmark: self.name().into(),
-                split: split.into(),
-                protocol: "first grounded phrase".into(),
-                metric: "parent is shallower".into(),
-                value: right.iter().sum::<f64>() / right.len() as f64,
-                interval: bootstrap_mean(&right, seed),
-                n: right.len(),
-                baseline: Baseline::chance(0.5),
-            }
+        let record = |split, metric, outcomes: Outcomes, baseline| {
+            let place = Place { benchmark: self.name(), split, protocol: "first grounded phrase", metric };
+            Record::of(place, outcomes, baseline, seed)
         };
-        let mean_depth = |split: &str, values: &[f64]| Record {
-            benchmark: self.name().into(),
-            split: split.into(),
-            protocol: "first grounded phrase".into(),
-            metric: "mean depth".into(),
-            value: values.iter().sum::<f64>() / values.len() as f64,
-            interval: bootstrap_mean(values, seed),
-            n: values.len(),
-            baseline: None,
+        let rate = |split, parent: &[f64], child: &[f64]| {
+            let right = parent.iter().zip(child).map(|(p, c)| p < c).collect();
+            record(split, "parent is shallower", right, Baseline::chance(0.5))
         };
+        let mean_depth = |split, values: &[f64]| record(split, "mean depth", values.to_vec().into(), None);
         Ok(vec![
             rate("box_text < text", &box_text, &text),
             rate("box_image < image", &box_image, &image),

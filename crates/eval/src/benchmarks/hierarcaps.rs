@@ -6,12 +6,12 @@ use rand::seq::SliceRandom;
 
 use super::{Benchmark, Context, Input, images, lacking};
 use crate::metrics::{
-    ChainRetrieval, bootstrap_mean, bootstrap_statistic, chain_precision_recall, depth_levels, kendall_tau_permutation,
-    ordering_by_ascending, pair_order_tau, retrieve_chain,
+    ChainRetrieval, chain_precision_recall, depth_levels, kendall_tau_permutation, ordering_by_ascending,
+    pair_order_tau, retrieve_chain,
 };
-use crate::record::{Baseline, Record};
+use crate::record::{Baseline, Place, Record};
 use crate::score::{Score, similarity_rows};
-use crate::{Error, Result};
+use crate::{Error, Outcomes, Result};
 
 /// Caption hierarchies retrieved for a photo, and their order by depth (HierarCaps section 4; supplement 2.5).
 ///
@@ -100,7 +100,6 @@ pub fn hierarcaps_records(points: &HierarcapsPoints<'_>, steps: usize, score: Sc
     let found = chains(points, &texts, &depths, steps, score, points.images)?;
     let shuffled = shuffled_rows(points.images, dim, seed);
     let by_chance = ChainScores::of(&chains(points, &texts, &depths, steps, score, &shuffled)?);
-    let model = ChainScores::of(&found);
 
     let mut start = 0;
     let mut tau = Vec::with_capacity(points.tiers.len());
@@ -120,42 +119,20 @@ pub fn hierarcaps_records(points: &HierarcapsPoints<'_>, steps: usize, score: Sc
     let words = length_tau(|t| t.split_whitespace().count());
     let characters = length_tau(|t| t.chars().count());
 
-    let n = found.len();
-    let record = |metric: &str, value, interval, baseline: (&str, f64)| Record {
-        benchmark: "hierarcaps".into(),
-        split: "all".into(),
-        protocol: format!("{steps} levels, released, {}", score.name()),
-        metric: metric.into(),
-        value,
-        interval,
-        n,
-        baseline: Some(Baseline { name: baseline.0.into(), value: baseline.1 }),
+    let protocol = format!("{steps} levels, released, {}", score.name());
+    let record = |metric, outcomes: Outcomes, (baseline, trivial): (&str, f64)| {
+        let place = Place { benchmark: "hierarcaps", split: "all", protocol: &protocol, metric };
+        Record::of(place, outcomes, Baseline::named(baseline, trivial), seed)
     };
     let column = |field: fn(&ChainRetrieval) -> f64| found.iter().map(field).collect::<Vec<_>>();
-    let f1 =
-        bootstrap_statistic(n, seed, |rows| ChainScores::of(&rows.iter().map(|&i| found[i]).collect::<Vec<_>>()).f1);
+    let (precision, recall) = (column(|c| c.precision), column(|c| c.recall));
+    let both = Outcomes::HarmonicMean { first: precision.clone(), second: recall.clone() };
     Ok(vec![
-        record(
-            "precision",
-            model.precision,
-            bootstrap_mean(&column(|c| c.precision), seed),
-            ("shuffled photos", by_chance.precision),
-        ),
-        record(
-            "recall",
-            model.recall,
-            bootstrap_mean(&column(|c| c.recall), seed),
-            ("shuffled photos", by_chance.recall),
-        ),
-        record("F1", model.f1, f1, ("shuffled photos", by_chance.f1)),
-        Record {
-            n: tau.len(),
-            ..record("tau_d", mean(&tau), bootstrap_mean(&tau, seed), ("caption length (words)", words))
-        },
-        Record {
-            n: tau.len(),
-            ..record("tau_d", mean(&tau), bootstrap_mean(&tau, seed), ("caption length (characters)", characters))
-        },
+        record("precision", precision.into(), ("shuffled photos", by_chance.precision)),
+        record("recall", recall.into(), ("shuffled photos", by_chance.recall)),
+        record("F1", both, ("shuffled photos", by_chance.f1)),
+        record("tau_d", tau.clone().into(), ("caption length (words)", words)),
+        record("tau_d", tau.into(), ("caption length (characters)", characters)),
     ])
 }
 

@@ -1,7 +1,7 @@
 use super::zero_shot_classification::classify;
 use super::{Benchmark, Context, Input};
-use crate::metrics::{bootstrap_mean, hierarchical_scores, random_hierarchical_scores};
-use crate::record::{Baseline, Record};
+use crate::metrics::{hierarchical_scores, random_hierarchical_scores};
+use crate::record::{Baseline, Place, Record};
 use crate::{Error, Result};
 
 /// How far in the class tree the zero-shot answers are from the truth: TIE, LCA (as told and as released),
@@ -32,10 +32,11 @@ impl Benchmark for HierarchicalClassification {
         let nodes = it
             .classes
             .iter()
-            .map(|label| {
-                tree.find(label).ok_or_else(|| Error::UnknownLabel {
-                    label: label.clone(),
-                    nodes: tree.len(),
+            .map(|class| {
+                tree.find(&class.label).ok_or_else(|| Error::UnknownLabel {
+                    label: class.label.clone(),
+                    known: "node of the class tree",
+                    count: tree.len(),
                     example: tree.leaves().next().map_or_else(String::new, |leaf| tree.name(leaf).to_owned()),
                 })
             })
@@ -50,16 +51,8 @@ impl Benchmark for HierarchicalClassification {
             .enumerate()
             .map(|(i, &(metric, baseline))| {
                 let values: Vec<f64> = rows.iter().map(|row| row[i].1).collect();
-                Record {
-                    benchmark: self.name().into(),
-                    split: "all".into(),
-                    protocol: it.protocol.clone(),
-                    metric: metric.into(),
-                    value: values.iter().sum::<f64>() / values.len() as f64,
-                    interval: bootstrap_mean(&values, context.options.seed),
-                    n: values.len(),
-                    baseline: Baseline::chance(baseline),
-                }
+                let place = Place { benchmark: self.name(), split: "all", protocol: &it.protocol, metric };
+                Record::of(place, values, Baseline::chance(baseline), context.options.seed)
             })
             .collect())
     }

@@ -9,9 +9,12 @@ pub mod prompts;
 mod taxonomic_ranks;
 mod zero_shot_classification;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
 use conifer_data::hierarchy::Tree;
 use conifer_data::transform::EvalCrop;
-use conifer_data::{ImageRef, Picture, PixelLimits, Sample, Source};
+use conifer_data::{Broken, Cause, Class, ImageRef, Picture, PixelLimits, Sample, Source};
 
 use crate::{Embedder, Error, Record, Result, Score};
 
@@ -89,6 +92,23 @@ pub struct Context<'a> {
     pub tree: Option<&'a Tree>,
     /// Settings.
     pub options: &'a Options,
+    /// What was left out, in words, where [`Options::partial`] allows it; [`measure`] adds it to the protocol.
+    left_out: RefCell<Vec<String>>,
+}
+
+/// Runs a benchmark. What [`Options::partial`] let it leave out stands in the protocol of every record.
+///
+/// # Errors
+/// Those of [`Benchmark::run`].
+pub fn measure(benchmark: &dyn Benchmark, context: &Context<'_>) -> Result<Vec<Record>> {
+    context.left_out.take();
+    let mut records = benchmark.run(context)?;
+    let left_out = context.left_out.take();
+    if !left_out.is_empty() {
+        let note = format!(", partial: {}", left_out.join(", "));
+        records.iter_mut().for_each(|record| record.protocol += &note);
+    }
+    Ok(records)
 }
 
 /// Settings that published evaluators disagree on, each of them named in the records.
@@ -104,6 +124,9 @@ pub struct Options {
     pub gate: f64,
     /// Levels of HierarCaps' widening ball.
     pub steps: usize,
+    /// Measure on what is there, where photos or classes of a data set are absent: the records say how much is left. Without it
+    /// an absent photo or class is an error, since the number would not be comparable.
+    pub partial: bool,
     /// Seed of bootstrap intervals and of shuffled baselines.
     pub seed: u64,
 }
@@ -116,6 +139,7 @@ impl Default for Options {
             crop: EvalCrop::Center,
             gate: 2.5,
             steps: 50,
+            partial: false,
             seed: 0,
         }
     }
@@ -133,14 +157,26 @@ pub fn find(name: &str) -> Result<&'static dyn Benchmark> {
     })
 }
 
-impl Context<'_> {
-    /// Reads every sample. One that cannot be used is an error: dropping it would change the number in silence.
+impl<'a> Context<'a> {
+    /// Everything for a run.
+    pub fn new(
+        embedder: &'a dyn Embedder,
+        source: &'a dyn Source,
+        tree: Option<&'a Tree>,
+        options: &'a Options,
+    ) -> Self {
+        Self { embedder, source, tree, options, left_out: RefCell::default() }
+    }
+
+    /// Reads every sample. One that cannot be used is an error: dropping it would change the number in silence. With
+    /// [`Options::partial`] those whose photo is not there are left out, and counted.
     pub(crate) fn samples(&self, benchmark: &'static str) -> Result<Vec<Sample>> {
         let total = self.source.len();
-        let (mut samples, mut broken) = (Vec::with_capacity(total), Vec::new());
+        let (mut samples, mut broken, mut absent) = (Vec::with_capacity(total), Vec::new(), 0);
         for index in 0..total {
-            match self.source.get(index) {
+            match self.source.get(index).and_then(with_photo) {
                 Ok(sample) => samples.push(sample),
+                Err(it) if self.options.partial && it.cause == Cause::MissingFile => absent += 1,
                 Err(it) => broken.push(it),
             }
         }
@@ -151,10 +187,73 @@ impl Context<'_> {
             return Err(Error::Missing {
                 benchmark,
                 missing: "every sample".into(),
-                expected: "the data set (or this split of it) is empty".into(),
+                expected: match absent {
+                    0 => "the data set (or this split of it) is empty".into(),
+                    _ => format!("none of the {total} photos is there"),
+                },
             });
         }
+        if absent > 0 {
+            self.leaves_out(format!("{} of {total} samples", samples.len()));
+        }
         Ok(samples)
+    }
+
+    /// The classes of the data set, in its order; those of the samples where the source does not list them. A label that is
+    /// not listed is an error; a listed class without a sample is one, too, unless [`Options::partial`] is set.
+    pub(crate) fn classes(&self, benchmark: &'static str, samples: &[Sample]) -> Result<Vec<Class>> {
+        let mut there = BTreeSet::new();
+        for sample in samples {
+            let label = sample.label.as_deref();
+            there.insert(
+                label.ok_or_else(|| lacking(benchmark, sample, "the label", "each sample needs a class label"))?,
+            );
+        }
+        let classes = self.source.classes();
+        if classes.is_empty() {
+            let class = |label: &&str| Class { label: (*label).into(), name: (*label).into(), taxon: Vec::new() };
+            return Ok(there.iter().map(class).collect());
+        }
+        let listed: BTreeSet<&str> = classes.iter().map(|class| class.label.as_str()).collect();
+        if let Some(unknown) = there.iter().find(|label| !listed.contains(*label)) {
+            return Err(Error::UnknownLabel {
+                label: (*unknown).into(),
+                known: "class of the data set",
+                count: classes.len(),
+                example: classes[0].label.clone(),
+            });
+        }
+        let absent: Vec<&str> = listed.difference(&there).copied().collect();
+        match absent.first() {
+            None => {}
+            Some(_) if self.options.partial => {
+                self.leaves_out(format!("{} of {} classes have photos", there.len(), classes.len()));
+            }
+            Some(first) => {
+                return Err(Error::Missing {
+                    benchmark,
+                    missing: format!("every photo of {} of {} classes, first `{first}`,", absent.len(), classes.len()),
+                    expected: "with --partial they stay candidates, and the records say so".into(),
+                });
+            }
+        }
+        Ok(classes)
+    }
+
+    /// Notes what is left out, for the protocol of the records.
+    pub(crate) fn leaves_out(&self, what: String) {
+        self.left_out.borrow_mut().push(what);
+    }
+}
+
+/// The sample, unless it names a photo file that is not there.
+fn with_photo(sample: Sample) -> std::result::Result<Sample, Broken> {
+    match &sample.image {
+        Some(ImageRef::File(path)) if !path.is_file() => {
+            let detail = format!("photo `{}` is not there", path.display());
+            Err(Broken { sample: sample.id, cause: Cause::MissingFile, detail })
+        }
+        _ => Ok(sample),
     }
 }
 

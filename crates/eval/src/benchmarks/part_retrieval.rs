@@ -10,8 +10,7 @@ use conifer_space::{Root, Space, space};
 use rayon::prelude::*;
 
 use super::{Benchmark, Context, Input, images, open};
-use crate::metrics::bootstrap_mean;
-use crate::record::{Baseline, Record};
+use crate::record::{Baseline, Place, Record};
 use crate::{Error, Result};
 
 /// Boxes find photos with a thing of their class, photos find boxes of a class that is in them (Wang et al., Table 1).
@@ -95,16 +94,10 @@ impl Benchmark for PartRetrieval {
                 for (column, k) in TOP.into_iter().enumerate() {
                     let values: Vec<f64> = found.iter().map(|it| it.shares[column]).collect();
                     let chance = found.iter().map(|it| it.chance).sum::<f64>() / found.len() as f64;
-                    records.push(Record {
-                        benchmark: self.name().into(),
-                        split: direction.name().into(),
-                        protocol: asked.protocol(),
-                        metric: format!("same class, top {k}"),
-                        value: values.iter().sum::<f64>() / values.len() as f64,
-                        interval: bootstrap_mean(&values, context.options.seed),
-                        n: values.len(),
-                        baseline: Baseline::chance(chance),
-                    });
+                    let (protocol, metric) = (asked.protocol(), format!("same class, top {k}"));
+                    let place =
+                        Place { benchmark: self.name(), split: direction.name(), protocol: &protocol, metric: &metric };
+                    records.push(Record::of(place, values, Baseline::chance(chance), context.options.seed));
                 }
             }
         }

@@ -3,8 +3,7 @@ use conifer_space::space;
 
 use super::zero_shot_classification::first_maximum;
 use super::{Benchmark, Context, HierarcapsPoints, Input, hierarcaps_records, images};
-use crate::metrics::bootstrap_mean;
-use crate::record::{Baseline, Record};
+use crate::record::{Baseline, Place, Record};
 use crate::score::similarity_rows;
 use crate::{Error, Result};
 
@@ -64,16 +63,9 @@ impl Benchmark for TaxonomicRanks {
             let right = similarity_rows(space.as_ref(), score, &queries, &candidates, |query, scores| {
                 f64::from(u8::from(*taxa[first_maximum(scores)] == chains[rows[query]][rank]))
             });
-            records.push(Record {
-                benchmark: self.name().into(),
-                split: format!("rank {}", rank + 1),
-                protocol: format!("names joined, {}", score.name()),
-                metric: "accuracy".into(),
-                value: right.iter().sum::<f64>() / right.len() as f64,
-                interval: bootstrap_mean(&right, context.options.seed),
-                n: right.len(),
-                baseline: Baseline::chance(1.0 / taxa.len() as f64),
-            });
+            let (split, protocol) = (format!("rank {}", rank + 1), format!("names joined, {}", score.name()));
+            let place = Place { benchmark: self.name(), split: &split, protocol: &protocol, metric: "accuracy" };
+            records.push(Record::of(place, right, Baseline::chance(1.0 / taxa.len() as f64), context.options.seed));
         }
 
         let links: Vec<f32> = chains.iter().flatten().flat_map(point).copied().collect();

@@ -1,10 +1,12 @@
+use std::collections::HashMap;
+
+use conifer_data::Class;
 use conifer_space::space;
 
-use super::{Benchmark, Context, Input, images, lacking, prompts};
-use crate::metrics::{accuracy, bootstrap_statistic};
-use crate::record::{Baseline, Record};
+use super::{Benchmark, Context, Input, images, prompts};
+use crate::record::{Baseline, Place, Record};
 use crate::score::similarity_rows;
-use crate::{Error, Result};
+use crate::{Error, Outcomes, Result};
 
 /// Each photo goes to the class whose prompt ensemble is most similar.
 ///
@@ -29,42 +31,22 @@ impl Benchmark for ZeroShotClassification {
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
         let it = classify(context, self.name())?;
-        let classes = it.classes.len();
-        let of = |rows: &[usize]| {
-            let pick = |values: &[usize]| rows.iter().map(|&i| values[i]).collect::<Vec<_>>();
-            accuracy(&pick(&it.predicted), &pick(&it.labels), classes)
+        let values: Vec<f64> = it.predicted.iter().zip(&it.labels).map(|(p, l)| f64::from(u8::from(p == l))).collect();
+        let groups = it.labels.iter().map(|&label| label as u32).collect();
+        let record = |metric: &str, outcomes: Outcomes| {
+            let place = Place { benchmark: self.name(), split: "all", protocol: &it.protocol, metric };
+            Record::of(place, outcomes, Baseline::chance(1.0 / it.classes.len() as f64), context.options.seed)
         };
-        let all: Vec<usize> = (0..it.labels.len()).collect();
-        let value = of(&all);
-        let record = |metric: &str, value: f64, interval| Record {
-            benchmark: self.name().into(),
-            split: "all".into(),
-            protocol: it.protocol.clone(),
-            metric: metric.into(),
-            value,
-            interval,
-            n: all.len(),
-            baseline: Baseline::chance(1.0 / classes as f64),
-        };
-        let seed = context.options.seed;
         Ok(vec![
-            record(
-                "accuracy (macro)",
-                value.macro_average,
-                bootstrap_statistic(all.len(), seed, |rows| of(rows).macro_average),
-            ),
-            record(
-                "accuracy (micro)",
-                value.micro_average,
-                bootstrap_statistic(all.len(), seed, |rows| of(rows).micro_average),
-            ),
+            record("accuracy (macro)", Outcomes::MeanOfGroups { values: values.clone(), groups }),
+            record("accuracy (micro)", values.into()),
         ])
     }
 }
 
 /// What a classifier answered.
 pub(super) struct Classified {
-    pub(super) classes: Vec<String>,
+    pub(super) classes: Vec<Class>,
     pub(super) predicted: Vec<usize>,
     pub(super) labels: Vec<usize>,
     pub(super) protocol: String,
@@ -73,15 +55,7 @@ pub(super) struct Classified {
 /// Classifies every photo of the data set.
 pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result<Classified> {
     let samples = context.samples(benchmark)?;
-    let names = samples
-        .iter()
-        .map(|it| {
-            it.label.clone().ok_or_else(|| lacking(benchmark, it, "the label", "each sample needs a class label"))
-        })
-        .collect::<Result<Vec<String>>>()?;
-    let mut classes = names.clone();
-    classes.sort();
-    classes.dedup();
+    let classes = context.classes(benchmark, &samples)?;
     let templates = &context.options.templates;
     if templates.is_empty() || templates.iter().any(|template| !template.contains("{}")) {
         return Err(Error::Argument {
@@ -90,11 +64,12 @@ pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result
             expected: "at least one, each with {} for the class name".into(),
         });
     }
-    let labels = names.iter().map(|name| classes.partition_point(|class| class < name)).collect();
+    let number: HashMap<&str, usize> = classes.iter().enumerate().map(|(i, class)| (class.label.as_str(), i)).collect();
+    let labels = samples.iter().filter_map(|it| number.get(it.label.as_deref()?).copied()).collect();
 
     let spec = context.embedder.spec();
     let space = space::<f32>(spec)?;
-    let prompts: Vec<String> = classes.iter().flat_map(|class| prompts::fill(templates, class)).collect();
+    let prompts: Vec<String> = classes.iter().flat_map(|class| prompts::fill(templates, &class.name)).collect();
     let points = context.embedder.texts(&prompts)?;
     let mut centres = vec![0.0; classes.len() * spec.dim];
     for (centre, ensemble) in centres.chunks_mut(spec.dim).zip(points.chunks(spec.dim * templates.len())) {

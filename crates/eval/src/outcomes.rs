@@ -1,0 +1,113 @@
+use serde::{Deserialize, Serialize};
+
+use crate::metrics::{bootstrap_statistic, spearman};
+
+/// What every query contributed to a number. The number, its interval and the comparison of two models on the same
+/// queries are computed from this.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "statistic", rename_all = "snake_case")]
+pub enum Outcomes {
+    /// The number is the mean.
+    Mean {
+        /// One value per query.
+        values: Vec<f64>,
+    },
+    /// The number is the mean over groups of the mean within a group: macro accuracy, groups being classes.
+    MeanOfGroups {
+        /// One value per query.
+        values: Vec<f64>,
+        /// The group of each query.
+        groups: Vec<u32>,
+    },
+    /// The number is the harmonic mean of two means: F1 of mean precision and mean recall.
+    HarmonicMean {
+        /// One value per query.
+        first: Vec<f64>,
+        /// One value per query.
+        second: Vec<f64>,
+    },
+    /// The number is Spearman's rank correlation.
+    Spearman {
+        /// What the model says of each query.
+        found: Vec<f64>,
+        /// What people say of it.
+        truth: Vec<f64>,
+    },
+}
+
+impl Outcomes {
+    /// Number of queries.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Mean { values } | Self::MeanOfGroups { values, .. } => values.len(),
+            Self::HarmonicMean { first, .. } => first.len(),
+            Self::Spearman { found, .. } => found.len(),
+        }
+    }
+
+    /// No query at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number over all queries.
+    pub fn value(&self) -> f64 {
+        self.over(&(0..self.len()).collect::<Vec<_>>())
+    }
+
+    /// The number over these queries, each below [`Outcomes::len`]; NaN for none.
+    pub fn over(&self, rows: &[usize]) -> f64 {
+        let mean = |values: &[f64]| rows.iter().map(|&row| values[row]).sum::<f64>() / rows.len() as f64;
+        match self {
+            Self::Mean { values } => mean(values),
+            Self::MeanOfGroups { values, groups } => {
+                let groups_there = groups.iter().max().map_or(0, |&last| last as usize + 1);
+                let mut sums = vec![(0.0, 0usize); groups_there];
+                for &row in rows {
+                    let (sum, count) = &mut sums[groups[row] as usize];
+                    *sum += values[row];
+                    *count += 1;
+                }
+                let means: Vec<f64> =
+                    sums.iter().filter(|it| it.1 > 0).map(|&(sum, count)| sum / count as f64).collect();
+                means.iter().sum::<f64>() / means.len() as f64
+            }
+            Self::HarmonicMean { first, second } => {
+                let (a, b) = (mean(first), mean(second));
+                if a + b > 0.0 { 2.0 * a * b / (a + b) } else { 0.0 }
+            }
+            Self::Spearman { found, truth } => {
+                let pick = |values: &[f64]| rows.iter().map(|&row| values[row]).collect::<Vec<_>>();
+                spearman(&pick(found), &pick(truth))
+            }
+        }
+    }
+
+    /// 95 % percentile bootstrap interval of the number, resampling queries; see [`crate::metrics::bootstrap_statistic`].
+    pub fn interval(&self, seed: u64) -> Option<[f64; 2]> {
+        bootstrap_statistic(self.len(), seed, |rows| self.over(rows))
+    }
+
+    /// Whether the other was measured on the same queries, as far as it shows: as many, of the same groups or with the same truth.
+    pub fn pairs_with(&self, other: &Self) -> bool {
+        self.len() == other.len()
+            && match (self, other) {
+                (Self::Mean { .. }, Self::Mean { .. }) | (Self::HarmonicMean { .. }, Self::HarmonicMean { .. }) => true,
+                (Self::MeanOfGroups { groups: a, .. }, Self::MeanOfGroups { groups: b, .. }) => a == b,
+                (Self::Spearman { truth: a, .. }, Self::Spearman { truth: b, .. }) => a == b,
+                _ => false,
+            }
+    }
+}
+
+impl From<Vec<f64>> for Outcomes {
+    fn from(values: Vec<f64>) -> Self {
+        Self::Mean { values }
+    }
+}
+
+impl FromIterator<bool> for Outcomes {
+    fn from_iter<I: IntoIterator<Item = bool>>(hits: I) -> Self {
+        Self::Mean { values: hits.into_iter().map(|hit| f64::from(u8::from(hit))).collect() }
+    }
+}
