@@ -53,6 +53,9 @@ pub enum Error {
     /// A space was asked for something it cannot do.
     #[error(transparent)]
     Space(#[from] conifer_space::Error),
+    /// A search was asked for something it cannot do.
+    #[error(transparent)]
+    Index(#[from] conifer_index::Error),
     /// The data crate failed.
     #[error(transparent)]
     Data(#[from] conifer_data::Error),

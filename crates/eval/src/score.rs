@@ -1,6 +1,11 @@
-use conifer_space::Space;
-use rayon::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use conifer_index::{Ranking, score_pairs, score_rows};
+use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
+
+use crate::metrics::rank_of_best;
+use crate::{Error, Result};
 
 /// Which similarity ranks the candidates, where papers and released evaluators differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,32 +29,62 @@ impl Score {
     }
 }
 
+impl From<Score> for Ranking {
+    fn from(score: Score) -> Self {
+        match score {
+            Score::Similarity => Self::Similarity,
+            Score::Inner => Self::Inner,
+        }
+    }
+}
+
 /// Calls `row(i, scores)` for each query `i` with its scores against every candidate, in parallel, and
-/// returns the results in query order. Memory: one row of scores per thread.
+/// returns the results in query order: [`conifer_index::score_rows`]. Memory: a few rows of scores per thread.
 ///
-/// `queries` `[M, dim]` and `candidates` `[N, dim]` are row-major points of `space`.
+/// `queries` `[M, dim]` and `candidates` `[N, dim]` are row-major points of `spec`.
+///
+/// # Errors
+/// A spec that names no space, or points that are not whole.
 pub fn similarity_rows<R: Send>(
-    space: &dyn Space<f32>,
+    spec: &ManifoldSpec,
     score: Score,
     queries: &[f32],
     candidates: &[f32],
     row: impl Fn(usize, &[f32]) -> R + Sync,
-) -> Vec<R> {
-    let dim = space.spec().dim;
-    queries
-        .par_chunks(dim)
-        .enumerate()
-        .map_init(
-            || vec![0.0f32; candidates.len() / dim],
-            |scores, (i, query)| {
-                for (out, candidate) in scores.iter_mut().zip(candidates.chunks_exact(dim)) {
-                    *out = match score {
-                        Score::Similarity => space.similarity(query, candidate),
-                        Score::Inner => space.inner(query, candidate),
-                    };
-                }
-                row(i, scores)
-            },
-        )
-        .collect()
+) -> Result<Vec<R>> {
+    Ok(score_rows(spec, score.into(), queries, candidates, row)?)
+}
+
+/// Ranks (0 = best) in both directions of one table: of every query its best right candidate, and of every candidate its
+/// one right query; see [`crate::metrics::rank_of_best`] for ties. Each score is computed once.
+///
+/// `query_of[j]` is the query for which candidate `j` is right; every query has at least one.
+///
+/// # Errors
+/// Those of [`similarity_rows`], and a score that is not a number.
+pub fn ranks_both_ways(
+    spec: &ManifoldSpec,
+    score: Score,
+    queries: &[f32],
+    candidates: &[f32],
+    query_of: &[usize],
+) -> Result<(Vec<usize>, Vec<usize>)> {
+    let owners: Vec<f32> = query_of.iter().flat_map(|&i| &queries[i * spec.dim..][..spec.dim]).copied().collect();
+    let own = score_pairs(spec, score.into(), &owners, candidates)?;
+    if let Some(candidate) = own.iter().position(|score| score.is_nan()) {
+        return Err(Error::Embedder(format!("the score of candidate {candidate} is not a number")));
+    }
+    let ahead: Vec<AtomicUsize> = own.iter().map(|_| AtomicUsize::new(0)).collect();
+    let ranks = similarity_rows(spec, score, queries, candidates, |query, scores| {
+        let pairs = scores.iter().zip(&own).zip(query_of.iter().zip(&ahead));
+        for ((&score, &own), (&owner, ahead)) in pairs {
+            if score >= own && owner != query {
+                ahead.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        rank_of_best(scores, |candidate| query_of[candidate] == query)
+    })?;
+    let ranks: Option<Vec<usize>> = ranks.into_iter().collect();
+    let ranks = ranks.ok_or_else(|| Error::Embedder("a query has no right candidate".into()))?;
+    Ok((ranks, ahead.into_iter().map(AtomicUsize::into_inner).collect()))
 }

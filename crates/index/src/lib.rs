@@ -7,6 +7,7 @@
 
 mod error;
 mod flat;
+mod pairs;
 mod query;
 mod scan;
 mod select;
@@ -14,5 +15,6 @@ mod traverse;
 
 pub use error::{Error, Result};
 pub use flat::FlatIndex;
+pub use pairs::{score_pairs, score_rows};
 pub use query::{Direction, Filter, Hit, Query, Ranking};
 pub use traverse::{Cone, Place, Stop, Traversal};

@@ -6,6 +6,7 @@
 //! * [`Root`] is the apex of the cones: the origin, or a point. Which root is data, never a code path of the caller.
 //! * [`EmbeddingSet`] is a set of points with its spec, on disk and in memory: the border between learning and
 //!   everything that only searches, measures or draws.
+//! * [`vector`] holds functions of one number that compile to vector instructions.
 //! * [`safe`] holds every epsilon of the house; [`laws`] is what each space must obey.
 //!
 //! Conventions. Points are stored by their *space* components, `dim` numbers; the time component of the hyperboloid,
@@ -23,6 +24,7 @@ pub mod slices;
 mod space;
 pub mod spaces;
 mod spec;
+pub mod vector;
 
 pub use error::{Error, Result};
 pub use points::{EmbeddingSet, Modality, Source};

@@ -1,10 +1,8 @@
-use conifer_space::space;
-
 use super::{Benchmark, Context, Input, images, lacking};
-use crate::metrics::{chance_hit_at_k, rank_of_best};
+use crate::metrics::chance_hit_at_k;
 use crate::record::{Baseline, Place, Record};
-use crate::score::similarity_rows;
-use crate::{Error, Outcomes, Result};
+use crate::score::ranks_both_ways;
+use crate::{Outcomes, Result};
 
 /// Photos find captions and captions find photos; every caption of a photo is right for it.
 ///
@@ -39,25 +37,15 @@ impl Benchmark for CrossModalRetrieval {
             captions.extend(sample.captions.iter().cloned());
             photo_of.extend(std::iter::repeat_n(photo, sample.captions.len()));
         }
-        let space = space::<f32>(context.embedder.spec())?;
         let texts = context.embedder.texts(&captions)?;
         let photos = context.embedder.images(&images(self.name(), &samples)?, context.options.crop)?;
         let score = context.options.score;
-        let to_text = similarity_rows(space.as_ref(), score, &photos, &texts, |photo, scores| {
-            rank_of_best(scores, |j| photo_of[j] == photo)
-        });
-        let to_photo = similarity_rows(space.as_ref(), score, &texts, &photos, |text, scores| {
-            rank_of_best(scores, |j| photo_of[text] == j)
-        });
+        let (to_text, to_photo) = ranks_both_ways(context.embedder.spec(), score, &photos, &texts, &photo_of)?;
 
         let mut records = Vec::new();
         for (split, ranks, candidates) in
             [("image_to_text", to_text, captions.len()), ("text_to_image", to_photo, samples.len())]
         {
-            let ranks: Vec<usize> = ranks
-                .into_iter()
-                .collect::<Option<_>>()
-                .ok_or_else(|| Error::Embedder("a score is not a number".into()))?;
             for k in TOP {
                 let chance = match split {
                     "text_to_image" => chance_hit_at_k(candidates, 1, k),

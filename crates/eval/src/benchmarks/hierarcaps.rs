@@ -161,18 +161,17 @@ fn chains(
     score: Score,
     images: &[f32],
 ) -> Result<Vec<ChainRetrieval>> {
-    let space = space::<f32>(points.spec)?;
     let by_depth = ordering_by_ascending(depths);
     let levels = depth_levels(depths, steps);
     // Spelling decides equality, so each text gets the number of its first occurrence.
     let mut first = BTreeMap::new();
     let spelling: Vec<usize> = texts.iter().enumerate().map(|(i, &t)| *first.entry(t).or_insert(i)).collect();
-    Ok(similarity_rows(space.as_ref(), score, images, points.texts, |row, scores| {
+    similarity_rows(points.spec, score, images, points.texts, |row, scores| {
         let chain = retrieve_chain(&by_depth, depths, &levels, scores, |a, b| spelling[a] == spelling[b]);
         let retrieved: Vec<&str> = chain.iter().map(|&i| texts[i]).collect();
         let reference: Vec<Vec<&str>> = points.tiers[row].iter().map(|t| vec![t.as_str()]).collect();
         chain_precision_recall(&retrieved, &reference)
-    }))
+    })
 }
 
 fn shuffled_rows(rows: &[f32], dim: usize, seed: u64) -> Vec<f32> {

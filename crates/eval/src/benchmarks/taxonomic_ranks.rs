@@ -1,5 +1,4 @@
 use conifer_data::Sample;
-use conifer_space::space;
 
 use super::zero_shot_classification::first_maximum;
 use super::{Benchmark, Context, HierarcapsPoints, Input, hierarcaps_records, images};
@@ -40,7 +39,6 @@ impl Benchmark for TaxonomicRanks {
         let chains: Vec<Vec<String>> = samples.iter().map(Sample::taxon_texts).collect();
         let photos = context.embedder.images(&images(self.name(), &samples)?, context.options.crop)?;
         let spec = context.embedder.spec();
-        let space = space::<f32>(spec)?;
         let dim = spec.dim;
 
         // Many photos share their higher taxa: each text is embedded once.
@@ -60,9 +58,9 @@ impl Benchmark for TaxonomicRanks {
             let candidates: Vec<f32> = taxa.iter().flat_map(|taxon| point(taxon)).copied().collect();
             let queries: Vec<f32> = rows.iter().flat_map(|&row| &photos[row * dim..][..dim]).copied().collect();
             let score = context.options.score;
-            let right = similarity_rows(space.as_ref(), score, &queries, &candidates, |query, scores| {
+            let right = similarity_rows(spec, score, &queries, &candidates, |query, scores| {
                 f64::from(u8::from(*taxa[first_maximum(scores)] == chains[rows[query]][rank]))
-            });
+            })?;
             let (split, protocol) = (format!("rank {}", rank + 1), format!("names joined, {}", score.name()));
             let place = Place { benchmark: self.name(), split: &split, protocol: &protocol, metric: "accuracy" };
             records.push(Record::of(place, right, Baseline::chance(1.0 / taxa.len() as f64), context.options.seed));

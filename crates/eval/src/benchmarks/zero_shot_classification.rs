@@ -76,8 +76,7 @@ pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result
         space.mean(&ensemble.chunks(spec.dim).collect::<Vec<_>>(), centre);
     }
     let photos = context.embedder.images(&images(benchmark, &samples)?, context.options.crop)?;
-    let predicted =
-        similarity_rows(space.as_ref(), context.options.score, &photos, &centres, |_, scores| first_maximum(scores));
+    let predicted = similarity_rows(spec, context.options.score, &photos, &centres, |_, scores| first_maximum(scores))?;
     let protocol = format!("{} prompts, {}", templates.len(), context.options.score.name());
     Ok(Classified { classes, predicted, labels, protocol })
 }

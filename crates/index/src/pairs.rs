@@ -1,0 +1,351 @@
+//! Scores of every query against every candidate, a few rows of the table at a time.
+
+use conifer_space::spaces::lorentz::time_excess;
+use conifer_space::vector::ln_1p;
+use conifer_space::{ManifoldSpec, Root, Space, space};
+use macerator::AutoArch;
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::query::Ranking;
+
+/// Candidates scored side by side: two AVX2 registers, one of AVX-512.
+const LANES: usize = 16;
+/// Queries that share a candidate while it is in a register.
+const GROUP: usize = 8;
+/// Coordinates summed before the sum joins the others: keeps long `f32` sums accurate.
+const RUN: usize = 64;
+/// Scores held by one thread.
+const BLOCK_SCORES: usize = 2 << 20;
+/// Most queries of a block: enough to pay for reading all candidates.
+const BLOCK_ROWS: usize = 64;
+
+/// Calls `row(i, scores)` for each query `i` with its score against every candidate, in parallel; results in query order.
+///
+/// `queries` `[M, dim]` and `candidates` `[N, dim]` are row-major points of `spec`. [`Ranking::Distance`] gives distances,
+/// [`Ranking::Similarity`] and [`Ranking::Inner`] what [`Space`] calls so. On the spaces of this crate's own scan a score comes
+/// from the dot product (of each factor), the form that training and the published evaluators use: within a few units in
+/// the last place of `c |x| |y|` of the exact one. The order of additions is the same for every pair, so equal points have
+/// equal scores, however many there are of either side and whatever the number of threads. Memory: one copy of the
+/// candidates, and 8 MiB of scores a thread or one group of rows.
+///
+/// # Errors
+/// A spec that names no space; points that are not whole; a ranking by angle.
+pub fn score_rows<R: Send>(
+    spec: &ManifoldSpec,
+    ranking: Ranking,
+    queries: &[f32],
+    candidates: &[f32],
+    row: impl Fn(usize, &[f32]) -> R + Sync,
+) -> Result<Vec<R>> {
+    let space = checked(spec, ranking, [("queries", queries), ("candidates", candidates)])?;
+    let Some(form) = Form::of(spec, ranking) else {
+        return Ok(one_by_one(space.as_ref(), ranking, queries, candidates, row));
+    };
+    let (table, count) = (Columns::new(spec, candidates), candidates.len() / spec.dim);
+    let width = table.groups() * LANES;
+    let rows = (BLOCK_SCORES / width.max(1)).clamp(1, BLOCK_ROWS).next_multiple_of(GROUP);
+    let blocks: Vec<Vec<R>> = queries
+        .par_chunks(rows * spec.dim)
+        .enumerate()
+        .map_init(
+            || vec![0.0_f32; rows * width],
+            |scores, (block, queries)| {
+                let asked = queries.len() / spec.dim;
+                form.fill(&Rows::new(spec, queries), &table, scores, width);
+                (0..asked).map(|i| row(block * rows + i, &scores[i * width..][..count])).collect()
+            },
+        )
+        .collect();
+    Ok(blocks.into_iter().flatten().collect())
+}
+
+/// The score of `left` row i with `right` row i, for every i: to the bit what [`score_rows`] says of the two.
+///
+/// # Errors
+/// Those of [`score_rows`], and lists of different lengths.
+pub fn score_pairs(spec: &ManifoldSpec, ranking: Ranking, left: &[f32], right: &[f32]) -> Result<Vec<f32>> {
+    let space = checked(spec, ranking, [("the left side", left), ("the right side", right)])?;
+    if left.len() != right.len() {
+        let found = format!("{} points", left.len() / spec.dim);
+        return Err(Error::invalid("the left side", found, format!("{}, one a pair", right.len() / spec.dim)));
+    }
+    let Some(form) = Form::of(spec, ranking) else {
+        let pairs = left.par_chunks_exact(spec.dim).zip(right.par_chunks_exact(spec.dim));
+        return Ok(pairs.map(|(x, y)| ranking.score(space.as_ref(), &Root::Origin, x, y)).collect());
+    };
+    // Of the tile of GROUP rows and as many columns the diagonal is asked for: small beside a table of all pairs.
+    let blocks = left.par_chunks(GROUP * spec.dim).zip(right.par_chunks(GROUP * spec.dim));
+    let scores: Vec<Vec<f32>> = blocks
+        .map(|(left, right)| {
+            let mut scores = vec![0.0; GROUP * LANES];
+            form.fill(&Rows::new(spec, left), &Columns::new(spec, right), &mut scores, LANES);
+            (0..left.len() / spec.dim).map(|i| scores[i * LANES + i]).collect()
+        })
+        .collect();
+    Ok(scores.concat())
+}
+
+/// The space, once the points are known to be whole and the ranking to have no root.
+fn checked(spec: &ManifoldSpec, ranking: Ranking, lists: [(&str, &[f32]); 2]) -> Result<Box<dyn Space<f32>>> {
+    let space = space::<f32>(spec)?;
+    for (what, points) in lists {
+        if !points.len().is_multiple_of(spec.dim) {
+            let found = format!("{} coordinates", points.len());
+            return Err(Error::invalid(what, found, format!("a multiple of `dim` = {}", spec.dim)));
+        }
+    }
+    match ranking {
+        Ranking::Angle(_) => {
+            Err(Error::invalid("the ranking of all pairs", "an angle", "distance, similarity or inner product"))
+        }
+        _ => Ok(space),
+    }
+}
+
+/// How a score comes from dot products and one number per point and factor.
+struct Form {
+    metric: Metric,
+    /// Coordinates of a factor.
+    dim: usize,
+    /// Per factor.
+    curv: Vec<f32>,
+    /// Per factor: what its term counts.
+    weight: Vec<f32>,
+    /// Distances, and their negatives.
+    sign: f32,
+}
+
+#[derive(Clone, Copy)]
+enum Metric {
+    /// The dot product.
+    Dot,
+    /// `|x - y|`.
+    Chord,
+    /// The sum of the factors' distances.
+    Sum,
+    /// The root of the sum of their squares.
+    RootOfSquares,
+    /// `<x, y>_L`, summed over factors.
+    Lorentz,
+}
+
+impl Form {
+    /// `None` where this ranking of this space has no such form.
+    fn of(spec: &ManifoldSpec, ranking: Ranking) -> Option<Self> {
+        let metric = match (spec.kind.as_str(), ranking) {
+            ("sphere", Ranking::Similarity | Ranking::Inner) | ("euclidean", Ranking::Inner) => Metric::Dot,
+            ("euclidean", _) => Metric::Chord,
+            ("lorentz" | "product_l1" | "product_l2", Ranking::Inner) => Metric::Lorentz,
+            ("lorentz" | "product_l1", _) => Metric::Sum,
+            ("product_l2", _) => Metric::RootOfSquares,
+            _ => return None,
+        };
+        let curv: Vec<f32> =
+            if spec.curv.is_empty() { vec![1.0] } else { spec.curv.iter().map(|&c| c as f32).collect() };
+        let count = spec.factors as f32;
+        let weight = curv
+            .iter()
+            .map(|c| match metric {
+                Metric::Dot | Metric::Chord => 1.0,
+                Metric::Sum => 1.0 / (c.sqrt() * count),
+                Metric::RootOfSquares => 1.0 / (c * count),
+                Metric::Lorentz => 1.0 / c,
+            })
+            .collect();
+        let sign = if matches!(ranking, Ranking::Similarity) { -1.0 } else { 1.0 };
+        Some(Self { metric, dim: spec.factor_dim(), curv, weight, sign })
+    }
+
+    /// The scores of `rows` against all candidates, row by row, `width` apart.
+    fn fill(&self, rows: &Rows, table: &Columns, scores: &mut [f32], width: usize) {
+        AutoArch::new().dispatch(
+            #[inline(always)]
+            || {
+                let mut tile = [[0.0; LANES]; GROUP];
+                for group in 0..table.groups() {
+                    for (block, scores) in scores.chunks_mut(GROUP * width).take(rows.blocks()).enumerate() {
+                        self.tile(rows, block, table, group, &mut tile);
+                        for (score, values) in scores.chunks_mut(width).zip(&tile) {
+                            score[group * LANES..][..LANES].copy_from_slice(values);
+                        }
+                    }
+                }
+            },
+        );
+    }
+
+    /// A block of queries against a group of candidates.
+    #[inline(always)]
+    fn tile(&self, rows: &Rows, block: usize, table: &Columns, group: usize, total: &mut [[f32; LANES]; GROUP]) {
+        *total = [[0.0; LANES]; GROUP];
+        for (factor, (&curv, &weight)) in self.curv.iter().zip(&self.weight).enumerate() {
+            let (left, right) = (rows.factor(block, factor, self.dim), table.factor(group, factor, self.dim));
+            let (a, b) = (rows.extra(block, factor), table.extra(group, factor));
+            if self.dim <= RUN {
+                // A short factor stays in registers, one query after the other.
+                for query in 0..GROUP {
+                    let mut dots = [0.0_f32; LANES];
+                    for (x, y) in left.iter().zip(right) {
+                        for lane in 0..LANES {
+                            dots[lane] += x[query] * y[lane];
+                        }
+                    }
+                    self.add_term(&dots, a[query], b, curv, weight, &mut total[query]);
+                }
+            } else {
+                let dots = dots(left, right);
+                for query in 0..GROUP {
+                    self.add_term(&dots[query], a[query], b, curv, weight, &mut total[query]);
+                }
+            }
+        }
+        for values in total {
+            for value in values {
+                *value = match self.metric {
+                    Metric::Dot | Metric::Lorentz => *value,
+                    Metric::Sum => self.sign * *value,
+                    Metric::Chord | Metric::RootOfSquares => self.sign * value.max(0.0).sqrt(),
+                };
+            }
+        }
+    }
+
+    /// Adds the term of one factor.
+    #[inline(always)]
+    fn add_term(
+        &self,
+        dots: &[f32; LANES],
+        a: f32,
+        b: &[f32; LANES],
+        curv: f32,
+        weight: f32,
+        total: &mut [f32; LANES],
+    ) {
+        macro_rules! each {
+            (|$b:ident, $dot:ident| $term:expr) => {
+                for lane in 0..LANES {
+                    let ($b, $dot) = (b[lane], dots[lane]);
+                    total[lane] += $term;
+                }
+            };
+        }
+        match self.metric {
+            Metric::Dot => each!(|_b, dot| dot),
+            Metric::Chord => each!(|b, dot| a + b - 2.0 * dot),
+            Metric::Sum => each!(|b, dot| weight * rapidity(a + b + a * b - curv * dot)),
+            Metric::RootOfSquares => each!(|b, dot| {
+                let rapidity = rapidity(a + b + a * b - curv * dot);
+                weight * rapidity * rapidity
+            }),
+            Metric::Lorentz => each!(|b, dot| weight * (curv * dot - (a + b + a * b) - 1.0)),
+        }
+    }
+}
+
+/// `acosh(1 + u)`; below zero, where only rounding leads, that of zero.
+#[inline(always)]
+fn rapidity(u: f32) -> f32 {
+    let u = if u < 0.0 { 0.0 } else { u };
+    ln_1p(u + (u * (u + 2.0)).sqrt())
+}
+
+/// Dot products of `GROUP` queries with `LANES` candidates, coordinate by coordinate.
+#[inline(always)]
+fn dots(left: &[[f32; GROUP]], right: &[[f32; LANES]]) -> [[f32; LANES]; GROUP] {
+    let mut total = [[0.0_f32; LANES]; GROUP];
+    for (left, right) in left.chunks(RUN).zip(right.chunks(RUN)) {
+        let mut sum = [[0.0_f32; LANES]; GROUP];
+        for (x, y) in left.iter().zip(right) {
+            for query in 0..GROUP {
+                for lane in 0..LANES {
+                    sum[query][lane] += x[query] * y[lane];
+                }
+            }
+        }
+        for query in 0..GROUP {
+            for lane in 0..LANES {
+                total[query][lane] += sum[query][lane];
+            }
+        }
+    }
+    total
+}
+
+/// Points of which `WIDE` lie side by side, coordinate by coordinate; the last ones are zero.
+struct Interleaved<const WIDE: usize> {
+    coordinates: Vec<[f32; WIDE]>,
+    /// Per factor: `sqrt(c) t - 1` on a hyperboloid, the squared norm elsewhere.
+    extras: Vec<[f32; WIDE]>,
+    dim: usize,
+    factors: usize,
+}
+
+type Columns = Interleaved<LANES>;
+type Rows = Interleaved<GROUP>;
+
+impl<const WIDE: usize> Interleaved<WIDE> {
+    fn new(spec: &ManifoldSpec, points: &[f32]) -> Self {
+        let (dim, factors) = (spec.dim, spec.factors);
+        let count = (points.len() / dim).div_ceil(WIDE);
+        let mut it = Self {
+            coordinates: vec![[0.0; WIDE]; count * dim],
+            extras: vec![[0.0; WIDE]; count * factors],
+            dim,
+            factors,
+        };
+        let blocks = it.coordinates.par_chunks_mut(dim).zip(it.extras.par_chunks_mut(factors));
+        blocks.zip(points.par_chunks(WIDE * dim)).for_each(|((coordinates, extras), points)| {
+            for (lane, point) in points.chunks_exact(dim).enumerate() {
+                point.iter().zip(coordinates.iter_mut()).for_each(|(&v, place)| place[lane] = v);
+                for (factor, (part, extra)) in point.chunks_exact(dim / factors).zip(extras.iter_mut()).enumerate() {
+                    let square = conifer_space::slices::dot(part, part);
+                    extra[lane] = spec.curv.get(factor).map_or(square, |&c| time_excess(square, c as f32));
+                }
+            }
+        });
+        it
+    }
+
+    fn blocks(&self) -> usize {
+        self.coordinates.len() / self.dim
+    }
+
+    fn groups(&self) -> usize {
+        self.blocks()
+    }
+
+    #[inline(always)]
+    fn factor(&self, block: usize, factor: usize, dim: usize) -> &[[f32; WIDE]] {
+        &self.coordinates[block * self.dim + factor * dim..][..dim]
+    }
+
+    #[inline(always)]
+    fn extra(&self, block: usize, factor: usize) -> &[f32; WIDE] {
+        &self.extras[block * self.factors + factor]
+    }
+}
+
+/// A space that is not known here: every pair by itself.
+fn one_by_one<R: Send>(
+    space: &dyn Space<f32>,
+    ranking: Ranking,
+    queries: &[f32],
+    candidates: &[f32],
+    row: impl Fn(usize, &[f32]) -> R + Sync,
+) -> Vec<R> {
+    let dim = space.spec().dim;
+    let score = |query: &[f32], candidate: &[f32]| ranking.score(space, &Root::Origin, query, candidate);
+    queries
+        .par_chunks_exact(dim)
+        .enumerate()
+        .map_init(Vec::new, |scores, (i, query)| {
+            scores.clear();
+            scores.extend(candidates.chunks_exact(dim).map(|candidate| score(query, candidate)));
+            row(i, scores)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;
