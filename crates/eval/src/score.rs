@@ -62,7 +62,7 @@ pub fn similarity_rows<R: Send>(
 ///
 /// # Errors
 /// Those of [`similarity_rows`], and a score that is not a number.
-pub fn ranks_both_ways(
+pub(crate) fn ranks_both_ways(
     spec: &ManifoldSpec,
     score: Score,
     queries: &[f32],
