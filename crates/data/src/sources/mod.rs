@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::sample::{Broken, Sample, View};
 
+mod contrasts;
 pub mod csv_pairs;
 pub mod grit_processed;
 pub mod grit_raw;
@@ -17,10 +18,13 @@ pub mod image_text_shards;
 pub mod inat_folders;
 pub mod inat_json;
 pub mod jsonl;
+pub mod sugarcrepe;
 mod taxa;
 pub mod taxon_table;
 pub mod toy;
 pub mod tree_of_life;
+pub mod vg_attribution;
+pub mod vl_checklist;
 
 /// A finite, indexable collection of samples. `get` may be called from many threads, in any order, and gives the same
 /// sample every time.
@@ -106,6 +110,9 @@ pub const SOURCES: &[SourceEntry] = &[
     inat_json::ENTRY,
     inat_folders::ENTRY,
     tree_of_life::ENTRY,
+    sugarcrepe::ENTRY,
+    vl_checklist::ENTRY,
+    vg_attribution::ENTRY,
 ];
 
 /// Opens the source that `spec` names.
@@ -175,6 +182,8 @@ impl SourceSpec {
     }
 }
 
+#[cfg(test)]
+mod contrasts_tests;
 #[cfg(test)]
 mod taxon_tests;
 #[cfg(test)]

@@ -13,13 +13,14 @@ use super::{Source, SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
 use crate::sample::{Broken, Sample, View};
 use crate::shard::hex;
-use crate::toy::{Gallery, Scene, Split, ToyConfig, ToyWorld, captions, render, tiers};
+use crate::toy::{Contrasts, Gallery, Scene, Split, ToyConfig, ToyWorld, captions, render, tiers};
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "toy",
     summary: "the drawn toy world: no download, any size, all views",
     inputs: "split: train (default), val, test or held_out; options: size (4096 scenes), resolution (64 pixels), seed (0), \
-             per_class (instead of scenes, this many pictures of single objects of each class)",
+             per_class (instead of scenes, this many pictures of single objects of each class), hard_negatives (false; true: \
+             one sample for each wrong caption of each scene, by kinds)",
     open: |spec| open(spec),
 };
 
@@ -30,12 +31,13 @@ struct Options {
     resolution: u32,
     seed: u64,
     per_class: Option<usize>,
+    hard_negatives: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let ToyConfig { size, resolution, seed, .. } = ToyConfig::default();
-        Self { size, resolution, seed, per_class: None }
+        Self { size, resolution, seed, per_class: None, hard_negatives: false }
     }
 }
 
@@ -47,12 +49,20 @@ fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
             "none: it is drawn, not read",
         ));
     }
-    let Options { size, resolution, seed, per_class } = spec.parse_options()?;
+    let Options { size, resolution, seed, per_class, hard_negatives } = spec.parse_options()?;
     let split = spec.split.as_deref().map_or(Ok(Split::Train), Split::named)?;
     let world = ToyWorld::new(ToyConfig { size, resolution, seed, split })?;
-    Ok(match per_class {
-        Some(count) => Box::new(world.gallery(count)?),
-        None => Box::new(world),
+    Ok(match (per_class, hard_negatives) {
+        (Some(count), false) => Box::new(world.gallery(count)?),
+        (None, true) => Box::new(world.contrasts()),
+        (None, false) => Box::new(world),
+        (Some(count), true) => {
+            return Err(Error::config(
+                "hard_negatives of the toy world",
+                format!("true beside per_class = {count}"),
+                "one of the two",
+            ));
+        }
     })
 }
 
@@ -99,6 +109,33 @@ impl Source for Gallery {
 
     fn fingerprint(&self) -> String {
         fingerprint(self.world().config(), Gallery::len(self), |index| self.scene(index))
+    }
+}
+
+impl Source for Contrasts {
+    fn name(&self) -> &str {
+        ENTRY.kind
+    }
+
+    fn len(&self) -> usize {
+        Contrasts::len(self)
+    }
+
+    fn get(&self, index: usize) -> std::result::Result<Sample, Broken> {
+        Ok(self.sample(index))
+    }
+
+    fn views(&self) -> &[View] {
+        &[View::Pair, View::Boxes, View::Edges]
+    }
+
+    /// That of the scenes, and the texts of every sample.
+    fn fingerprint(&self) -> String {
+        let scenes = fingerprint(self.world().config(), Contrasts::len(self), |index| self.scene(index));
+        let mut hash = Sha256::new();
+        hash.update(format!("hard negatives: {scenes}\n"));
+        (0..Contrasts::len(self)).for_each(|index| hash.update(format!("{:?}\n", self.texts(index))));
+        hex(hash)
     }
 }
 
@@ -171,10 +208,38 @@ mod tests {
     }
 
     #[test]
+    fn hard_negatives_are_samples_of_their_own() {
+        use crate::toy::hard_negatives;
+        let source = crate::open(&spec(Some("test"), json!({"size": 6, "hard_negatives": true}))).unwrap();
+        let world = ToyWorld::new(ToyConfig { size: 6, split: Split::Test, ..ToyConfig::default() }).unwrap();
+        // Scene by scene, in the order in which the world lists them.
+        let expected: Vec<_> =
+            (0..6).flat_map(|i| hard_negatives(&world.scene(i)).into_iter().map(move |it| (i, it))).collect();
+        assert_eq!(source.len(), expected.len());
+        assert!(source.len() > 6 && source.len() <= 42, "one to seven a scene, {} of six", source.len());
+        for (index, (scene, it)) in expected.iter().enumerate() {
+            let sample = source.get(index).unwrap();
+            sample.check().unwrap();
+            assert_eq!(
+                (&sample.captions[..], &sample.wrong[..]),
+                (&[it.caption.clone()][..], &[it.negative.clone()][..])
+            );
+            assert_eq!(sample.split.as_deref(), Some(it.kind.name()));
+            assert_eq!((sample.image, sample.tiers), (world.sample(*scene).image, None));
+        }
+        assert_ne!(source.fingerprint(), Source::fingerprint(&world));
+        assert_eq!(source.fingerprint(), Source::fingerprint(&world.contrasts()));
+    }
+
+    #[test]
     fn refuses_what_it_does_not_know() {
         for (spec, message) in [
             (spec(Some("dev"), json!({})), "split of the toy world `dev` is unknown"),
             (spec(None, json!({"sise": 5})), "sise"),
+            (
+                spec(None, json!({"per_class": 1, "hard_negatives": true})),
+                "is true beside per_class = 1; expected one of the two",
+            ),
             (spec(None, json!({"resolution": 1})), "`resolution of the toy world` is 1; expected 16 to 4096"),
             (
                 SourceSpec { path: Some("x".into()), ..spec(None, json!({})) },

@@ -18,6 +18,7 @@
 mod backdrop;
 mod caption;
 mod classes;
+mod contrasts;
 mod dice;
 mod figure;
 mod grammar;
@@ -37,6 +38,7 @@ mod world;
 pub use backdrop::Background;
 pub use caption::{Captions, captions, tiers};
 pub use classes::{Class, ROOT};
+pub use contrasts::Contrasts;
 pub use held_out::{held_out_background, held_out_colour, is_held_out};
 pub use negatives::{HardNegative, NegativeKind, hard_negatives};
 pub use paint::render;

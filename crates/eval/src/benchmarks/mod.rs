@@ -1,12 +1,16 @@
 //! The protocols. One file each, one line in [`BENCHMARKS`] each.
 
+mod contrasts;
 mod cross_modal_retrieval;
 mod depth_order;
 mod hierarcaps;
 mod hierarchical_classification;
 mod part_retrieval;
 pub mod prompts;
+mod sugarcrepe;
 mod taxonomic_ranks;
+mod vg_attribution;
+mod vl_checklist;
 mod zero_shot_classification;
 
 use std::cell::RefCell;
@@ -29,6 +33,9 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
     &depth_order::DepthOrder,
     &part_retrieval::PartRetrieval,
     &taxonomic_ranks::TaxonomicRanks,
+    &sugarcrepe::Sugarcrepe,
+    &vl_checklist::VlChecklist,
+    &vg_attribution::VgAttribution,
 ];
 
 /// An evaluation protocol. It sees points and their space, never the model.
@@ -65,6 +72,8 @@ pub enum Input {
     Phrases,
     /// The names of its taxon, from general to specific, for each sample.
     Taxa,
+    /// A wrong caption beside the caption of each sample.
+    WrongCaptions,
 }
 
 impl Input {
@@ -78,6 +87,7 @@ impl Input {
             Self::Tiers => "tiers",
             Self::Phrases => "phrases with boxes",
             Self::Taxa => "taxa",
+            Self::WrongCaptions => "wrong captions",
         }
     }
 }

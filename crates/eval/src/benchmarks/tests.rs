@@ -382,6 +382,9 @@ fn every_benchmark_obeys_the_laws() {
     let world =
         ToyWorld::new(ToyConfig { size: 12, resolution: 32, split: Split::Test, ..ToyConfig::default() }).unwrap();
     let gallery = world.gallery(1).unwrap();
+    // As many scenes as give 25 samples of a kind, which vg_attribution asks of a label.
+    let contrasts = ToyConfig { size: 40, resolution: 32, split: Split::Test, ..ToyConfig::default() };
+    let contrasts = ToyWorld::new(contrasts).unwrap().contrasts();
     let tree = tree().unwrap();
     let mut names = Vec::new();
     for benchmark in BENCHMARKS {
@@ -389,7 +392,12 @@ fn every_benchmark_obeys_the_laws() {
         names.push(name);
         assert!(!benchmark.summary().is_empty() && !benchmark.reference().is_empty(), "{name}");
         let of_classes = benchmark.needs().iter().any(|it| matches!(it, Input::Labels | Input::Taxa));
-        let source: &dyn Source = if of_classes { &gallery } else { &world };
+        let of_contrasts = benchmark.needs().contains(&Input::WrongCaptions);
+        let source: &dyn Source = match (of_contrasts, of_classes) {
+            (true, _) => &contrasts,
+            (false, true) => &gallery,
+            (false, false) => &world,
+        };
         let options = Options::default();
         let context = Context::new(&Hashed, source, Some(&tree), &options);
         let records = measure(*benchmark, &context).unwrap();
@@ -425,3 +433,5 @@ fn every_benchmark_obeys_the_laws() {
     names.dedup();
     assert_eq!(names.len(), BENCHMARKS.len());
 }
+
+mod contrasts;

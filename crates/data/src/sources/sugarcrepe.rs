@@ -1,0 +1,81 @@
+//! SugarCrepe (Hsieh et al. 2023, <https://github.com/RAIVNLab/sugar-crepe>): seven JSON files, each an object of
+//! `{"<number>": {filename, caption, negative_caption}}`, on photos of COCO val2017.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::contrasts::{Contrasts, Item, Items, Photos, json_files, known_subset, stem};
+use super::{SourceEntry, SourceSpec};
+use crate::error::{Error, Result};
+use crate::import::shared::read_json;
+
+pub(super) const ENTRY: SourceEntry = SourceEntry {
+    kind: "sugarcrepe",
+    summary: "SugarCrepe: photos of COCO with a right and a wrong caption, in seven subsets",
+    inputs: "path: the folder of the JSON files, or one of them; split: one of add_att, add_obj, replace_att, replace_obj, \
+             replace_rel, swap_att, swap_obj; options: images (folder of the photos, by their names of 2017 or \
+             COCO_val2014_*, relative to the folder of the files)",
+    open: |spec| Ok(Box::new(open(spec)?)),
+};
+
+/// The subsets, by the names of their files.
+const SUBSETS: &[&str] = &["add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"];
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Options {
+    /// Without it the samples are texts only.
+    images: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Record {
+    filename: String,
+    caption: String,
+    negative_caption: String,
+}
+
+fn open(spec: &SourceSpec) -> Result<Contrasts> {
+    let Options { images } = spec.parse_options()?;
+    let path = spec.need_path()?;
+    known_subset(spec, "subset of SugarCrepe", SUBSETS)?;
+    let mut items = Items::default();
+    for file in json_files(path, 0)? {
+        let subset = stem(&file);
+        if !SUBSETS.contains(&&*subset) {
+            let found = format!("a file of subset `{subset}`");
+            return Err(Error::format(
+                format!("`{}`", file.display()),
+                found,
+                format!("one of {}", SUBSETS.join(", ")),
+            ));
+        }
+        if spec.split.as_ref().is_some_and(|split| *split != subset) {
+            continue;
+        }
+        let expected = "an object of {\"<number>\": {filename, caption, negative_caption}}";
+        let records: Map<String, Value> = read_json(&file, expected)?;
+        let records = records.into_iter().map(|(number, value)| (format!("{subset}/{number}"), value));
+        items.add(&file, records, "filename, caption and negative_caption", |id, record: Record| {
+            Ok(Item {
+                id,
+                photo: record.filename,
+                caption: record.caption,
+                wrong: record.negative_caption,
+                subset: Some(subset.clone()),
+                label: None,
+                region: None,
+            })
+        })?;
+    }
+    let base = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+    let photos = images.map(|images| Photos::open(spec, base, &images, names)).transpose()?;
+    Contrasts::new(spec, ENTRY.kind, items, photos)
+}
+
+/// The photos of val2017 are photos of val2014, which had other names: `COCO_val2014_000000000042.jpg`.
+fn names(file: &str) -> Vec<String> {
+    vec![file.to_owned(), format!("COCO_val2014_{file}")]
+}

@@ -1,0 +1,114 @@
+//! VL-CheckList, object part (Zhao et al. 2022, <https://github.com/om-ai-lab/VL-CheckList>): JSON lists of
+//! `[photo, {"POS": [text], "NEG": [text]}]`. Only the first text of each side is used, as its evaluator does.
+//!
+//! A file is a corpus cut to a subset, and both are in its name: `vg_obj_margin.json` is `vg_obj` at `Location/margin`.
+//! The split of a sample is its subset, the label its corpus.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::contrasts::{Contrasts, Item, Items, Photos, json_files, known_subset, stem};
+use super::{SourceEntry, SourceSpec};
+use crate::error::{Error, Result};
+use crate::import::shared::read_json;
+use crate::sample::{Broken, Cause};
+
+pub(super) const ENTRY: SourceEntry = SourceEntry {
+    kind: "vl_checklist",
+    summary: "VL-CheckList, objects: photos with a right and a wrong caption, by location and size",
+    inputs: "path: its data folder, or one of the files; split: Location/center, Location/mid, Location/margin, Size/large, \
+             Size/medium or Size/small; options: images (folder of the photos, or of the folders vg, hake, swig of photos, \
+             relative to the path's folder)",
+    open: |spec| Ok(Box::new(open(spec)?)),
+};
+
+/// The subsets, in the order of PHyCLIP Table 3.
+const SUBSETS: &[&str] =
+    &["Location/center", "Location/mid", "Location/margin", "Size/large", "Size/medium", "Size/small"];
+
+/// The corpora that subsets are cut from.
+const CORPORA: &[&str] = &["hake_obj", "swig_agent", "swig_destination", "swig_item", "swig_tool", "vg_obj", "vg_subj"];
+
+/// `data/Object/Location/swig_location/swig_agent/` is four folders below `data`.
+const DEPTH: usize = 8;
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Options {
+    /// Without it the samples are texts only.
+    images: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Texts {
+    #[serde(rename = "POS")]
+    right: Vec<String>,
+    #[serde(rename = "NEG")]
+    wrong: Vec<String>,
+}
+
+fn open(spec: &SourceSpec) -> Result<Contrasts> {
+    let Options { images } = spec.parse_options()?;
+    let path = spec.need_path()?;
+    known_subset(spec, "subset of VL-CheckList", SUBSETS)?;
+    // Beside the objects lie attributes and relations, which are other tests.
+    let objects = path.join("Object");
+    let files = json_files(if objects.is_dir() { &objects } else { path }, DEPTH)?;
+    let mut seen = BTreeSet::new();
+    let mut items = Items::default();
+    for file in files {
+        let name = stem(&file);
+        let place = || format!("`{}`", file.display());
+        let Some((corpus, subset)) = parts(&name) else {
+            let expected = format!(
+                "<corpus>_<subset>.json of a corpus {} and a subset {}",
+                CORPORA.join(", "),
+                SUBSETS.iter().map(|it| last(it)).collect::<Vec<_>>().join(", ")
+            );
+            return Err(Error::format(place(), format!("a file of the unknown subset `{name}`"), expected));
+        };
+        if !seen.insert(name.clone()) {
+            return Err(Error::format(place(), format!("a second file `{name}`"), "one file of each name"));
+        }
+        if spec.split.as_ref().is_some_and(|split| *split != subset) {
+            continue;
+        }
+        let expected = "a list of [photo, {\"POS\": [text], \"NEG\": [text]}]";
+        let records: Vec<Value> = read_json(&file, expected)?;
+        let records = records.into_iter().enumerate().map(|(number, value)| (format!("{name}/{number}"), value));
+        items.add(&file, records, "[photo, {\"POS\": [text], \"NEG\": [text]}]", |id, (photo, texts)| {
+            item(id, photo, texts, corpus, subset)
+        })?;
+    }
+    let base = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+    let photos = images.map(|images| Photos::open(spec, base, &images, names)).transpose()?;
+    Contrasts::new(spec, ENTRY.kind, items, photos)
+}
+
+fn item(id: String, photo: String, texts: Texts, corpus: &str, subset: &str) -> Result<Item, Broken> {
+    let (Some(caption), Some(wrong)) = (texts.right.into_iter().next(), texts.wrong.into_iter().next()) else {
+        return Err(Broken::new(id, Cause::NoCaption, "an empty list of POS or NEG; expected a text in each"));
+    };
+    let (subset, label) = (Some(subset.to_owned()), Some(corpus.to_owned()));
+    Ok(Item { id, photo, caption, wrong, subset, label, region: None })
+}
+
+/// Corpus and subset of a file.
+fn parts(name: &str) -> Option<(&'static str, &'static str)> {
+    let (corpus, part) = name.rsplit_once('_')?;
+    let corpus = CORPORA.iter().copied().find(|it| *it == corpus)?;
+    Some((corpus, SUBSETS.iter().copied().find(|it| last(it) == part)?))
+}
+
+/// "margin" of "Location/margin".
+fn last(subset: &str) -> &str {
+    subset.rsplit_once('/').map_or(subset, |(_, last)| last)
+}
+
+/// The released configuration keeps the photos of each origin in a folder of its own.
+fn names(file: &str) -> Vec<String> {
+    std::iter::once(file.to_owned()).chain(["vg", "hake", "swig"].map(|origin| format!("{origin}/{file}"))).collect()
+}

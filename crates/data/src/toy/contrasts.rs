@@ -1,0 +1,67 @@
+//! The world as a test of composition.
+
+use rayon::prelude::*;
+
+use super::negatives::{HardNegative, hard_negatives};
+use super::scene::Scene;
+use super::world::ToyWorld;
+use crate::sample::{Phrase, Sample};
+
+/// Pictures with a right and a wrong caption: one for each hard negative of each scene of a world.
+#[derive(Clone, Debug)]
+pub struct Contrasts {
+    world: ToyWorld,
+    /// Number of the scene, and one of its hard negatives.
+    items: Vec<(usize, HardNegative)>,
+}
+
+impl ToyWorld {
+    /// One sample for each of the [`hard_negatives`] of its scenes, scene by scene.
+    pub fn contrasts(&self) -> Contrasts {
+        let of_scene = |number| hard_negatives(&self.scene(number)).into_iter().map(move |it| (number, it));
+        let items = (0..self.config().size).into_par_iter().flat_map_iter(of_scene).collect();
+        Contrasts { world: self.clone(), items }
+    }
+}
+
+impl Contrasts {
+    /// Number of samples.
+    #[allow(clippy::len_without_is_empty)] // never empty: in every scene a thing can be replaced
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The world it is drawn from.
+    pub fn world(&self) -> &ToyWorld {
+        &self.world
+    }
+
+    /// What was done to the caption of sample `index`, with both texts.
+    pub fn texts(&self, index: usize) -> &HardNegative {
+        &self.items[index].1
+    }
+
+    /// The scene of sample `index`.
+    pub fn scene(&self, index: usize) -> Scene {
+        self.world.scene(self.items[index].0)
+    }
+
+    /// Sample `index`: the picture with its phrases, the right caption and the wrong one; split and label are the kind of
+    /// the change.
+    pub fn sample(&self, index: usize) -> Sample {
+        let (number, HardNegative { kind, caption, negative }) = &self.items[index];
+        let sample = self.world.sample(*number);
+        // Spans would point into captions that are no longer there.
+        let phrases = sample.phrases.into_iter().map(|phrase| Phrase { spans: Vec::new(), ..phrase }).collect();
+        Sample {
+            id: format!("{}/{}", sample.id, kind.name()),
+            captions: vec![caption.clone()],
+            wrong: vec![negative.clone()],
+            phrases,
+            tiers: None,
+            label: Some(kind.name().to_owned()),
+            split: Some(kind.name().to_owned()),
+            ..sample
+        }
+    }
+}

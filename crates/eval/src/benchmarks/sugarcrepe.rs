@@ -1,0 +1,48 @@
+use super::contrasts::{Contrasts, Shown};
+use super::{Benchmark, Context, Input};
+use crate::Result;
+use crate::record::{Place, Record};
+
+/// Does a photo prefer its caption to one in which a thing, an attribute or a relation was replaced, swapped or added?
+///
+/// An item is right where `score(photo, caption) > score(photo, negative caption)`; a tie is wrong. Reported are the accuracy
+/// of each of the seven subsets, the accuracy over all items, which PHyCLIP's evaluator prints as "overall", and the mean
+/// over the subsets. PHyCLIP squeezes photos to a square, SugarCrepe's own evaluator cuts out the middle: the crop is in
+/// the protocol.
+pub(super) struct Sugarcrepe;
+
+/// As the files are named.
+const SUBSETS: &[&str] = &["replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"];
+
+impl Benchmark for Sugarcrepe {
+    fn name(&self) -> &'static str {
+        "sugarcrepe"
+    }
+    fn summary(&self) -> &'static str {
+        "accuracy of photos between a caption and a hard negative: each of seven subsets, all items, mean over subsets"
+    }
+    fn reference(&self) -> &'static str {
+        "PHyCLIP Table 3; Hsieh et al. 2023"
+    }
+    fn needs(&self) -> &'static [Input] {
+        &[Input::Images, Input::Captions, Input::WrongCaptions]
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
+        let found = Contrasts::measure(context, self.name(), Shown::Whole)?;
+        let (subsets, subset_of) = found.subsets(context, self.name(), SUBSETS)?;
+        let seed = context.options.seed;
+        let mut records = Vec::new();
+        for (subset, number) in subsets.iter().zip(0..) {
+            let items: Vec<usize> = (0..subset_of.len()).filter(|&item| subset_of[item] == number).collect();
+            let place = Place { benchmark: self.name(), split: subset, protocol: &found.protocol, metric: "accuracy" };
+            records.push(found.mean(place, &items, seed));
+        }
+        let items: Vec<usize> = (0..subset_of.len()).collect();
+        let all = |metric| Place { benchmark: self.name(), split: "all", protocol: &found.protocol, metric };
+        records.push(found.mean(all("accuracy (micro)"), &items, seed));
+        let metric = format!("accuracy (mean over {} subsets)", subsets.len());
+        records.push(found.mean_of_groups(all(&metric), &items, &subset_of, seed));
+        Ok(records)
+    }
+}

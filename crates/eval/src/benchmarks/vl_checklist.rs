@@ -1,0 +1,160 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::contrasts::{Contrasts, Shown};
+use super::{Benchmark, Context, Input};
+use crate::record::{Place, Record};
+use crate::{Error, Result};
+
+/// Does a photo prefer its caption to one with another object, wherever the object is and whatever its size?
+///
+/// An item is right where `score(photo, caption) > score(photo, wrong caption)`; a tie is wrong. A subset (split) is cut from
+/// up to seven corpora (labels), a file each. The papers do not say which they use, so that all readings are recorded,
+/// under these names in the protocol:
+///
+/// * corpora: all that the data have, and `vg_obj` alone, which PHyCLIP's released configuration names;
+/// * items: all, or the first 1,000 of each file, where the released evaluator stops. Where photos are absent and a partial
+///   measurement is allowed, these are the first 1,000 of those that are there, as in the released evaluator, but counted;
+/// * a subset of several files is the mean over its items, or over its files, which the released evaluator prints one by one.
+///
+/// Over all subsets: the mean of the six under "mean over items". Under "mean over files" each file counts once, which is the
+/// mean of the six where each of them has as many files: as published, and as is asked of these subsets.
+pub(super) struct VlChecklist;
+
+/// In the order of PHyCLIP Table 3.
+const SUBSETS: &[&str] =
+    &["Location/center", "Location/mid", "Location/margin", "Size/large", "Size/medium", "Size/small"];
+
+/// The corpus of PHyCLIP's released configuration.
+const RELEASED: &str = "vg_obj";
+
+/// Half of the `MAX_NUM: 2000` of the released configuration: right and wrong captions count one each.
+const FIRST: usize = 1000;
+
+impl Benchmark for VlChecklist {
+    fn name(&self) -> &'static str {
+        "vl_checklist"
+    }
+    fn summary(&self) -> &'static str {
+        "VL-CheckList objects: accuracy of photos between a caption and one with another object, by location and size"
+    }
+    fn reference(&self) -> &'static str {
+        "HyCoCLIP Table 5 and Figure 8a, PHyCLIP Tables 3 and 6; Zhao et al. 2022"
+    }
+    fn needs(&self) -> &'static [Input] {
+        &[Input::Images, Input::Captions, Input::WrongCaptions, Input::Labels]
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
+        let found = Contrasts::measure(context, self.name(), Shown::Whole)?;
+        let (subsets, subset_of) = found.subsets(context, self.name(), SUBSETS)?;
+        let (corpora, corpus_of) =
+            found.groups(self.name(), "the label (its corpus)", &[], |sample| sample.label.as_deref())?;
+        self.every_file(context, (&subsets, &subset_of), (&corpora, &corpus_of))?;
+        let tables = Tables { context, found: &found, subsets: &subsets, subset_of: &subset_of, corpus_of: &corpus_of };
+        let all: Vec<usize> = (0..corpus_of.len()).collect();
+        let mut records = tables.records(self.name(), &corpora.join(" + "), all);
+        let released = corpora.iter().zip(0..).find(|(corpus, _)| *corpus == RELEASED);
+        if let Some((_, number)) = released.filter(|_| corpora.len() > 1) {
+            let items = (0..corpus_of.len()).filter(|&item| corpus_of[item] == number).collect();
+            records.extend(tables.records(self.name(), RELEASED, items));
+        }
+        Ok(records)
+    }
+}
+
+impl VlChecklist {
+    /// A corpus of published subsets stands in each of them; else the subsets would be compared on different corpora.
+    fn every_file(
+        &self,
+        context: &Context<'_>,
+        (subsets, subset_of): (&[String], &[u32]),
+        (corpora, corpus_of): (&[String], &[u32]),
+    ) -> Result<()> {
+        if !subsets.iter().any(|subset| SUBSETS.contains(&&**subset)) {
+            return Ok(());
+        }
+        let there: BTreeSet<(u32, u32)> = subset_of.iter().copied().zip(corpus_of.iter().copied()).collect();
+        let files = subsets.len() * corpora.len();
+        if there.len() == files {
+            return Ok(());
+        }
+        if context.options.partial {
+            context.leaves_out(format!("{} of {files} files", there.len()));
+            return Ok(());
+        }
+        let pairs = (0..).zip(subsets).flat_map(|subset| (0..).zip(corpora).map(move |corpus| (subset, corpus)));
+        let absent = pairs.filter(|((subset, _), (corpus, _))| !there.contains(&(*subset, *corpus)));
+        let absent: Vec<String> = absent.map(|((_, subset), (_, corpus))| format!("{corpus} at {subset}")).collect();
+        Err(Error::Missing {
+            benchmark: self.name(),
+            missing: format!("every sample of {} of {files} files ({})", absent.len(), absent.join(", ")),
+            expected: "with --partial the means are over the others, and the records say so".into(),
+        })
+    }
+}
+
+/// What the numbers are read from.
+struct Tables<'a> {
+    context: &'a Context<'a>,
+    found: &'a Contrasts,
+    subsets: &'a [String],
+    subset_of: &'a [u32],
+    corpus_of: &'a [u32],
+}
+
+impl Tables<'_> {
+    /// The numbers of some corpora, under every reading.
+    fn records(&self, benchmark: &str, corpora: &str, items: Vec<usize>) -> Vec<Record> {
+        let mut files: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
+        for &item in &items {
+            files.entry((self.subset_of[item], self.corpus_of[item])).or_default().push(item);
+        }
+        let mut file_of = vec![0; self.subset_of.len()];
+        for (items, number) in files.values().zip(0..) {
+            items.iter().for_each(|&item| file_of[item] = number);
+        }
+        let several = files.len() > self.there(&items).len();
+        let first: Vec<usize> = files.values().flat_map(|file| file.iter().copied().take(FIRST)).collect();
+        let mut records = Vec::new();
+        for (items, which) in [(items, "all items".to_owned()), (first, format!("first {FIRST} items of each file"))] {
+            let protocol = |mean: &str| format!("{corpora}{mean}, {which}, {}", self.found.protocol);
+            if several {
+                self.over_items(benchmark, &protocol(", mean over items"), &items, &mut records);
+                self.over_files(benchmark, &protocol(", mean over files"), &items, &file_of, &mut records);
+            } else {
+                self.over_items(benchmark, &protocol(""), &items, &mut records);
+            }
+        }
+        records
+    }
+
+    /// Number and items of each subset that has any.
+    fn there(&self, items: &[usize]) -> BTreeMap<u32, Vec<usize>> {
+        let mut there: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        items.iter().for_each(|&item| there.entry(self.subset_of[item]).or_default().push(item));
+        there
+    }
+
+    fn over_items(&self, benchmark: &str, protocol: &str, items: &[usize], records: &mut Vec<Record>) {
+        let (seed, there) = (self.context.options.seed, self.there(items));
+        for (&subset, items) in &there {
+            let split = &self.subsets[subset as usize];
+            records.push(self.found.mean(Place { benchmark, split, protocol, metric: "accuracy" }, items, seed));
+        }
+        let metric = format!("accuracy (mean over {} subsets)", there.len());
+        let place = Place { benchmark, split: "all", protocol, metric: &metric };
+        records.push(self.found.mean_of_groups(place, items, self.subset_of, seed));
+    }
+
+    fn over_files(&self, benchmark: &str, protocol: &str, items: &[usize], file_of: &[u32], records: &mut Vec<Record>) {
+        let seed = self.context.options.seed;
+        for (&subset, items) in &self.there(items) {
+            let place = Place { benchmark, split: &self.subsets[subset as usize], protocol, metric: "accuracy" };
+            records.push(self.found.mean_of_groups(place, items, file_of, seed));
+        }
+        let files = items.iter().map(|&item| file_of[item]).max().map_or(0, |last| last + 1);
+        let metric = format!("accuracy (mean over {files} files)");
+        let place = Place { benchmark, split: "all", protocol, metric: &metric };
+        records.push(self.found.mean_of_groups(place, items, file_of, seed));
+    }
+}
