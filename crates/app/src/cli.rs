@@ -302,9 +302,9 @@ pub(crate) struct Eval {
     /// Least angle (radians) at which `part_retrieval` lets a candidate pass its gate: published 2.5 for CLIP, 2.0 for MoCo.
     #[arg(long, default_value_t = 2.5)]
     pub(crate) gate: f64,
-    /// Levels of the HierarCaps ball.
-    #[arg(long, default_value_t = 50, value_parser = points)]
-    pub(crate) steps: usize,
+    /// Levels of the HierarCaps ball; several numbers, by commas, are measured side by side.
+    #[arg(long, default_value = "50", value_delimiter = ',', value_parser = points)]
+    pub(crate) steps: Vec<usize>,
     /// Measure on what is there where photos or classes of the data set are absent; the records say how much is left.
     #[arg(long)]
     pub(crate) partial: bool,
@@ -314,6 +314,26 @@ pub(crate) struct Eval {
     /// Append the records to this JSONL file, with what produced them.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) cache: Cache,
+}
+
+/// Where embeddings are kept between runs.
+#[derive(Args)]
+pub(crate) struct Cache {
+    /// Keep embeddings in this folder, and take from it those of the same model and content (default: the user's cache folder).
+    #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
+    cache: Option<PathBuf>,
+    /// Embed everything anew, and keep nothing.
+    #[arg(long)]
+    no_cache: bool,
+}
+
+impl Cache {
+    /// The folder, if embeddings are to be kept.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        if self.no_cache { None } else { self.cache.clone().or_else(crate::cache::default_folder) }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -7,6 +7,7 @@ use burn::tensor::Device;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{ImageRef, PixelLimits};
 use conifer_eval::Error;
+use conifer_learn::checkpoint::Manifest;
 use conifer_learn::embed::Embedder;
 use conifer_space::{EmbeddingSet, ManifoldSpec, Root};
 
@@ -39,6 +40,13 @@ impl ModelEmbedder {
     /// The model itself, to write embedding sets.
     pub(crate) fn inner(&self) -> &Embedder {
         &self.inner
+    }
+
+    /// What decides a point besides the text or photo: weights, how the model is fed, and the version of the program.
+    pub(crate) fn identity(&self) -> anyhow::Result<String> {
+        let manifest = Manifest { root: None, apex: None, ..self.inner.manifest().clone() };
+        let (fed, spec) = (toml::to_string(&manifest)?, serde_json::to_string(self.inner.spec())?);
+        Ok(format!("{}\n{}\n{fed}\n{spec}", env!("CARGO_PKG_VERSION"), self.inner.fingerprint()))
     }
 
     /// That the set lives in this model's space.

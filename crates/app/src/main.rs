@@ -1,5 +1,6 @@
 //! `conifer`: train, evaluate, search and look into hierarchical vision-language embeddings.
 
+mod cache;
 mod cli;
 mod commands;
 mod device;

@@ -394,6 +394,7 @@ impl Cause {
         Self::NoCaption,
         Self::CaptionTooLong,
         Self::NoBox,
+        Self::NoChain,
         Self::BadRecord,
         Self::TornShard,
     ];

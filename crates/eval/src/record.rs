@@ -55,6 +55,12 @@ impl Record {
             outcomes: Some(outcomes),
         }
     }
+
+    /// The same without what each query gave, for a reader who wants the numbers.
+    #[must_use]
+    pub fn without_outcomes(&self) -> Self {
+        Self { outcomes: None, ..self.clone() }
+    }
 }
 
 /// What a trivial answer gets.

@@ -214,7 +214,11 @@ impl Embedder {
         self.set(ids, modality, points, data, &hashes)
     }
 
-    fn tokenize<S: AsRef<str> + Sync>(&self, texts: &[S]) -> Result<Vec<Vec<u32>>> {
+    /// What the text tower reads of each text: token ids up to its context.
+    ///
+    /// # Errors
+    /// A text that the tokenizer cannot read.
+    pub fn tokenize<S: AsRef<str> + Sync>(&self, texts: &[S]) -> Result<Vec<Vec<u32>>> {
         let context = self.model.config().textual.reads().context;
         let encode = |text: &S| Ok(self.tokenizer.encode(text.as_ref(), context)?);
         texts.par_iter().map(encode).collect()

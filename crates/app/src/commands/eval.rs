@@ -9,6 +9,7 @@ use conifer_eval::benchmarks::{find, prompts};
 use conifer_eval::{Context, Options, Record, Score, measure, table};
 use serde_json::json;
 
+use crate::cache::CachedEmbedder;
 use crate::cli::{Eval, ScoreArg};
 use crate::embedder::ModelEmbedder;
 use crate::output::{columns, print, print_json};
@@ -22,7 +23,8 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
     let source = open_source(&args.data)?;
     // Opened before the work, so that a path that cannot be written shows before it, too.
     let log = args.out.as_deref().map(open_log).transpose()?;
-    let embedder = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(args.root_text.as_deref());
+    let model = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(args.root_text.as_deref());
+    let embedder = CachedEmbedder::new(model, args.cache.folder().as_deref());
     let options = Options {
         templates: templates(&args.prompts)?,
         score: match args.score {
@@ -31,7 +33,7 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
         },
         crop: args.crop.into(),
         gate: args.gate,
-        steps: args.steps,
+        steps: args.steps.clone(),
         partial: args.partial,
         seed: args.seed,
     };
@@ -41,12 +43,12 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
         records.extend(measure(benchmark, &context)?);
     }
     if as_json {
-        print_json(&records)?
+        print_json(&records.iter().map(Record::without_outcomes).collect::<Vec<_>>())?
     } else {
         print(&columns(&table(&records)))?
     }
     match (log, &args.out) {
-        (Some(log), Some(path)) => append(log, path, &records, &args, &embedder, source.as_ref()),
+        (Some(log), Some(path)) => append(log, path, &records, &args, embedder.model(), source.as_ref()),
         _ => Ok(()),
     }
 }

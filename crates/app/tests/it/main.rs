@@ -17,7 +17,10 @@ fn root() -> PathBuf {
 /// Runs `conifer` in `folder`, where the hub's cache is, too; no model is fetched.
 fn conifer(folder: &Path, args: &[&str]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_conifer"));
-    program.env("HF_HUB_OFFLINE", "1").env("HF_HUB_CACHE", folder.join("hub"));
+    program
+        .env("HF_HUB_OFFLINE", "1")
+        .env("HF_HUB_CACHE", folder.join("hub"))
+        .env("XDG_CACHE_HOME", folder.join("cache"));
     program.current_dir(folder).args(args).output().unwrap()
 }
 

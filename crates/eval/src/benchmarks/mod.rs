@@ -132,8 +132,8 @@ pub struct Options {
     pub crop: EvalCrop,
     /// Least angle at which the gated angle lets a candidate pass, radians: 2.5 for CLIP, 2.0 for MoCo (Wang et al., App. B.2).
     pub gate: f64,
-    /// Levels of HierarCaps' widening ball.
-    pub steps: usize,
+    /// Levels of HierarCaps' widening ball: one number, or several to compare.
+    pub steps: Vec<usize>,
     /// Measure on what is there, where photos or classes of a data set are absent: the records say how much is left. Without it
     /// an absent photo or class is an error, since the number would not be comparable.
     pub partial: bool,
@@ -148,7 +148,7 @@ impl Default for Options {
             score: Score::default(),
             crop: EvalCrop::Center,
             gate: 2.5,
-            steps: 50,
+            steps: vec![50],
             partial: false,
             seed: 0,
         }

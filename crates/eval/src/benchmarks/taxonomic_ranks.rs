@@ -1,16 +1,20 @@
+use std::collections::{BTreeMap, BTreeSet};
+
 use conifer_data::Sample;
 
 use super::zero_shot_classification::first_maximum;
 use super::{Benchmark, Context, HierarcapsPoints, Input, hierarcaps_records, images};
 use crate::record::{Baseline, Place, Record};
 use crate::score::similarity_rows;
-use crate::{Error, Result};
+use crate::{Error, Outcomes, Result};
 
-/// A taxonomy, rank by rank (RCME Tables 1 to 3): zero-shot accuracy among all taxa of a rank, and the taxa of a photo retrieved from
+/// A taxonomy, rank by rank (RCME Tables 1 to 5 and 8): zero-shot accuracy among all taxa of a rank, the same among those of a
+/// photo's own kingdom, whether the most similar other photo is of the same taxon, and the taxa of a photo retrieved from
 /// general to specific, as in [`super::hierarcaps`].
 ///
-/// Samples without a taxon of at least two ranks are left out; `n` says how many are left. The text of a taxon is its names from the most general rank down, joined by spaces ("Animalia Chordata Aves"), without a prompt. A rank
-/// has as many candidates as the data set has taxa of it.
+/// Samples without a taxon of at least two ranks are left out; `n` says how many are left. The text of a taxon is its names
+/// from the most general rank down, joined by spaces ("Animalia Chordata Aves"), without a prompt. A rank has as many
+/// candidates as the data set has taxa of it.
 pub(super) struct TaxonomicRanks;
 
 impl Benchmark for TaxonomicRanks {
@@ -18,10 +22,10 @@ impl Benchmark for TaxonomicRanks {
         "taxonomic_ranks"
     }
     fn summary(&self) -> &'static str {
-        "zero-shot accuracy at each rank of a taxonomy; precision, recall, F1 and tau_d of the chain of taxa"
+        "zero-shot and photo-to-photo accuracy at each rank of a taxonomy; precision, recall, F1 and tau_d of the chain of taxa"
     }
     fn reference(&self) -> &'static str {
-        "RCME Tables 1, 2, 3, 5 and 10"
+        "RCME Tables 1, 2, 3, 5, 8 and 10"
     }
     fn needs(&self) -> &'static [Input] {
         &[Input::Images, Input::Taxa]
@@ -48,29 +52,76 @@ impl Benchmark for TaxonomicRanks {
         let points = context.embedder.texts(&texts)?;
         let point = |text: &String| &points[dim * texts.partition_point(|it| it < text)..][..dim];
 
-        let mut records = Vec::new();
+        let score = context.options.score;
+        let seed = context.options.seed;
+        let protocol = format!("names joined, {}", score.name());
         let ranks = chains.iter().map(Vec::len).max().unwrap_or(0);
-        for rank in 0..ranks {
-            let rows: Vec<usize> = (0..chains.len()).filter(|&row| chains[row].len() > rank).collect();
+        let kingdoms: BTreeSet<&str> = chains.iter().map(|chain| chain[0].as_str()).collect();
+        let mut records = Vec::new();
+        let mut classify = |split: String, rank: usize, rows: &[usize]| -> Result<()> {
             let mut taxa: Vec<&String> = rows.iter().map(|&row| &chains[row][rank]).collect();
             taxa.sort();
             taxa.dedup();
             let candidates: Vec<f32> = taxa.iter().flat_map(|taxon| point(taxon)).copied().collect();
             let queries: Vec<f32> = rows.iter().flat_map(|&row| &photos[row * dim..][..dim]).copied().collect();
-            let score = context.options.score;
             let right = similarity_rows(spec, score, &queries, &candidates, |query, scores| {
-                f64::from(u8::from(*taxa[first_maximum(scores)] == chains[rows[query]][rank]))
+                *taxa[first_maximum(scores)] == chains[rows[query]][rank]
             })?;
-            let (split, protocol) = (format!("rank {}", rank + 1), format!("names joined, {}", score.name()));
             let place = Place { benchmark: self.name(), split: &split, protocol: &protocol, metric: "accuracy" };
-            records.push(Record::of(place, right, Baseline::chance(1.0 / taxa.len() as f64), context.options.seed));
+            let outcomes: Outcomes = right.into_iter().collect();
+            records.push(Record::of(place, outcomes, Baseline::chance(1.0 / taxa.len() as f64), seed));
+            Ok(())
+        };
+        for rank in 0..ranks {
+            let rows: Vec<usize> = (0..chains.len()).filter(|&row| chains[row].len() > rank).collect();
+            classify(format!("rank {}", rank + 1), rank, &rows)?;
+            // Below its kingdom, a photo may be asked about its kingdom's taxa alone (RCME Table 8).
+            if rank > 0 && kingdoms.len() > 1 {
+                for kingdom in &kingdoms {
+                    let own: Vec<usize> = rows.iter().copied().filter(|&row| chains[row][0] == *kingdom).collect();
+                    if !own.is_empty() {
+                        classify(format!("rank {}, {kingdom}", rank + 1), rank, &own)?;
+                    }
+                }
+            }
         }
+        records.extend(photo_to_photo(context, self.name(), &chains, &photos)?);
 
         let links: Vec<f32> = chains.iter().flatten().flat_map(point).copied().collect();
         let root = context.embedder.root()?;
         let points = HierarcapsPoints { spec, root: &root, tiers: &chains, texts: &links, images: &photos };
-        let chain = hierarcaps_records(&points, context.options.steps, context.options.score, context.options.seed)?;
+        let chain = hierarcaps_records(&points, &context.options.steps, context.options.score, context.options.seed)?;
         records.extend(chain.into_iter().map(|record| Record { benchmark: self.name().into(), ..record }));
         Ok(records)
     }
+}
+
+/// For every photo, whether the most similar other photo is of its taxon, rank by rank.
+fn photo_to_photo(
+    context: &Context<'_>,
+    benchmark: &str,
+    chains: &[Vec<String>],
+    photos: &[f32],
+) -> Result<Vec<Record>> {
+    let score = context.options.score;
+    let nearest = similarity_rows(context.embedder.spec(), score, photos, photos, |own, scores| {
+        let others = (0..scores.len()).filter(|&other| other != own);
+        others.max_by(|&a, &b| scores[a].total_cmp(&scores[b]).then(b.cmp(&a)))
+    })?;
+    let Some(nearest) = nearest.into_iter().collect::<Option<Vec<usize>>>() else {
+        return Ok(Vec::new()); // one photo has no other
+    };
+    let ranks = chains.iter().map(Vec::len).max().unwrap_or(0);
+    let record = |rank: usize| {
+        let rows: Vec<usize> = (0..chains.len()).filter(|&row| chains[row].len() > rank).collect();
+        let right: Outcomes = rows.iter().map(|&row| chains[nearest[row]].get(rank) == chains[row].get(rank)).collect();
+        let mut of_taxon = BTreeMap::<&str, usize>::new();
+        rows.iter().for_each(|&row| *of_taxon.entry(&chains[row][rank]).or_default() += 1);
+        let others = (chains.len() - 1) as f64;
+        let chance = rows.iter().map(|&row| (of_taxon[chains[row][rank].as_str()] - 1) as f64 / others).sum::<f64>();
+        let (split, protocol) = (format!("rank {}", rank + 1), format!("photo to photo, {}", score.name()));
+        let place = Place { benchmark, split: &split, protocol: &protocol, metric: "recall@1" };
+        Record::of(place, right, Baseline::chance(chance / rows.len() as f64), context.options.seed)
+    };
+    Ok((0..ranks).map(record).collect())
 }

@@ -156,8 +156,60 @@ fn taxonomic_ranks_by_hand() {
     }
     assert_eq!(value(&records, "all", "tau_d"), 1.0);
     assert_eq!(records[1].baseline.as_ref().unwrap().value, 0.5);
+    // The only other photo is of the same kingdom, and of nothing below it.
+    for (rank, right) in [("rank 1", 1.0), ("rank 2", 0.0), ("rank 3", 0.0)] {
+        assert_eq!(value(&records, rank, "recall@1"), right, "{rank}");
+    }
+    assert!(!records.iter().any(|it| it.split.contains("rank 2, ")), "one kingdom needs no data base of its own");
     let error = run("taxonomic_ranks", &embedder, vec![sample("d", 0)], None).unwrap_err().to_string();
     assert!(error.contains("at least two ranks"), "{error}");
+}
+
+/// Levels of a photo begin at the root and end at the text most like it; those of the data set lie from its shallowest to its deepest.
+#[test]
+fn hierarcaps_levels_by_hand() {
+    let spec = ManifoldSpec::euclidean(2);
+    let tiers = [["a", "b"], ["c", "d"]].map(|row| row.map(str::to_owned).to_vec());
+    let texts = [1.0, 0.0, 2.0, 0.0, 0.0, 4.0, 0.0, 8.0]; // a, b, c, d at depths 1, 2, 4, 8
+    let images = [2.0, 0.1, 0.0, 4.1]; // x is most like b, y most like c and more like a than like b
+    let points = HierarcapsPoints { spec: &spec, root: &Root::Origin, tiers: &tiers, texts: &texts, images: &images };
+    let records = hierarcaps_records(&points, &[50, 2], Score::Similarity, 0).unwrap();
+    let of = |protocol: &str| {
+        let find = |metric: &str| {
+            let is = |it: &&Record| it.protocol == format!("{protocol}, similarity") && it.metric == metric;
+            records.iter().find(is).unwrap_or_else(|| panic!("{protocol} {metric} in {records:?}")).value
+        };
+        (find("precision"), find("recall"))
+    };
+    // x finds a, b of a, b; y finds a, c of c, d.
+    assert_eq!(of("50 levels, released"), (0.75, 0.75));
+    // Without the a of both: x keeps b, y keeps c.
+    assert_eq!(of("50 levels, paper"), (1.0, 0.5));
+    assert_eq!(of("50 levels, released, first left out"), (1.0, 0.5));
+    // Two levels: 1 and 8 find what fifty do; 0 and the depth of the closest text find that text alone.
+    assert_eq!(of("2 levels, released"), (0.75, 0.75));
+    assert_eq!(of("2 levels, paper, first kept"), (1.0, 0.5));
+    assert_eq!(of("2 levels, paper"), (0.0, 0.0));
+    let tau = records.iter().find(|it| it.metric == "tau_d").unwrap();
+    assert_eq!((tau.value, tau.n), (1.0, 2));
+    let error = hierarcaps_records(&points, &[0], Score::Similarity, 0).unwrap_err().to_string();
+    assert!(error.contains("steps is [0]"), "{error}");
+}
+
+/// Photos of two kingdoms are also asked about their own kingdom's taxa alone.
+#[test]
+fn taxa_of_ones_own_kingdom() {
+    let embedder = euclidean(
+        &[("A", [1.0, 0.0]), ("P", [-1.0, 0.0]), ("A b", [3.0, 0.0]), ("A c", [5.0, 0.0]), ("P d", [2.0, 0.0])],
+        &[(0, [2.2, 0.0]), (1, [4.8, 0.0]), (2, [1.9, 0.0])],
+    );
+    let taxon =
+        |id: &str, image, names: [&str; 2]| Sample { taxon: names.map(str::to_owned).to_vec(), ..sample(id, image) };
+    let samples = vec![taxon("x", 0, ["A", "b"]), taxon("y", 1, ["A", "c"]), taxon("z", 2, ["P", "d"])];
+    let records = run("taxonomic_ranks", &embedder, samples, None).unwrap();
+    assert!((value(&records, "rank 2", "accuracy") - 2.0 / 3.0).abs() < 1e-12, "x is nearer to the plant");
+    assert_eq!(value(&records, "rank 2, A", "accuracy"), 1.0);
+    assert_eq!(value(&records, "rank 2, P", "accuracy"), 1.0);
 }
 
 /// Two photos of 10 x 10 pixels on the x axis, a box in each behind its photo, and one box of the other's class beside it.
@@ -276,6 +328,15 @@ fn hierarcaps_and_depth_by_hand() {
     for metric in ["precision", "recall", "F1", "tau_d"] {
         assert_eq!(value(&records, "all", metric), 1.0, "{metric}");
     }
+    // Without its first text a chain of three has lost a third of its recall and nothing of its precision.
+    let of = |protocol: &str, metric: &str| {
+        let is = |it: &&Record| it.protocol == format!("50 levels, {protocol}, similarity") && it.metric == metric;
+        records.iter().find(is).unwrap_or_else(|| panic!("{protocol} {metric} in {records:?}")).value
+    };
+    for protocol in ["released, first left out", "paper"] {
+        assert_eq!((of(protocol, "precision"), of(protocol, "recall")), (1.0, 2.0 / 3.0), "{protocol}");
+    }
+    assert_eq!((of("paper, first kept", "precision"), of("paper, first kept", "recall")), (1.0, 1.0));
     assert!(
         run("hierarcaps", &embedder, vec![sample("no tiers", 0)], None)
             .unwrap_err()
@@ -337,7 +398,7 @@ fn golden_hierarcaps() {
         texts: &texts,
         images: &images,
     };
-    let records = hierarcaps_records(&points, 50, Score::Similarity, 0).unwrap();
+    let records = hierarcaps_records(&points, &[50], Score::Similarity, 0).unwrap();
     for (metric, key) in [("precision", "out.precision"), ("recall", "out.recall"), ("tau_d", "out.tau_d")] {
         let (found, expected) = (value(&records, "all", metric), f64_of(key));
         assert!((found - expected).abs() <= 1e-5 * expected.abs(), "{metric}: {found} vs {expected}");
