@@ -15,6 +15,7 @@ macro_rules! bare_a_the {
         [$(concat!($before, "{}."),)* $(concat!($before, "a {}."),)* $(concat!($before, "the {}.")),*]
     };
 }
+
 /// Whose templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
