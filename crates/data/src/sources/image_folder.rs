@@ -127,7 +127,7 @@ fn label(file: &str) -> Option<&str> {
 const MAX_DEPTH: usize = 32;
 
 /// Adds the photos below a folder, by their paths in it behind `prefix`.
-pub(super) fn collect(folder: &Path, prefix: &str, files: &mut Vec<String>) -> Result<()> {
+pub(crate) fn collect(folder: &Path, prefix: &str, files: &mut Vec<String>) -> Result<()> {
     if prefix.matches('/').count() > MAX_DEPTH {
         let expected = format!("folders nested at most {MAX_DEPTH} deep");
         return Err(Error::format(format!("`{}`", folder.display()), "more folders inside each other", expected));

@@ -18,6 +18,7 @@ pub mod image_text_shards;
 pub mod inat_folders;
 pub mod inat_json;
 pub mod jsonl;
+pub mod karpathy;
 pub mod sugarcrepe;
 mod taxa;
 pub mod taxon_table;
@@ -29,7 +30,7 @@ pub mod vl_checklist;
 /// A finite, indexable collection of samples. `get` may be called from many threads, in any order, and gives the same
 /// sample every time.
 pub trait Source: Send + Sync {
-    /// The name of its kind in [`SOURCES`].
+    /// The name of its kind in [`SOURCES`], or of its data set in [`crate::DATA_SETS`].
     fn name(&self) -> &str;
 
     /// Number of samples, broken ones included.
@@ -49,6 +50,12 @@ pub trait Source: Send + Sync {
     /// source knows only the classes of its samples.
     fn classes(&self) -> Vec<Class> {
         Vec::new()
+    }
+
+    /// Number of samples of the whole data set (or of this split of it), where that is known: with fewer here, some are
+    /// absent without a record that names them.
+    fn complete(&self) -> Option<usize> {
+        None
     }
 
     /// No sample at all.
@@ -106,6 +113,7 @@ pub const SOURCES: &[SourceEntry] = &[
     image_text_shards::ENTRY,
     csv_pairs::ENTRY,
     image_folder::ENTRY,
+    karpathy::ENTRY,
     taxon_table::ENTRY,
     inat_json::ENTRY,
     inat_folders::ENTRY,

@@ -399,3 +399,34 @@ fn sources_are_pure() {
         assert_eq!(sample, straight[i]);
     }
 }
+
+#[test]
+fn karpathy() {
+    let folder = Folder::new();
+    let photo = |name: &str, split: &str| {
+        let sentences = json!([{"raw": " a dog\n", "tokens": ["a", "dog"], "sentid": 7}, {"raw": "a cat"}]);
+        json!({"filepath": "val2014", "filename": name, "imgid": 0, "split": split, "sentences": sentences})
+    };
+    let photos = [photo("a.jpg", "train"), photo("b.jpg", "restval"), photo("c.jpg", "test")];
+    let path = folder.write("dataset_coco.json", json!({"images": photos, "dataset": "coco"}).to_string());
+    let all = spec("karpathy", &path);
+    let source = open(&all).unwrap();
+    assert_eq!((source.name(), source.len(), source.views()), ("karpathy", 3, &[View::Pair][..]));
+    let sample = source.get(0).unwrap();
+    assert_eq!(sample.captions, texts(&["a dog", "a cat"]));
+    assert_eq!((&*sample.id, sample.split.as_deref()), ("a.jpg", Some("train")));
+    assert_eq!(sample.image, Some(ImageRef::File(folder.path().join("val2014/a.jpg"))));
+
+    let one =
+        with(SourceSpec { split: Some("test".into()), ..all.clone() }, json!({"captions": 1, "images": "photos"}));
+    let source = open(&one).unwrap();
+    let sample = source.get(0).unwrap();
+    assert_eq!((source.len(), sample.captions), (1, texts(&["a dog"])));
+    assert_eq!(sample.image, Some(ImageRef::File(folder.path().join("photos/val2014/c.jpg"))));
+
+    let none = SourceSpec { split: Some("val".into()), ..all.clone() };
+    assert!(message(&none).ends_with("expected split `val` (there are: restval, test, train)"), "{}", message(&none));
+    assert!(message(&with(all.clone(), json!({"captions": 0}))).contains("`captions` is 0; expected at least 1"));
+    folder.write("dataset_coco.json", json!({"images": [{"filename": "a.jpg"}]}).to_string());
+    assert!(message(&all).contains("missing field `split`"), "{}", message(&all));
+}

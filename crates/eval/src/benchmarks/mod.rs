@@ -179,9 +179,18 @@ impl<'a> Context<'a> {
     }
 
     /// Reads every sample. One that cannot be used is an error: dropping it would change the number in silence. With
-    /// [`Options::partial`] those whose photo is not there are left out, and counted.
+    /// [`Options::partial`] those whose photo is not there are left out, and counted, as are those that the data set has beyond
+    /// the source ([`Source::complete`]).
     pub(crate) fn samples(&self, benchmark: &'static str) -> Result<Vec<Sample>> {
         let total = self.source.len();
+        let whole = self.source.complete().unwrap_or(total);
+        if total != whole && !self.options.partial {
+            return Err(Error::Missing {
+                benchmark,
+                missing: format!("the whole of `{}`", self.source.name()),
+                expected: format!("it has {whole} samples, {total} are here; with --partial those are measured"),
+            });
+        }
         let (mut samples, mut broken, mut absent) = (Vec::with_capacity(total), Vec::new(), 0);
         for index in 0..total {
             match self.source.get(index).and_then(with_photo) {
@@ -203,8 +212,8 @@ impl<'a> Context<'a> {
                 },
             });
         }
-        if absent > 0 {
-            self.leaves_out(format!("{} of {total} samples", samples.len()));
+        if absent > 0 || total != whole {
+            self.leaves_out(format!("{} of {whole} samples", samples.len()));
         }
         Ok(samples)
     }
@@ -221,7 +230,7 @@ impl<'a> Context<'a> {
         }
         let classes = self.source.classes();
         if classes.is_empty() {
-            let class = |label: &&str| Class { label: (*label).into(), name: (*label).into(), taxon: Vec::new() };
+            let class = |label: &&str| Class { label: (*label).into(), name: prompts::words(label), taxon: Vec::new() };
             return Ok(there.iter().map(class).collect());
         }
         let listed: BTreeSet<&str> = classes.iter().map(|class| class.label.as_str()).collect();

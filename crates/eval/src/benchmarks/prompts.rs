@@ -1,5 +1,173 @@
 //! Prompt templates; `{}` stands for the class name.
 
+use Family::{Meru, OpenAi};
+
+/// Each pair with `a` between its two texts, then each with `the`; then the texts behind the semicolon.
+macro_rules! a_the {
+    ($(($before:literal, $after:literal)),* $(,)? $(; $($more:literal),*)?) => {
+        [$(concat!($before, "a", $after),)* $(concat!($before, "the", $after),)* $($($more),*)?]
+    };
+}
+
+/// The class after each text, without an article, then with `a`, then with `the`.
+macro_rules! bare_a_the {
+    ($($before:literal),* $(,)?) => {
+        [$(concat!($before, "{}."),)* $(concat!($before, "a {}."),)* $(concat!($before, "the {}.")),*]
+    };
+}
+
+/// Whose templates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// CLIP's: openai/CLIP, data/prompts.md, and for ImageNet the eighty of its notebook "Prompt Engineering for ImageNet" (MIT).
+    OpenAi,
+    /// MERU's, which HyCoCLIP and PHyCLIP keep. They stand in code that may not be copied; here is what has been stated of them.
+    Meru,
+}
+
+impl Family {
+    /// Both.
+    pub const ALL: [Self; 2] = [OpenAi, Meru];
+
+    /// As on the command line and in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            OpenAi => "openai",
+            Meru => "meru",
+        }
+    }
+}
+
+/// The templates of a family for a data set of [`conifer_data::DATA_SETS`]; `None` for a set without classes, or unknown.
+pub fn for_data_set(family: Family, data_set: &str) -> Option<&'static [&'static str]> {
+    find(family, data_set).map(|(templates, _)| templates)
+}
+
+/// What is to be known of the templates that [`for_data_set`] gives, where they are not those the family has published.
+pub fn note(family: Family, data_set: &str) -> Option<&'static str> {
+    find(family, data_set)?.1
+}
+
+/// Of MERU's list only the length is stated, and OpenAI's is as long.
+const SAME_LENGTH: &str = "OpenAI's: of MERU's only their number is stated, and it is the same";
+
+fn find(family: Family, data_set: &str) -> Option<(&'static [&'static str], Option<&'static str>)> {
+    let stated = |templates| Some((templates, None));
+    match (family, data_set) {
+        (OpenAi, "imagenet") => stated(IMAGENET_80),
+        (Meru, "imagenet") => stated(MERU_IMAGENET),
+        (OpenAi, "food101") => stated(&["a photo of {}, a type of food."]),
+        (Meru, "food101") => stated(&["food : {}.", "food porn : {}."]),
+        (_, "cifar10" | "cifar100") => stated(CIFAR),
+        (OpenAi, "cub2011") => {
+            Some((&["a photo of a {}, a type of bird."], Some("OpenAI's for Birdsnap: it has none for CUB")))
+        }
+        (Meru, "cub2011") => stated(&["bird pics : {}.", "birding : {}.", "birds : {}.", "bird photography : {}."]),
+        (OpenAi, "dtd") => stated(DTD),
+        (Meru, "dtd") => Some((&["pics : {} texture."], Some("one of MERU's six: the others are not stated"))),
+        (OpenAi, "flowers102") => stated(&["a photo of a {}, a type of flower."]),
+        (Meru, "flowers102") => stated(&["flowers : {}."]),
+        (OpenAi, _) => stated(shared(data_set)?),
+        (Meru, _) => Some((shared(data_set)?, Some(SAME_LENGTH))),
+    }
+}
+
+/// OpenAI's templates of the sets for which nothing else is stated.
+fn shared(data_set: &str) -> Option<&'static [&'static str]> {
+    Some(match data_set {
+        "sun397" | "stl10" => &["a photo of a {}.", "a photo of the {}."],
+        "cars" => CARS,
+        "aircraft" => &["a photo of a {}, a type of aircraft.", "a photo of the {}, a type of aircraft."],
+        "pets" => &["a photo of a {}, a type of pet."],
+        "caltech101" => CALTECH,
+        "eurosat" => &bare_a_the!["a centered satellite photo of "],
+        "resisc45" => RESISC,
+        "country211" => COUNTRY,
+        "mnist" => &["a photo of the number: \"{}\"."],
+        "clevr" => &["a photo of {} objects."],
+        "pcam" => &["this is a photo of {}"],
+        "sst2" => &["a {} review of a movie."],
+        _ => return None,
+    })
+}
+
+const CIFAR: &[&str] = &a_the![
+    ("a photo of ", " {}."),
+    ("a blurry photo of ", " {}."),
+    ("a black and white photo of ", " {}."),
+    ("a low contrast photo of ", " {}."),
+    ("a high contrast photo of ", " {}."),
+    ("a bad photo of ", " {}."),
+    ("a good photo of ", " {}."),
+    ("a photo of ", " small {}."),
+    ("a photo of ", " big {}."),
+];
+
+const CARS: &[&str] = &[
+    "a photo of a {}.",
+    "a photo of the {}.",
+    "a photo of my {}.",
+    "i love my {}!",
+    "a photo of my dirty {}.",
+    "a photo of my clean {}.",
+    "a photo of my new {}.",
+    "a photo of my old {}.",
+];
+
+const DTD: &[&str] = &a_the![
+    ("a photo of ", " {} texture."),
+    ("a photo of ", " {} pattern."),
+    ("a photo of ", " {} thing."),
+    ("a photo of ", " {} object."),
+];
+
+const CALTECH: &[&str] = &a_the![
+    ("a photo of ", " {}."),
+    ("a painting of ", " {}."),
+    ("", " plastic {}."),
+    ("a sculpture of ", " {}."),
+    ("a sketch of ", " {}."),
+    ("a tattoo of ", " {}."),
+    ("", " toy {}."),
+    ("a rendition of ", " {}."),
+    ("", " embroidered {}."),
+    ("", " cartoon {}."),
+    ("", " {} in a video game."),
+    ("", " plushie {}."),
+    ("", " origami {}."),
+    ("art of ", " {}."),
+    ("graffiti of ", " {}."),
+    ("a drawing of ", " {}."),
+    ("a doodle of ", " {}."),
+];
+
+const RESISC: &[&str] = &bare_a_the![
+    "satellite imagery of ",
+    "aerial imagery of ",
+    "satellite photo of ",
+    "aerial photo of ",
+    "satellite view of ",
+    "aerial view of ",
+];
+
+const COUNTRY: &[&str] = &[
+    "a photo i took in {}.",
+    "a photo i took while visiting {}.",
+    "a photo from my home country of {}.",
+    "a photo from my visit to {}.",
+    "a photo showing the country of {}.",
+];
+
+const MERU_IMAGENET: &[&str] = &[
+    "i took a picture : itap of a {}.",
+    "pics : a bad photo of the {}.",
+    "pics : a origami {}.",
+    "pics : a photo of the large {}.",
+    "pics : a {} in a video game.",
+    "pics : art of the {}.",
+    "pics : a photo of the small {}.",
+];
+
 /// One plain prompt.
 pub const PHOTO: &[&str] = &["a photo of a {}."];
 
@@ -17,15 +185,60 @@ pub const IMAGENET_7: &[&str] = &[
     "a photo of the small {}.",
 ];
 
+/// The eighty ImageNet templates of the same notebook.
+pub const IMAGENET_80: &[&str] = &a_the![
+        ("a bad photo of ", " {}."),
+        ("a sculpture of ", " {}."),
+        ("a rendering of ", " {}."),
+        ("graffiti of ", " {}."),
+        ("a tattoo of ", " {}."),
+        ("a photo of ", " hard to see {}."),
+        ("a bright photo of ", " {}."),
+        ("a photo of ", " clean {}."),
+        ("a photo of ", " dirty {}."),
+        ("a drawing of ", " {}."),
+        ("a close-up photo of ", " {}."),
+        ("a painting of ", " {}."),
+        ("a cropped photo of ", " {}."),
+        ("", " plastic {}."),
+        ("a jpeg corrupted photo of ", " {}."),
+        ("", " {} in a video game."),
+        ("a doodle of ", " {}."),
+        ("a photo of ", " {}."),
+        ("a sketch of ", " {}."),
+        ("", " origami {}."),
+        ("a low resolution photo of ", " {}."),
+        ("a photo of ", " large {}."),
+        ("a rendition of ", " {}."),
+        ("a photo of ", " nice {}."),
+        ("a photo of ", " weird {}."),
+        ("a blurry photo of ", " {}."),
+        ("", " cartoon {}."),
+        ("art of ", " {}."),
+        ("", " embroidered {}."),
+        ("a pixelated photo of ", " {}."),
+        ("a good photo of ", " {}."),
+        ("", " plushie {}."),
+        ("a black and white photo of ", " {}."),
+        ("a dark photo of ", " {}."),
+        ("itap of ", " {}."),
+        ("", " toy {}."),
+        ("a photo of ", " cool {}."),
+        ("a photo of ", " small {}."),
+        ;
+        "a photo of many {}.", "a photo of my {}.", "a photo of one {}.", "itap of my {}."
+];
+
 /// Named sets, as the command line offers them.
-pub const SETS: &[(&str, &[&str])] = &[("photo", PHOTO), ("bare", BARE), ("imagenet7", IMAGENET_7)];
+pub const SETS: &[(&str, &[&str])] =
+    &[("photo", PHOTO), ("bare", BARE), ("imagenet7", IMAGENET_7), ("imagenet80", IMAGENET_80)];
 
 /// A label as words: `american_avocet` and `American-Avocet` read `american avocet`.
 pub fn words(label: &str) -> String {
     label.replace(['_', '-'], " ").to_lowercase()
 }
 
-/// The prompts of one class.
-pub fn fill(templates: &[String], label: &str) -> Vec<String> {
-    templates.iter().map(|template| template.replace("{}", &words(label))).collect()
+/// The prompts of one class, by its name as it is (`707-320`, `off-center face`); see [`words`] for labels.
+pub fn fill(templates: &[String], name: &str) -> Vec<String> {
+    templates.iter().map(|template| template.replace("{}", name)).collect()
 }

@@ -496,3 +496,4 @@ fn every_benchmark_obeys_the_laws() {
 }
 
 mod contrasts;
+mod prompts;

@@ -1,0 +1,195 @@
+//! Sets of photos with captions, for retrieval.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::DataSet;
+use super::archive::Archive;
+use crate::error::{Error, Result};
+use crate::import::shared::read_json;
+use crate::sample::{Broken, ImageRef, Sample, View};
+use crate::shard::hex;
+use crate::sources::karpathy::Karpathy;
+use crate::sources::{Source, SourceSpec};
+
+pub(super) const COCO: DataSet = DataSet {
+    name: "coco",
+    title: "COCO val2017, all 25,014 captions (MERU, HyCoCLIP, PHyCLIP)",
+    layout: "annotations/captions_val2017.json (or the file itself) and val2017/<photo>.jpg",
+    get: "https://cocodataset.org, 2017 val images and 2017 train/val annotations",
+    classes: 0,
+    photos: 5000,
+    tree: None,
+    open: |folder| {
+        let archive = Archive::new(&COCO, folder, &[]);
+        let path = archive.find(&["annotations/captions_val2017.json", "captions_val2017.json"])?;
+        Ok(Box::new(Coco::open(&path, folder.join("val2017"))?))
+    },
+};
+
+pub(super) const COCO_KARPATHY: DataSet = DataSet {
+    name: "coco_karpathy",
+    title: "COCO, Karpathy's test split, the first five captions of each photo",
+    layout: "dataset_coco.json and val2014/<photo>.jpg",
+    get: "https://cs.stanford.edu/people/karpathy/deepimagesent/caption_datasets.zip, and 2014 val images of \
+          https://cocodataset.org",
+    classes: 0,
+    photos: 5000,
+    tree: None,
+    open: |folder| karpathy(&COCO_KARPATHY, folder, "dataset_coco.json", ""),
+};
+
+pub(super) const FLICKR30K: DataSet = DataSet {
+    name: "flickr30k",
+    title: "Flickr30k, Karpathy's test split, five captions a photo",
+    layout: "dataset_flickr30k.json and flickr30k-images/<photo>.jpg",
+    get: "https://cs.stanford.edu/people/karpathy/deepimagesent/caption_datasets.zip, and the photos from \
+          https://shannon.cs.illinois.edu/DenotationGraph",
+    classes: 0,
+    photos: 1000,
+    tree: None,
+    open: |folder| karpathy(&FLICKR30K, folder, "dataset_flickr30k.json", "flickr30k-images"),
+};
+
+fn karpathy(set: &'static DataSet, folder: &Path, file: &str, images: &str) -> Result<Box<dyn Source>> {
+    let path = Archive::new(set, folder, &[]).find(&[file])?;
+    let options = [("images", json!(images)), ("captions", json!(5))];
+    let source = Karpathy::open(&SourceSpec {
+        kind: "karpathy".to_owned(),
+        path: Some(path),
+        split: Some("test".to_owned()),
+        options: options.map(|(key, value)| (key.to_owned(), value)).into(),
+    })?;
+    Ok(Box::new(Whole { set, source }))
+}
+
+/// A source that knows how many samples it ought to have.
+struct Whole<S> {
+    set: &'static DataSet,
+    source: S,
+}
+
+impl<S: Source> Source for Whole<S> {
+    fn name(&self) -> &str {
+        self.set.name
+    }
+
+    fn len(&self) -> usize {
+        self.source.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, Broken> {
+        self.source.get(index)
+    }
+
+    fn views(&self) -> &[View] {
+        self.source.views()
+    }
+
+    fn fingerprint(&self) -> String {
+        self.source.fingerprint()
+    }
+
+    fn complete(&self) -> Option<usize> {
+        Some(self.set.photos)
+    }
+}
+
+/// COCO's captions, photos by number and captions in the order they were written.
+struct Coco {
+    folder: PathBuf,
+    photos: Vec<Photo>,
+    fingerprint: String,
+}
+
+#[derive(Deserialize)]
+struct File {
+    images: Vec<Image>,
+    annotations: Vec<Caption>,
+}
+
+#[derive(Deserialize)]
+struct Image {
+    id: u64,
+    file_name: String,
+}
+
+#[derive(Deserialize)]
+struct Caption {
+    id: u64,
+    image_id: u64,
+    caption: String,
+}
+
+#[derive(Default)]
+struct Photo {
+    file: String,
+    captions: Vec<(u64, String)>,
+}
+
+impl Coco {
+    fn open(path: &Path, folder: PathBuf) -> Result<Self> {
+        let file: File = read_json(path, "images, annotations with caption")?;
+        let place = || format!("`{}`", path.display());
+        let photo = |image: Image| (image.id, Photo { file: image.file_name, captions: Vec::new() });
+        let mut photos: BTreeMap<_, _> = file.images.into_iter().map(photo).collect();
+        for Caption { id, image_id, caption } in file.annotations {
+            match photos.get_mut(&image_id) {
+                Some(photo) => photo.captions.push((id, caption.trim().to_owned())),
+                None => {
+                    let found = format!("caption {id} of photo {image_id}");
+                    return Err(Error::format(place(), found, "that photo among the images"));
+                }
+            }
+        }
+        if photos.is_empty() {
+            return Err(Error::Empty { place: place(), expected: "an image".to_owned() });
+        }
+        let mut hash = Sha256::new();
+        let mut photos: Vec<_> = photos.into_values().collect();
+        for photo in &mut photos {
+            photo.captions.sort();
+            hash.update(format!("{}\t{:?}\n", photo.file, photo.captions));
+        }
+        Ok(Self { folder, photos, fingerprint: hex(hash) })
+    }
+}
+
+impl Source for Coco {
+    fn name(&self) -> &str {
+        COCO.name
+    }
+
+    fn len(&self) -> usize {
+        self.photos.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, Broken> {
+        let Photo { file, captions } = &self.photos[index];
+        let sample = Sample {
+            id: file.clone(),
+            image: Some(ImageRef::File(self.folder.join(file))),
+            captions: captions.iter().map(|(_, text)| text.clone()).collect(),
+            split: Some("val".to_owned()),
+            ..Sample::default()
+        };
+        sample.check()?;
+        Ok(sample)
+    }
+
+    fn views(&self) -> &[View] {
+        &[View::Pair]
+    }
+
+    fn fingerprint(&self) -> String {
+        self.fingerprint.clone()
+    }
+
+    fn complete(&self) -> Option<usize> {
+        Some(COCO.photos)
+    }
+}

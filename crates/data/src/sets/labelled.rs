@@ -1,0 +1,254 @@
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::DataSet;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::sample::{Broken, Cause, ImageRef, Picture, Sample, View};
+use crate::shard::hex;
+use crate::sources::{Class, Source};
+
+/// Photographs with a class each, and the list of all classes.
+pub(super) struct Labelled {
+    set: &'static DataSet,
+    photos: Photos,
+    /// Indices of `classes`, one per photo.
+    labels: Vec<u32>,
+    classes: Vec<Class>,
+    split: &'static str,
+    fingerprint: String,
+}
+
+/// Where the photographs are.
+pub(super) enum Photos {
+    /// A folder, and a path in it for each photo.
+    Files(PathBuf, Vec<String>),
+    /// Pixels in one file.
+    Records(Records),
+}
+
+/// Photographs of one size, as bytes without a header each.
+pub(super) struct Records {
+    pub(super) path: PathBuf,
+    /// The content of the file, where it is packed.
+    pub(super) memory: Option<Vec<u8>>,
+    /// Bytes in front of the first record.
+    pub(super) start: usize,
+    /// Bytes in front of the pixels of a record.
+    pub(super) lead: usize,
+    /// Width and height.
+    pub(super) side: usize,
+    pub(super) pixels: Pixels,
+}
+
+/// The order of the bytes.
+#[derive(Clone, Copy)]
+pub(super) enum Pixels {
+    /// One byte a pixel, row by row.
+    Grey,
+    /// All of red, all of green, all of blue, each row by row.
+    Planes,
+    /// As `Planes`, each column by column.
+    Columns,
+}
+
+impl Labelled {
+    /// `rows` are (photo, label) for [`Photos::Files`]; labels name `classes`.
+    ///
+    /// # Errors
+    /// Another number of classes than the set has, two of one label, a label that is none of them, no photo.
+    pub(super) fn files(
+        set: &'static DataSet,
+        split: &'static str,
+        folder: PathBuf,
+        rows: Vec<(String, String)>,
+        classes: Vec<Class>,
+    ) -> Result<Box<dyn Source>> {
+        let place = format!("data set {}: `{}`", set.name, folder.display());
+        let number: HashMap<_, _> = classes.iter().zip(0_u32..).map(|(class, i)| (class.label.as_str(), i)).collect();
+        let (mut labels, mut photos) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        for (photo, label) in rows {
+            match number.get(label.as_str()) {
+                Some(&label) => labels.push(label),
+                None => {
+                    let found = format!("photo `{photo}` is of class `{label}`");
+                    return Err(Error::format(place, found, format!("one of the {} classes", classes.len())));
+                }
+            }
+            photos.push(photo);
+        }
+        Self::checked(set, split, Photos::Files(folder, photos), labels, classes)
+    }
+
+    /// `labels` are indices of `classes`.
+    ///
+    /// # Errors
+    /// Another number of classes than the set has, two of one label, a label beyond them, no photo.
+    pub(super) fn records(
+        set: &'static DataSet,
+        split: &'static str,
+        records: Records,
+        labels: Vec<u32>,
+        classes: Vec<Class>,
+    ) -> Result<Box<dyn Source>> {
+        Self::checked(set, split, Photos::Records(records), labels, classes)
+    }
+
+    fn checked(
+        set: &'static DataSet,
+        split: &'static str,
+        photos: Photos,
+        labels: Vec<u32>,
+        classes: Vec<Class>,
+    ) -> Result<Box<dyn Source>> {
+        let place = format!("data set {}: `{}`", set.name, photos.place().display());
+        if classes.len() != set.classes {
+            return Err(Error::format(place, format!("{} classes", classes.len()), format!("{} classes", set.classes)));
+        }
+        let mut there = BTreeSet::new();
+        if let Some(twice) = classes.iter().find(|class| !there.insert(&class.label)) {
+            return Err(Error::format(place, format!("class `{}` twice", twice.label), "each class once"));
+        }
+        if labels.is_empty() {
+            return Err(Error::Empty { place, expected: set.layout.to_owned() });
+        }
+        if let Some((at, label)) = labels.iter().enumerate().find(|(_, label)| **label as usize >= classes.len()) {
+            let found = format!("record {at} has class number {label}, counted from 0");
+            return Err(Error::format(place, found, format!("less than {}", classes.len())));
+        }
+        let mut hash = Sha256::new();
+        hash.update(set.name);
+        for class in &classes {
+            hash.update(format!("{}\t{}\n", class.label, class.name));
+        }
+        for (at, label) in labels.iter().enumerate() {
+            hash.update(format!("{}\t{label}\n", photos.id(at)));
+        }
+        Ok(Box::new(Self { set, photos, labels, classes, split, fingerprint: hex(hash) }))
+    }
+}
+
+impl Source for Labelled {
+    fn name(&self) -> &str {
+        self.set.name
+    }
+
+    fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, Broken> {
+        let class = &self.classes[self.labels[index] as usize];
+        Ok(Sample {
+            id: self.photos.id(index),
+            image: Some(self.photos.open(index)?),
+            label: Some(class.label.clone()),
+            split: Some(self.split.to_owned()),
+            ..Sample::default()
+        })
+    }
+
+    /// None that training could use: no captions, no boxes.
+    fn views(&self) -> &[View] {
+        &[]
+    }
+
+    /// Over the classes, their names, and the name and class of each photo.
+    fn fingerprint(&self) -> String {
+        self.fingerprint.clone()
+    }
+
+    fn classes(&self) -> Vec<Class> {
+        self.classes.clone()
+    }
+
+    fn complete(&self) -> Option<usize> {
+        Some(self.set.photos)
+    }
+}
+
+impl Photos {
+    fn place(&self) -> &Path {
+        match self {
+            Self::Files(folder, _) => folder,
+            Self::Records(records) => &records.path,
+        }
+    }
+
+    fn id(&self, index: usize) -> String {
+        match self {
+            Self::Files(_, photos) => photos[index].clone(),
+            Self::Records(records) => records.id(index),
+        }
+    }
+
+    fn open(&self, index: usize) -> Result<ImageRef, Broken> {
+        match self {
+            Self::Files(folder, photos) => Ok(ImageRef::File(folder.join(&photos[index]))),
+            Self::Records(records) => records.picture(index).map(|it| ImageRef::Pixels(Arc::new(it))),
+        }
+    }
+}
+
+impl Records {
+    /// Bytes of a record.
+    pub(super) fn stride(&self) -> usize {
+        self.lead + self.side * self.side * self.pixels.channels()
+    }
+
+    /// How many records a file of `len` bytes holds.
+    ///
+    /// # Errors
+    /// The last one is not whole.
+    pub(super) fn count(&self, len: usize) -> Result<usize> {
+        let stride = self.stride();
+        match len.checked_sub(self.start).filter(|rest| rest % stride == 0) {
+            Some(rest) => Ok(rest / stride),
+            None => {
+                let expected = format!("{} and a multiple of {stride}", self.start);
+                Err(Error::format(format!("`{}`", self.path.display()), format!("{len} bytes"), expected))
+            }
+        }
+    }
+
+    fn id(&self, index: usize) -> String {
+        format!("{}/{index}", self.path.file_name().unwrap_or_default().to_string_lossy())
+    }
+
+    fn picture(&self, index: usize) -> Result<Picture, Broken> {
+        let area = self.side * self.side;
+        let (offset, len) = (self.start + index * self.stride() + self.lead, area * self.pixels.channels());
+        let torn = |found: String| {
+            let detail = format!("`{}`: {found}; expected {len} bytes at byte {offset}", self.path.display());
+            Broken::new(self.id(index), Cause::TornShard, detail)
+        };
+        let bytes = match &self.memory {
+            Some(memory) => memory.get(offset..offset + len).map(<[u8]>::to_vec),
+            None => Some(
+                files::read_range(&self.path, offset as u64, len as u64).map_err(|error| torn(error.to_string()))?,
+            ),
+        };
+        let bytes = bytes.ok_or_else(|| torn("the file is shorter".to_owned()))?;
+        let rgb = match self.pixels {
+            Pixels::Grey => bytes.iter().flat_map(|&grey| [grey; 3]).collect(),
+            Pixels::Planes => (0..area).flat_map(|at| [0, 1, 2].map(|c| bytes[c * area + at])).collect(),
+            Pixels::Columns => {
+                let at = |i: usize| i % self.side * self.side + i / self.side;
+                (0..area).flat_map(|i| [0, 1, 2].map(|c| bytes[c * area + at(i)])).collect()
+            }
+        };
+        Ok(Picture { width: self.side as u32, height: self.side as u32, rgb })
+    }
+}
+
+impl Pixels {
+    fn channels(self) -> usize {
+        match self {
+            Self::Grey => 1,
+            Self::Planes | Self::Columns => 3,
+        }
+    }
+}

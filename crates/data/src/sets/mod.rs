@@ -1,0 +1,84 @@
+//! The evaluation data sets of the papers as they lie on disk, each in the folder that its name says.
+//!
+//! The twenty classification sets of the MERU family and three sets for retrieval. A set is read from the layout that
+//! its own archive unpacks to. A photo that is not there stays a sample, to be told by whoever reads it; a class
+//! list that is too short is an error.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::sources::Source;
+
+mod annotated;
+mod archive;
+mod captions;
+mod folders;
+mod labelled;
+mod lists;
+mod mat;
+mod records;
+
+/// A data set, one split of it.
+pub struct DataSet {
+    /// Name in configs, records and on the command line, and of its folder.
+    pub name: &'static str,
+    /// In full, with the split, and what differs from the published evaluations.
+    pub title: &'static str,
+    /// What `<root>/<name>/` has to hold.
+    pub layout: &'static str,
+    /// Where to get it.
+    pub get: &'static str,
+    /// Number of classes, 0 where there are none.
+    pub classes: usize,
+    /// Number of photos; as [`Source::complete`] of what `open` gives.
+    pub photos: usize,
+    /// A file below the set's folder with a line `parent child` for each edge of a tree over its labels.
+    pub tree: Option<&'static str>,
+    /// Opens it; the argument is `<root>/<name>`. No photo is read, but for CIFAR and MNIST, which are one file.
+    ///
+    /// # Errors
+    /// Of the returned function: a file that is not there or of another format, a class list of another length.
+    pub open: fn(&Path) -> Result<Box<dyn Source>>,
+}
+
+/// Every data set, the classification sets in the order of the tables of the MERU family.
+pub const DATA_SETS: &[DataSet] = &[
+    folders::IMAGENET,
+    lists::FOOD101,
+    records::CIFAR10,
+    records::CIFAR100,
+    lists::CUB2011,
+    lists::SUN397,
+    annotated::CARS,
+    lists::AIRCRAFT,
+    lists::DTD,
+    lists::PETS,
+    folders::CALTECH101,
+    annotated::FLOWERS102,
+    records::STL10,
+    folders::EUROSAT,
+    folders::RESISC45,
+    folders::COUNTRY211,
+    records::MNIST,
+    annotated::CLEVR,
+    folders::PCAM,
+    folders::SST2,
+    captions::COCO,
+    captions::COCO_KARPATHY,
+    captions::FLICKR30K,
+];
+
+/// The data set called `name`.
+///
+/// # Errors
+/// [`Error::Unknown`] with the known names.
+pub fn find(name: &str) -> Result<&'static DataSet> {
+    DATA_SETS.iter().find(|set| set.name == name).ok_or_else(|| Error::Unknown {
+        what: "data set",
+        found: name.to_owned(),
+        known: DATA_SETS.iter().map(|set| set.name).collect::<Vec<_>>().join(", "),
+    })
+}
+
+#[cfg(test)]
+mod tests;
