@@ -1,7 +1,9 @@
 //! The protocols. One file each, one line in [`BENCHMARKS`] each.
 
+mod boxes;
 mod cross_modal_retrieval;
 mod depth_order;
+mod detection;
 mod hierarcaps;
 mod hierarchical_classification;
 mod part_retrieval;
@@ -28,6 +30,7 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
     &hierarcaps::Hierarcaps,
     &depth_order::DepthOrder,
     &part_retrieval::PartRetrieval,
+    &detection::Detection,
     &taxonomic_ranks::TaxonomicRanks,
 ];
 

@@ -425,3 +425,5 @@ fn every_benchmark_obeys_the_laws() {
     names.dedup();
     assert_eq!(names.len(), BENCHMARKS.len());
 }
+
+mod detection;
