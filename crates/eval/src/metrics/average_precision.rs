@@ -19,7 +19,8 @@ pub fn average_precision_101(scores: &[f32], right: &[bool], positives: usize) -
     ranking.average_precision(positives as f64, |_| 1.0)[1]
 }
 
-/// Detections of one class, best first. Sorted once, it is measured under any weights: the bootstrap draws photos, not rankings.
+/// Detections of one class, best first, down to the last right one. Sorted once, it is measured under any weights: the bootstrap draws
+/// photos, not rankings.
 #[derive(Clone, Debug)]
 pub struct Ranking(Vec<Entry>);
 
@@ -42,7 +43,12 @@ impl Ranking {
             right,
             last_of_score: next != Some(score),
         };
-        Self(detections.iter().zip(next).map(entry).collect())
+        let mut entries: Vec<Entry> = detections.iter().zip(next).map(entry).collect();
+        // Behind the last right one, and those of its score, nothing adds to average precision.
+        let last = entries.iter().rposition(|it| it.right);
+        let end = last.and_then(|last| (last..entries.len()).find(|&i| entries[i].last_of_score));
+        entries.truncate(end.map_or(0, |end| end + 1));
+        Self(entries)
     }
 
     /// How many are right.

@@ -4,7 +4,7 @@
 //! classes, and with which form of AP is not said. What can differ is named:
 //!
 //! * candidates: 17 novel classes alone, 17 + 48 (the split's generalised setting), or every class of the data;
-//! * score: the similarity itself, or its softmax over the candidates at logit scale 100, where every published model ends (clamped there);
+//! * score: the similarity itself, or its softmax over the candidates at logit scale 100, to which the published models clamp theirs;
 //! * detections: each box stands in the ranking of every class, or in that of its first class only;
 //! * AP: 101 points (pycocotools) or all points (scikit-learn), a box being found by itself; and 101 points with pycocotools' matching at
 //!   IoU 0.5 (AP50), where an overlapping box of another class may take a box. Its cut at 100 detections a class and photo is not made.
@@ -122,7 +122,7 @@ struct Variant {
     first_class: bool,
 }
 
-/// Of a class: its curves for each variant and metric, and its share of the boxes.
+/// Of a class: its curve for each of [`VARIANTS`] and [`METRICS`].
 type ClassCurves = Vec<[Option<Curve>; METRICS.len()]>;
 
 const VARIANTS: [Variant; 4] = [

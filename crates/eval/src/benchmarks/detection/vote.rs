@@ -24,7 +24,13 @@ pub(super) fn records(context: &Context<'_>, proposals: &Proposals, note: &str) 
         (PartRule { min_area: 0.0, ..small }, "boxes of every size".to_owned()),
         (small, format!("boxes of at least {} % of the photo", 100.0 * small.min_area)),
     ] {
-        let electorate = Electorate::new(context, proposals, &rule, &size)?;
+        let electorate = match Electorate::new(context, proposals, &rule, &size) {
+            Err(_) if context.options.partial && rule == small => {
+                context.leaves_out(format!("no vote among {size}"));
+                continue;
+            }
+            it => it?,
+        };
         let elected = electorate.elect(context)?;
         let score = context.options.score.name();
         for (who, name) in ["other boxes", "other photos' boxes"].into_iter().enumerate() {
@@ -70,7 +76,7 @@ impl Electorate {
             return Err(Error::Missing {
                 benchmark: NAME,
                 missing: format!("{size} in a second photo"),
-                expected: "two photos with boxes, so that one can vote on the other".into(),
+                expected: "two photos with boxes, so that one can vote on the other; --partial leaves out the vote of large boxes".into(),
             });
         }
         let mut sizes = vec![0; proposals.classes.len()];

@@ -50,9 +50,13 @@ impl Depth {
 impl<'a> Hierarchical<'a> {
     /// The published k are looked at as far as there are so many `boxes`.
     pub(super) fn new(asked: Asked, labels: &'a Labels, boxes: usize) -> Self {
-        let published = PUBLISHED.into_iter().filter(|&k| k <= boxes).map(Depth::Boxes);
-        Self { asked, labels, depths: SHARES.map(Depth::PerCent).into_iter().chain(published).collect() }
+        Self { asked, labels, depths: depths(boxes) }
     }
+}
+
+fn depths(boxes: usize) -> Vec<Depth> {
+    let published = PUBLISHED.into_iter().filter(|&k| k <= boxes).map(Depth::Boxes);
+    SHARES.map(Depth::PerCent).into_iter().chain(published).collect()
 }
 
 const METRICS: [(&str, &str); 3] =
@@ -153,5 +157,20 @@ impl Question for Thresholds<'_> {
         let chance = positives as f64 / candidates.len() as f64;
         let precisions = RECALLS.iter().map(|&recall| curve.precision_at(recall));
         std::iter::once(curve.average_precision()).chain(precisions).map(|it| Some([it, chance])).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::depths;
+
+    #[test]
+    fn published_depths_need_as_many_boxes() {
+        let names = |boxes| depths(boxes).iter().map(|it| it.name()).collect::<Vec<_>>();
+        assert_eq!(names(9_999), ["top 25 %", "top 50 %", "top 75 %"]);
+        assert_eq!(names(200_000)[3..], ["top 10k", "top 20k", "top 30k", "top 150k", "top 200k"]);
+        // A quarter of 10 is 2.5: three. Without its own boxes a query may have fewer than k.
+        let ks = |candidates| depths(10_000).iter().map(|it| it.of(candidates)).collect::<Vec<_>>();
+        assert_eq!((ks(10), ks(9_997)), (vec![3, 5, 8, 10], vec![2500, 4999, 7498, 9997]));
     }
 }

@@ -114,6 +114,26 @@ fn a_vote_of_five_on_a_line() {
 }
 
 #[test]
+fn a_vote_of_specks() {
+    let speck = |class: &str| {
+        let bbox = BBox { x1: 0.0, y1: 0.0, x2: 0.05, y2: 0.05 };
+        vec![Phrase { boxes: vec![bbox], ..thing(class, 0, 1) }]
+    };
+    let samples = vec![photo_with("a", [0; 10], speck("cat")), photo_with("b", [1; 10], speck("cat"))];
+    let embedder = euclidean(&[("cat", [0.0; 2])], &[(0, [0.0; 2]), (1, [1.0; 2])]);
+    let error = run("detection", &embedder, samples.clone(), None).unwrap_err().to_string();
+    assert!(error.contains("boxes of at least 1 % of the photo in a second photo is missing"), "{error}");
+    let options = Options { templates: vec!["{}".into()], partial: true, ..Options::default() };
+    let source = List(samples);
+    let records = measure(find("detection").unwrap(), &Context::new(&embedder, &source, None, &options)).unwrap();
+    let votes: Vec<_> = records.iter().filter(|it| it.metric.starts_with("accuracy")).collect();
+    assert!(votes.len() == 4 && votes.iter().all(|it| it.value == 1.0), "{votes:?}");
+    assert!(
+        records.iter().all(|it| it.protocol.ends_with(", partial: no vote among boxes of at least 1 % of the photo"))
+    );
+}
+
+#[test]
 fn equal_boxes_do_not_elect_the_right_class() {
     let box_of = |id: &str, class: &str| photo_with(id, [0; 10], vec![thing(class, 0, 5)]);
     let samples: Vec<Sample> = (0..12).map(|i| box_of(&i.to_string(), if i < 6 { "cat" } else { "dog" })).collect();

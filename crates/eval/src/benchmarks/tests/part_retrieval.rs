@@ -72,6 +72,19 @@ fn labels_alone_by_hand() {
     );
 }
 
+#[test]
+fn a_model_without_differences_finds_nothing() {
+    let samples = vec![scene("a", 0, &[("dog", 0)]), scene("b", 0, &[("cat", 0), ("cat", 0), ("cat", 0)])];
+    let records = run("part_retrieval", &euclidean(&[], &[(0, [1.0, 0.0])]), samples.clone(), None);
+    assert!(records.unwrap_err().to_string().contains("every right candidate of another photo"));
+    let samples = [samples, vec![scene("c", 0, &[("dog", 0)]), scene("d", 0, &[("cat", 0), ("cat", 0), ("cat", 0)])]];
+    let records = run("part_retrieval", &euclidean(&[], &[(0, [1.0, 0.0])]), samples.concat(), None).unwrap();
+    // Two of eight boxes: those of the other class, each time.
+    for ranking in ["cosine", "angle", "gated angle 1"] {
+        check(&records, &format!("{ranking}, labels alone"), "hierarchical recall, top 25 %", [0.0, 0.25], 4);
+    }
+}
+
 /// The angle at a photo on the axis: 0 for what lies behind it, pi for what lies before it.
 #[test]
 fn angles_open_by_hand() {
