@@ -3,7 +3,8 @@
 //! The paper reports "AP on the 17 novel categories" with ground-truth boxes as proposals; by which score boxes are ranked, among which
 //! classes, and with which form of AP is not said. What can differ is named:
 //!
-//! * candidates: 17 novel classes alone, 17 + 48 (the split's generalised setting), or every class of the data;
+//! * candidates: 17 novel classes alone, 17 + 48 (the split's generalised setting, in which RegionCLIP's released evaluation with ground-truth
+//!   boxes works, whose number the paper prints beside its own), or every class of the data;
 //! * score: the similarity itself, or its softmax over the candidates at logit scale 100, to which the published models clamp theirs;
 //! * detections: each box stands in the ranking of every class, or in that of its first class only;
 //! * AP: 101 points (pycocotools) or all points (scikit-learn), a box being found by itself; and 101 points with pycocotools' matching at
