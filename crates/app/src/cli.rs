@@ -290,7 +290,7 @@ pub(crate) struct Eval {
     /// File of `parent child` edges for the tree benchmarks.
     #[arg(long)]
     pub(crate) tree: Option<PathBuf>,
-    /// Prompt templates: photo, bare, imagenet7, or a file with one template per line, {} for the class.
+    /// Prompt templates: photo, bare, imagenet7, imagenet80, or a file with one template per line, {} for the class.
     #[arg(long, default_value = "photo")]
     pub(crate) prompts: String,
     /// Rank by what training used, or by the inner product as released MERU-family code does.

@@ -26,6 +26,7 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
     let model = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let embedder = CachedEmbedder::new(model, args.cache.folder().as_deref());
     let options = Options {
+        prompts: args.prompts.clone(),
         templates: templates(&args.prompts)?,
         score: match args.score {
             ScoreArg::Similarity => Score::Similarity,

@@ -129,7 +129,7 @@ impl TestData {
 /// Retrieval, tiers and depth on scenes; classification on single objects.
 fn measure(embedder: &ModelEmbedder, test: &TestData) -> anyhow::Result<Vec<Record>> {
     // The world's captions never say "a photo of".
-    let options = Options { templates: vec!["a {}".into()], ..Options::default() };
+    let options = Options { prompts: "a {}".into(), templates: vec!["a {}".into()], ..Options::default() };
     let mut records = Vec::new();
     let plan: [(&str, &dyn Source); 5] = [
         ("cross_modal_retrieval", &test.scenes),

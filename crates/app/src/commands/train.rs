@@ -167,7 +167,13 @@ impl Evaluation {
         let source = conifer_data::open(&config.eval_source()).context("the data of [eval]")?;
         check(source.as_ref()).context("the data of [eval]")?;
         let templates = templates(&config.eval.prompts).context("eval.prompts")?;
-        let options = Options { templates, crop: config.eval.crop, seed: config.seed, ..Options::default() };
+        let options = Options {
+            prompts: config.eval.prompts.clone(),
+            templates,
+            crop: config.eval.crop,
+            seed: config.seed,
+            ..Options::default()
+        };
         Ok(Some(Self { source, tree, benchmarks, options }))
     }
 

@@ -1,8 +1,10 @@
 //! The protocols. One file each, one line in [`BENCHMARKS`] each.
 
+mod boxes;
 mod contrasts;
 mod cross_modal_retrieval;
 mod depth_order;
+mod detection;
 mod hierarcaps;
 mod hierarchical_classification;
 mod part_retrieval;
@@ -32,6 +34,7 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
     &hierarcaps::Hierarcaps,
     &depth_order::DepthOrder,
     &part_retrieval::PartRetrieval,
+    &detection::Detection,
     &taxonomic_ranks::TaxonomicRanks,
     &sugarcrepe::Sugarcrepe,
     &vl_checklist::VlChecklist,
@@ -124,6 +127,8 @@ pub fn measure(benchmark: &dyn Benchmark, context: &Context<'_>) -> Result<Vec<R
 /// Settings that published evaluators disagree on, each of them named in the records.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// What the records call the prompts.
+    pub prompts: String,
     /// Prompt templates with `{}` for the class name.
     pub templates: Vec<String>,
     /// Which similarity ranks.
@@ -144,6 +149,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            prompts: "photo".into(),
             templates: prompts::PHOTO.iter().map(|&t| t.to_owned()).collect(),
             score: Score::default(),
             crop: EvalCrop::Center,

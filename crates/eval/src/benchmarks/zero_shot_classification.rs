@@ -56,6 +56,24 @@ pub(super) struct Classified {
 pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result<Classified> {
     let samples = context.samples(benchmark)?;
     let classes = context.classes(benchmark, &samples)?;
+    let number: HashMap<&str, usize> = classes.iter().enumerate().map(|(i, class)| (class.label.as_str(), i)).collect();
+    let labels = samples.iter().filter_map(|it| number.get(it.label.as_deref()?).copied()).collect();
+
+    let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
+    let centres = class_points(context, &names)?;
+    let photos = context.embedder.images(&images(benchmark, &samples)?, context.options.crop)?;
+    let (spec, score) = (context.embedder.spec(), context.options.score);
+    let predicted = similarity_rows(spec, score, &photos, &centres, |_, scores| first_maximum(scores))?;
+    let options = context.options;
+    let protocol = format!("{} prompts ({}), {}", options.prompts, options.templates.len(), score.name());
+    Ok(Classified { classes, predicted, labels, protocol })
+}
+
+/// Points of classes, one per name, `[names, dim]`: the mean of the points of its prompts.
+///
+/// # Errors
+/// No template, or one without `{}`.
+pub(super) fn class_points(context: &Context<'_>, names: &[&str]) -> Result<Vec<f32>> {
     let templates = &context.options.templates;
     if templates.is_empty() || templates.iter().any(|template| !template.contains("{}")) {
         return Err(Error::Argument {
@@ -64,21 +82,15 @@ pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result
             expected: "at least one, each with {} for the class name".into(),
         });
     }
-    let number: HashMap<&str, usize> = classes.iter().enumerate().map(|(i, class)| (class.label.as_str(), i)).collect();
-    let labels = samples.iter().filter_map(|it| number.get(it.label.as_deref()?).copied()).collect();
-
     let spec = context.embedder.spec();
     let space = space::<f32>(spec)?;
-    let prompts: Vec<String> = classes.iter().flat_map(|class| prompts::fill(templates, &class.name)).collect();
+    let prompts: Vec<String> = names.iter().flat_map(|name| prompts::fill(templates, name)).collect();
     let points = context.embedder.texts(&prompts)?;
-    let mut centres = vec![0.0; classes.len() * spec.dim];
+    let mut centres = vec![0.0; names.len() * spec.dim];
     for (centre, ensemble) in centres.chunks_mut(spec.dim).zip(points.chunks(spec.dim * templates.len())) {
         space.mean(&ensemble.chunks(spec.dim).collect::<Vec<_>>(), centre);
     }
-    let photos = context.embedder.images(&images(benchmark, &samples)?, context.options.crop)?;
-    let predicted = similarity_rows(spec, context.options.score, &photos, &centres, |_, scores| first_maximum(scores))?;
-    let protocol = format!("{} prompts, {}", templates.len(), context.options.score.name());
-    Ok(Classified { classes, predicted, labels, protocol })
+    Ok(centres)
 }
 
 /// Index of the largest score, the first among equals.

@@ -1,20 +1,30 @@
 //! Pure functions: arrays, labels and trees in, numbers out. Each is tested on a table that can be checked by eye.
 
+mod average_precision;
 mod bootstrap;
+mod bootstrap_counts;
 mod chain;
 mod classification;
 mod correlation;
 mod hierarchical;
+mod matching;
 mod ordering;
 mod recall;
+mod threshold_curve;
+mod wasserstein;
 
+pub use average_precision::{Ranking, average_precision, average_precision_101};
 pub use bootstrap::{bootstrap_mean, bootstrap_statistic};
+pub use bootstrap_counts::{bootstrap_counts, normal_interval};
 pub use chain::{ChainRetrieval, chain_precision_recall, depth_levels, retrieve_chain};
 pub use classification::{Accuracy, accuracy};
 pub use correlation::spearman;
 pub use hierarchical::{HierarchicalScores, hierarchical_scores, random_hierarchical_scores};
+pub use matching::{iou, iou_matches};
 pub use ordering::{kendall_tau_permutation, ordering_by_ascending, pair_order_tau};
 pub use recall::{chance_hit_at_k, hit_at_k, rank_of_best};
+pub use threshold_curve::ThresholdCurve;
+pub use wasserstein::{LabelDistance, wasserstein};
 
 #[cfg(test)]
 mod tests;

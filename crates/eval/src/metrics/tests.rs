@@ -141,3 +141,6 @@ fn golden_hierarchical_scores() {
         assert!((value - expected).abs() <= 1e-6 * expected, "{key}: {value} vs {expected}");
     }
 }
+
+mod detection;
+mod outside;

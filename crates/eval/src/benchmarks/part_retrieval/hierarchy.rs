@@ -1,0 +1,176 @@
+//! What a photo finds of its hierarchy: the labels in it and those below them (Wang et al., Sec. 3.3, App. B.2, Tables 2 and 3, Fig. 4).
+//!
+//! A query without a right candidate has neither recall nor distribution and is left out: `n` is the number of those that have.
+
+use std::f32::consts::PI;
+
+use super::Question;
+use super::labels::Labels;
+use super::ranking::{Asked, Ranking, Seen};
+use crate::metrics::{LabelDistance, ThresholdCurve};
+
+/// Shares of the candidates; the published k are some of a test set whose size is not published.
+const SHARES: [usize; 3] = [25, 50, 75];
+/// Published k: LVIS, HierOpenImages.
+const PUBLISHED: [usize; 6] = [10_000, 20_000, 30_000, 150_000, 200_000, 250_000];
+
+/// At large k: recall, the share of all right boxes that are found; and the distance of the found label distribution from that of all
+/// right boxes, labels outside of the hierarchy counted as one last class "others" (Eq. 11), in both senses of [`LabelDistance`].
+///
+/// The trivial answers: a random ranking finds k / N of everything, and its labels are distributed as those of all candidates.
+pub(super) struct Hierarchical<'a> {
+    asked: Asked,
+    labels: &'a Labels,
+    depths: Vec<Depth>,
+}
+
+/// How far down the ranking one looks.
+#[derive(Clone, Copy)]
+enum Depth {
+    PerCent(usize),
+    Boxes(usize),
+}
+
+impl Depth {
+    fn of(self, candidates: usize) -> usize {
+        match self {
+            Self::PerCent(share) => (share * candidates).div_ceil(100),
+            Self::Boxes(k) => k.min(candidates),
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::PerCent(share) => format!("top {share} %"),
+            Self::Boxes(k) => format!("top {}k", k / 1000),
+        }
+    }
+}
+
+impl<'a> Hierarchical<'a> {
+    /// The published k are looked at as far as there are so many `boxes`.
+    pub(super) fn new(asked: Asked, labels: &'a Labels, boxes: usize) -> Self {
+        Self { asked, labels, depths: depths(boxes) }
+    }
+}
+
+fn depths(boxes: usize) -> Vec<Depth> {
+    let published = PUBLISHED.into_iter().filter(|&k| k <= boxes).map(Depth::Boxes);
+    SHARES.map(Depth::PerCent).into_iter().chain(published).collect()
+}
+
+const METRICS: [(&str, &str); 3] =
+    [("hierarchical recall", "chance"), ("OT values", "all candidates"), ("OT transport", "all candidates")];
+
+impl Question for Hierarchical<'_> {
+    fn protocol(&self) -> String {
+        format!("{}, {}", self.asked.protocol(), self.labels.described)
+    }
+
+    fn metrics(&self) -> Vec<(String, &'static str)> {
+        let at = |depth: &Depth| METRICS.map(|(metric, trivial)| (format!("{metric}, {}", depth.name()), trivial));
+        self.depths.iter().flat_map(at).collect()
+    }
+
+    fn answer(&self, below: &[u32], seen: &[Seen]) -> Vec<Option<[f64; 2]>> {
+        let mut candidates = self.asked.candidates(seen);
+        let all = candidates.len();
+        let positives = candidates.iter().filter(|it| it.below).count();
+        if positives == 0 {
+            return vec![None; METRICS.len() * self.depths.len()];
+        }
+        let everything = histogram(below, &candidates);
+        let mut truth = everything.clone();
+        truth[below.len()] = 0.0;
+        truth.iter_mut().for_each(|it| *it *= all as f64 / positives as f64);
+        let trivial = LabelDistance::between(&truth, &everything);
+
+        // The deepest look first: each further one is a part of it, so that nothing has to be sorted.
+        let mut order: Vec<usize> = (0..self.depths.len()).collect();
+        order.sort_by_key(|&i| std::cmp::Reverse(self.depths[i].of(all)));
+        let mut answers = vec![None; METRICS.len() * self.depths.len()];
+        let by_rank = self.asked.order(|it| it.below);
+        let mut rest = &mut candidates[..];
+        for i in order {
+            let k = self.depths[i].of(all);
+            if k < rest.len() {
+                rest.select_nth_unstable_by(k - 1, &by_rank);
+                rest = &mut rest[..k];
+            }
+            let found = rest.iter().filter(|it| it.below).count();
+            let distance = LabelDistance::between(&truth, &histogram(below, rest));
+            let values = [
+                [found as f64 / positives as f64, k as f64 / all as f64],
+                [distance.values, trivial.values],
+                [distance.transport, trivial.transport],
+            ];
+            let places = answers[i * METRICS.len()..].iter_mut();
+            places.zip(values).for_each(|(place, value)| *place = Some(value));
+        }
+        answers
+    }
+}
+
+/// Share of each of the labels, in their order, and of all others at the end.
+fn histogram(labels: &[u32], boxes: &[&Seen]) -> Vec<f64> {
+    let mut counts = vec![0usize; labels.len() + 1];
+    boxes.iter().for_each(|it| counts[labels.binary_search(&it.label).unwrap_or(labels.len())] += 1);
+    counts.into_iter().map(|count| count as f64 / boxes.len() as f64).collect()
+}
+
+/// Precision and recall while a threshold opens, as in Fig. 4: the angle between the whole's axis and the part from 0 to pi, the cosine
+/// from 1 down to 0, in steps of a hundredth. What no threshold lets in (a cosine below 0) is not found.
+pub(super) struct Thresholds<'a> {
+    pub(super) asked: Asked,
+    pub(super) labels: &'a Labels,
+}
+
+const STEPS: usize = 100;
+const RECALLS: [f64; 3] = [0.25, 0.5, 0.75];
+
+impl Question for Thresholds<'_> {
+    fn protocol(&self) -> String {
+        format!("{}, {}", self.asked.protocol(), self.labels.described)
+    }
+
+    fn metrics(&self) -> Vec<(String, &'static str)> {
+        let precisions = RECALLS.iter().map(|recall| format!("hierarchical precision at recall {recall}"));
+        let metrics = std::iter::once("hierarchical AP over thresholds".to_owned()).chain(precisions);
+        metrics.map(|metric| (metric, "chance")).collect()
+    }
+
+    fn answer(&self, _: &[u32], seen: &[Seen]) -> Vec<Option<[f64; 2]>> {
+        let candidates = self.asked.candidates(seen);
+        let positives = candidates.iter().filter(|it| it.below).count();
+        if positives == 0 {
+            return vec![None; RECALLS.len() + 1];
+        }
+        let mut curve = ThresholdCurve::new(STEPS);
+        for it in &candidates {
+            let at = match self.asked.ranking {
+                Ranking::Cosine => 1.0 - it.cosine,
+                // A gate decides who comes first; it is no threshold of its own.
+                Ranking::Angle | Ranking::Gated(_) => (PI - it.angle) / PI,
+            };
+            curve.add(at, it.below);
+        }
+        let chance = positives as f64 / candidates.len() as f64;
+        let precisions = RECALLS.iter().map(|&recall| curve.precision_at(recall));
+        std::iter::once(curve.average_precision()).chain(precisions).map(|it| Some([it, chance])).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::depths;
+
+    #[test]
+    fn published_depths_need_as_many_boxes() {
+        let names = |boxes| depths(boxes).iter().map(|it| it.name()).collect::<Vec<_>>();
+        assert_eq!(names(9_999), ["top 25 %", "top 50 %", "top 75 %"]);
+        assert_eq!(names(200_000)[3..], ["top 10k", "top 20k", "top 30k", "top 150k", "top 200k"]);
+        // A quarter of 10 is 2.5: three. Without its own boxes a query may have fewer than k.
+        let ks = |candidates| depths(10_000).iter().map(|it| it.of(candidates)).collect::<Vec<_>>();
+        assert_eq!((ks(10), ks(9_997)), (vec![3, 5, 8, 10], vec![2500, 4999, 7498, 9997]));
+    }
+}

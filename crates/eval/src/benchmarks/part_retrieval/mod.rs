@@ -1,0 +1,238 @@
+mod hierarchy;
+mod labels;
+mod ranking;
+mod same_class;
+
+use std::collections::HashSet;
+
+use conifer_data::{PartRule, Sample};
+use conifer_space::slices::dot;
+use conifer_space::{Root, Space, space};
+use rayon::prelude::*;
+
+use super::boxes::embed_boxes;
+use super::{Benchmark, Context, Input, images};
+use crate::record::{Baseline, Place, Record};
+use crate::{Error, Result};
+use hierarchy::{Hierarchical, Thresholds};
+use labels::Labels;
+use ranking::{Asked, Ranking, Seen};
+use same_class::SameClass;
+
+/// Boxes find photos with a thing of their class, photos find boxes of a class that is in them, or below one that is (Wang et al., Tables 1
+/// to 3, Fig. 4).
+///
+/// All photos with a box of at least 1 % of their area are candidates, or all such boxes; with the query's own photo and without it ("other
+/// photos"). Rankings: the cosine of the coordinates; the angle, at the whole seen from the root for parts, at the part for wholes; and the
+/// paper's *gated* angle, where the candidates whose angle says "part" (or "whole") by at least a gate come first, by cosine, and the rest by
+/// their angle. Published gates (App. B.2): 2.5 for CLIP and 2.0 for MoCo among the first few, 1.0 for large k; `Options::gate` is measured, too.
+///
+/// * `same_class`: share of right answers among the first 5 to 100, mean over queries, in both directions.
+/// * `hierarchy`: what a photo finds of the labels in it and those below them: recall and label distribution at large k, and precision and
+///   recall over thresholds. The paper reports this from photo to box only. The labels below one are those of [`Context::tree`], an is-a or a
+///   part-of tree of the phrases (`conifer data parts` makes one of boxes, App. A); without a tree, or with one of other labels altogether,
+///   each label stands alone, and the protocol says so.
+pub(super) struct PartRetrieval;
+
+const NAME: &str = "part_retrieval";
+/// Gates for small k, for CLIP and for MoCo; radians.
+const GATES: [f64; 2] = [2.5, 2.0];
+/// Gate for large k; radians.
+const LARGE_GATE: f64 = 1.0;
+
+/// Who asks for whom.
+#[derive(Clone, Copy)]
+enum Direction {
+    /// A photo asks for boxes.
+    Down,
+    /// A box asks for photos.
+    Up,
+}
+
+/// Something to measure on what one query sees.
+trait Question: Sync {
+    fn protocol(&self) -> String;
+    /// Name of each metric, and of its trivial answer.
+    fn metrics(&self) -> Vec<(String, &'static str)>;
+    /// Value and trivial value of each metric; nothing where it is not defined for this query. `below`: the labels in the photo that asks,
+    /// and those below them, in class order.
+    fn answer(&self, below: &[u32], seen: &[Seen]) -> Vec<Option<[f64; 2]>>;
+}
+
+/// What is embedded: photos with the labels in them, boxes with their label and photo.
+struct Things {
+    photos: Vec<f32>,
+    boxes: Vec<f32>,
+    labels: Labels,
+    labels_in: Vec<HashSet<u32>>,
+    label_of: Vec<u32>,
+    photo_of: Vec<usize>,
+}
+
+impl Benchmark for PartRetrieval {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+    fn summary(&self) -> &'static str {
+        "photo to box and box to photo by cosine, angle and gated angle: right classes in the top k, hierarchical recall, label distribution"
+    }
+    fn reference(&self) -> &'static str {
+        "visual hierarchies (Wang et al.) Tables 1, 2, 3 and 5, Fig. 4"
+    }
+    fn needs(&self) -> &'static [Input] {
+        &[Input::Images, Input::Phrases]
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
+        let things = embed(context)?;
+        let mut records = Vec::new();
+        for direction in [Direction::Up, Direction::Down] {
+            records.extend(things.records(context, direction)?);
+        }
+        Ok(records)
+    }
+}
+
+impl Direction {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Down => "photo_to_box",
+            Self::Up => "box_to_photo",
+        }
+    }
+}
+
+/// The gates for small k, then those for large k, each once.
+fn gates(own: f64) -> [Vec<f64>; 2] {
+    let mut gates = [GATES.to_vec(), vec![LARGE_GATE]];
+    if !gates.iter().flatten().any(|it| *it == own) {
+        gates.iter_mut().for_each(|it| it.push(own));
+    }
+    gates
+}
+
+impl Things {
+    fn records(&self, context: &Context<'_>, direction: Direction) -> Result<Vec<Record>> {
+        let questions = self.questions(direction, context.options.gate);
+        let space = space::<f32>(context.embedder.spec())?;
+        let root = context.embedder.root()?;
+        let answers = self.ask(space.as_ref(), &root, direction, &questions);
+        let mut records = Vec::new();
+        let mut column = 0;
+        for question in &questions {
+            let protocol = question.protocol();
+            for (metric, trivial) in question.metrics() {
+                let found: Vec<[f64; 2]> = answers.iter().filter_map(|it| it[column]).collect();
+                if found.is_empty() {
+                    return Err(Error::Missing {
+                        benchmark: NAME,
+                        missing: format!("every right candidate of another photo ({}, {metric})", direction.name()),
+                        expected: "two photos with boxes, some of one class".into(),
+                    });
+                }
+                let values: Vec<f64> = found.iter().map(|it| it[0]).collect();
+                let trivial_value = found.iter().map(|it| it[1]).sum::<f64>() / found.len() as f64;
+                let place = Place { benchmark: NAME, split: direction.name(), protocol: &protocol, metric: &metric };
+                let baseline = Baseline::named(trivial, trivial_value);
+                records.push(Record::of(place, values, baseline, context.options.seed));
+                column += 1;
+            }
+        }
+        Ok(records)
+    }
+
+    fn questions(&self, direction: Direction, gate: f64) -> Vec<Box<dyn Question + '_>> {
+        let [small, large] = gates(gate);
+        let all = |gates: &[f64]| {
+            let gated = gates.iter().map(|&gate| Ranking::Gated(gate as f32));
+            let rankings = [Ranking::Cosine, Ranking::Angle].into_iter().chain(gated);
+            rankings.flat_map(|ranking| [false, true].map(|other_photos| Asked { ranking, other_photos })).collect()
+        };
+        let small: Vec<Asked> = all(&small);
+        let mut questions: Vec<Box<dyn Question>> = Vec::new();
+        questions.extend(small.into_iter().map(|asked| Box::new(SameClass { asked }) as Box<dyn Question>));
+        if matches!(direction, Direction::Down) {
+            let large: Vec<Asked> = all(&large);
+            for asked in large {
+                questions.push(Box::new(Hierarchical::new(asked, &self.labels, self.photo_of.len())));
+            }
+            let open: Vec<Asked> = all(&[]);
+            for asked in open {
+                questions.push(Box::new(Thresholds { asked, labels: &self.labels }));
+            }
+        }
+        questions
+    }
+
+    /// For each query the answers to all questions, one after the other. A query looks at each candidate once.
+    fn ask(
+        &self,
+        space: &dyn Space<f32>,
+        root: &Root,
+        direction: Direction,
+        questions: &[Box<dyn Question + '_>],
+    ) -> Vec<Vec<Option<[f64; 2]>>> {
+        let dim = space.spec().dim;
+        let (queries, candidates) = match direction {
+            Direction::Down => (&self.photos, &self.boxes),
+            Direction::Up => (&self.boxes, &self.photos),
+        };
+        let one = |(query, point): (usize, &[f32])| {
+            let below = match direction {
+                Direction::Down => self.labels.with_below(&self.labels_in[query]),
+                Direction::Up => Vec::new(),
+            };
+            let see = |(candidate, row): (usize, &[f32])| {
+                let (photo, boxed) = match direction {
+                    Direction::Down => (query, candidate),
+                    Direction::Up => (candidate, query),
+                };
+                let angle = space.exterior_angle(point, row, root);
+                let label = self.label_of[boxed];
+                Seen {
+                    cosine: cosine(point, row),
+                    angle: if matches!(direction, Direction::Down) { std::f32::consts::PI - angle } else { angle },
+                    label,
+                    right: self.labels_in[photo].contains(&label),
+                    below: below.binary_search(&label).is_ok(),
+                    own: self.photo_of[boxed] == photo,
+                }
+            };
+            let seen: Vec<Seen> = candidates.chunks_exact(dim).enumerate().map(see).collect();
+            questions.iter().flat_map(|it| it.answer(&below, &seen)).collect()
+        };
+        queries.par_chunks_exact(dim).enumerate().map(one).collect()
+    }
+}
+
+fn cosine(x: &[f32], y: &[f32]) -> f32 {
+    let norms = (dot(x, x) * dot(y, y)).sqrt();
+    if norms > 0.0 { dot(x, y) / norms } else { 0.0 }
+}
+
+fn embed(context: &Context<'_>) -> Result<Things> {
+    let rule = PartRule::default();
+    let kept = |sample: &Sample| sample.phrases.iter().any(|it| it.boxes.iter().any(|bbox| rule.keeps(bbox)));
+    let samples: Vec<Sample> = context.samples(NAME)?.into_iter().filter(kept).collect();
+    if samples.is_empty() {
+        return Err(Error::Missing {
+            benchmark: NAME,
+            missing: "every phrase with a box".into(),
+            expected: format!("boxes of at least {} of their photo", rule.min_area),
+        });
+    }
+    let labels = Labels::new(context, samples.iter().flat_map(|it| it.phrases.iter().map(|phrase| &*phrase.text)))?;
+    let boxes = embed_boxes(NAME, context, &samples, |_, bbox| rule.keeps(bbox))?;
+    let in_photo = |sample: &Sample| {
+        sample.phrases.iter().filter_map(|phrase| labels.number(&phrase.text)).collect::<HashSet<_>>()
+    };
+    Ok(Things {
+        photos: context.embedder.images(&images(NAME, &samples)?, context.options.crop)?,
+        boxes: boxes.points,
+        labels_in: samples.iter().map(in_photo).collect(),
+        // Every class has a number: all phrases were given to `labels`.
+        label_of: boxes.class_of.iter().filter_map(|class| labels.number(class)).collect(),
+        photo_of: boxes.photo_of,
+        labels,
+    })
+}

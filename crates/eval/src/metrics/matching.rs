@@ -1,0 +1,31 @@
+use conifer_data::BBox;
+
+/// Which detections of one class in one photo find a box, as pycocotools' `COCOeval.evaluateImg` decides it: best score first, each takes the
+/// box not yet taken that it overlaps most, if by at least `threshold` (intersection over union); of equal overlaps the later box.
+///
+/// `detections`: (score, box); equal scores in their order. `true` at the place of each detection that found one.
+pub fn iou_matches(detections: &[(f32, BBox)], truth: &[BBox], threshold: f64) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..detections.len()).collect();
+    order.sort_by(|&a, &b| detections[b].0.total_cmp(&detections[a].0));
+    let mut taken = vec![false; truth.len()];
+    let mut found = vec![false; detections.len()];
+    for detection in order {
+        let overlaps = truth.iter().enumerate().map(|(i, bbox)| (i, iou(&detections[detection].1, bbox)));
+        let free = overlaps.filter(|&(i, overlap)| !taken[i] && overlap >= threshold);
+        // `max_by` gives the last of equal ones.
+        if let Some((best, _)) = free.max_by(|a, b| a.1.total_cmp(&b.1)) {
+            taken[best] = true;
+            found[detection] = true;
+        }
+    }
+    found
+}
+
+/// Intersection over union of two boxes, in [0, 1].
+pub fn iou(a: &BBox, b: &BBox) -> f64 {
+    let side = |a1: f32, a2: f32, b1: f32, b2: f32| (f64::from(a2.min(b2)) - f64::from(a1.max(b1))).max(0.0);
+    let area = |it: &BBox| (f64::from(it.x2) - f64::from(it.x1)) * (f64::from(it.y2) - f64::from(it.y1));
+    let shared = side(a.x1, a.x2, b.x1, b.x2) * side(a.y1, a.y2, b.y1, b.y2);
+    let union = area(a) + area(b) - shared;
+    if union > 0.0 { shared / union } else { 0.0 }
+}
