@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::sample::{Broken, Sample, View};
 
+pub mod breeds;
 pub mod csv_pairs;
 pub mod grit_processed;
 pub mod grit_raw;
+pub mod hyperlex;
 pub mod image_folder;
 pub mod image_text_shards;
 pub mod inat_folders;
@@ -45,6 +47,12 @@ pub trait Source: Send + Sync {
     /// source knows only the classes of its samples.
     fn classes(&self) -> Vec<Class> {
         Vec::new()
+    }
+
+    /// What the options of this source left out of its files, in words ("475 of 486 folders: no class of ImageNet"): records of
+    /// benchmarks repeat it.
+    fn left_out(&self) -> Option<String> {
+        None
     }
 
     /// No sample at all.
@@ -106,6 +114,8 @@ pub const SOURCES: &[SourceEntry] = &[
     inat_json::ENTRY,
     inat_folders::ENTRY,
     tree_of_life::ENTRY,
+    hyperlex::ENTRY,
+    breeds::ENTRY,
 ];
 
 /// Opens the source that `spec` names.
