@@ -1,9 +1,11 @@
 //! The protocols. One file each, one line in [`BENCHMARKS`] each.
 
+mod breeds;
 mod cross_modal_retrieval;
 mod depth_order;
 mod hierarcaps;
 mod hierarchical_classification;
+mod hyperlex;
 mod part_retrieval;
 pub mod prompts;
 mod taxonomic_ranks;
@@ -29,6 +31,8 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
     &depth_order::DepthOrder,
     &part_retrieval::PartRetrieval,
     &taxonomic_ranks::TaxonomicRanks,
+    &hyperlex::HyperLex,
+    &breeds::Breeds,
 ];
 
 /// An evaluation protocol. It sees points and their space, never the model.
@@ -65,6 +69,8 @@ pub enum Input {
     Phrases,
     /// The names of its taxon, from general to specific, for each sample.
     Taxa,
+    /// A chain of a general and a specific text, with people's grade of it, for each sample.
+    GradedChains,
 }
 
 impl Input {
@@ -78,6 +84,7 @@ impl Input {
             Self::Tiers => "tiers",
             Self::Phrases => "phrases with boxes",
             Self::Taxa => "taxa",
+            Self::GradedChains => "graded chains",
         }
     }
 }
@@ -192,6 +199,9 @@ impl<'a> Context<'a> {
                     _ => format!("none of the {total} photos is there"),
                 },
             });
+        }
+        if let Some(what) = self.source.left_out() {
+            self.leaves_out(what);
         }
         if absent > 0 {
             self.leaves_out(format!("{} of {total} samples", samples.len()));

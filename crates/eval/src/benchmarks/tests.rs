@@ -382,6 +382,8 @@ fn every_benchmark_obeys_the_laws() {
     let world =
         ToyWorld::new(ToyConfig { size: 12, resolution: 32, split: Split::Test, ..ToyConfig::default() }).unwrap();
     let gallery = world.gallery(1).unwrap();
+    let grade = |index: usize| Sample { grade: Some((index % 4) as f64), ..world.get(index).unwrap() };
+    let graded = List((0..Source::len(&world)).map(grade).collect());
     let tree = tree().unwrap();
     let mut names = Vec::new();
     for benchmark in BENCHMARKS {
@@ -389,7 +391,11 @@ fn every_benchmark_obeys_the_laws() {
         names.push(name);
         assert!(!benchmark.summary().is_empty() && !benchmark.reference().is_empty(), "{name}");
         let of_classes = benchmark.needs().iter().any(|it| matches!(it, Input::Labels | Input::Taxa));
-        let source: &dyn Source = if of_classes { &gallery } else { &world };
+        let source: &dyn Source = match benchmark.needs() {
+            [Input::GradedChains] => &graded,
+            _ if of_classes => &gallery,
+            _ => &world,
+        };
         let options = Options::default();
         let context = Context::new(&Hashed, source, Some(&tree), &options);
         let records = measure(*benchmark, &context).unwrap();
@@ -425,3 +431,6 @@ fn every_benchmark_obeys_the_laws() {
     names.dedup();
     assert_eq!(names.len(), BENCHMARKS.len());
 }
+
+mod breeds;
+mod hyperlex;

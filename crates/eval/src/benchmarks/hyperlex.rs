@@ -1,0 +1,189 @@
+use conifer_data::Sample;
+use conifer_index::Cone;
+use conifer_space::{Root, Space, space};
+
+use super::{Benchmark, Context, Input, lacking};
+use crate::metrics::spearman;
+use crate::record::{Baseline, Place, Record};
+use crate::{Error, Outcomes, Result};
+
+/// To what degree is X a type of Y? Spearman's correlation of a score of the points of two words with people's answers (HyperLex; HierarCaps
+/// Sec. 5, supplement 2.6 and Table 5).
+///
+/// Each word stands in "a picture of a ..." (supplement 2.6), first and last of a chain being the general and the specific one. Which score
+/// the published numbers use has not been released: all of [`SCORES`] are reported, each under its name. One thing is known of it: with
+/// the root in the centre of the sphere, where the exterior angle ranks as the cosine does, the published number falls from .51 to .23
+/// (Table 2), so theirs depends on the root. Pairs that people did not grade are an error. A score that is the same for all pairs has 0.
+pub(super) struct HyperLex;
+
+const PROMPT: &str = "a picture of a {}";
+
+/// What a trivial answer looks at.
+const LENGTH: &str = "characters, specific minus general";
+const LETTERS: &str = "shared letter pairs (Dice)";
+
+/// Larger = more of a type.
+type Score = fn(&Pair<'_>) -> f64;
+
+/// The scores, by name, with the trivial answer they have to beat: those that tell the two words apart are held against a length, those
+/// that (also) ask how alike the words are against their spelling.
+const SCORES: [(&str, Score, &str); 6] = [
+    ("minus exterior angle", |it| -it.angle(), LENGTH),
+    ("minus angle / half aperture", |it| -it.angle() / it.aperture(), LENGTH),
+    ("minus cone excess", |it| -it.excess(), LENGTH),
+    (
+        "depth, specific minus general",
+        |it| it.space.depth(it.specific, it.root) - it.space.depth(it.general, it.root),
+        LENGTH,
+    ),
+    ("similarity", |it| it.similarity(), LETTERS),
+    ("similarity minus exterior angle", |it| it.similarity() - it.angle(), LETTERS),
+];
+
+/// Two points as seen from the root.
+struct Pair<'a> {
+    space: &'a dyn Space<f64>,
+    root: &'a Root,
+    cone: Cone,
+    general: &'a [f64],
+    specific: &'a [f64],
+}
+
+impl Pair<'_> {
+    /// Radians, at the general point.
+    fn angle(&self) -> f64 {
+        self.space.exterior_angle(self.general, self.specific, self.root)
+    }
+
+    /// Radians, above 0.
+    fn aperture(&self) -> f64 {
+        self.space.half_aperture(self.general, self.cone.min_radius.into(), self.root)
+    }
+
+    fn excess(&self) -> f64 {
+        let Cone { min_radius, aperture_scale } = self.cone;
+        self.space.cone_excess(self.general, self.specific, min_radius.into(), aperture_scale.into(), self.root)
+    }
+
+    fn similarity(&self) -> f64 {
+        self.space.similarity(self.general, self.specific)
+    }
+}
+
+impl Benchmark for HyperLex {
+    fn name(&self) -> &'static str {
+        "hyperlex"
+    }
+    fn summary(&self) -> &'static str {
+        "rank correlation of scores of two words with people's grades of \"X is a type of Y\"; all pairs, nouns, verbs"
+    }
+    fn reference(&self) -> &'static str {
+        "HierarCaps Table 2, supplement Tables 2 and 5 (rho_all, rho_N)"
+    }
+    fn needs(&self) -> &'static [Input] {
+        &[Input::GradedChains]
+    }
+
+    fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
+        let samples = context.samples(self.name())?;
+        let graded: Vec<Graded<'_>> = samples.iter().map(|it| graded(self.name(), it)).collect::<Result<_>>()?;
+        // Words stand in many pairs: each is embedded once.
+        let mut words: Vec<&str> = graded.iter().flat_map(|it| [it.general, it.specific]).collect();
+        words.sort_unstable();
+        words.dedup();
+        let prompts: Vec<String> = words.iter().map(|word| PROMPT.replace("{}", word)).collect();
+        let points: Vec<f64> = context.embedder.texts(&prompts)?.into_iter().map(f64::from).collect();
+        let dim = context.embedder.spec().dim;
+        let point = |word: &str| &points[dim * words.partition_point(|it| *it < word)..][..dim];
+        let space = space::<f64>(context.embedder.spec())?;
+        let root = context.embedder.root()?;
+        let pair = |it: &Graded<'_>| Pair {
+            space: space.as_ref(),
+            root: &root,
+            cone: Cone::default(),
+            general: point(it.general),
+            specific: point(it.specific),
+        };
+
+        let mut records = Vec::new();
+        for (split, rows) in splits(&graded) {
+            let truth: Vec<f64> = rows.iter().map(|it| it.grade).collect();
+            if truth.iter().all(|grade| *grade == truth[0]) {
+                return Err(Error::Missing {
+                    benchmark: self.name(),
+                    missing: format!("every second grade of {split} ({} pairs)", rows.len()),
+                    expected: "two different grades; one orders nothing".into(),
+                });
+            }
+            let trivial = |name: &str| {
+                let of = if name == LENGTH { longer } else { shared_letters };
+                spearman(&rows.iter().map(|it| of(it.general, it.specific)).collect::<Vec<_>>(), &truth)
+            };
+            for (name, score, baseline) in SCORES {
+                let found: Vec<f64> = rows.iter().map(|it| score(&pair(it))).collect();
+                if found.iter().any(|it| !it.is_finite()) {
+                    return Err(Error::Embedder(format!("the score `{name}` of a pair is not a number")));
+                }
+                let protocol = format!("{name}, \"{PROMPT}\"");
+                let place =
+                    Place { benchmark: self.name(), split: &split, protocol: &protocol, metric: "spearman rho" };
+                let outcomes = Outcomes::Spearman { found, truth: truth.clone() };
+                let value = Some(trivial(baseline)).filter(|it| it.is_finite()).unwrap_or(0.0);
+                records.push(Record::of(place, outcomes, Baseline::named(baseline, value), context.options.seed));
+            }
+        }
+        Ok(records)
+    }
+}
+
+/// Two words and how far people call one a type of the other.
+struct Graded<'a> {
+    general: &'a str,
+    specific: &'a str,
+    grade: f64,
+    split: Option<&'a str>,
+}
+
+fn graded<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<Graded<'a>> {
+    let chain = sample.tiers.as_ref().map_or(&[][..], |tiers| &tiers.positive);
+    let ([general, .., specific], Some(grade)) = (chain, sample.grade) else {
+        return Err(lacking(
+            benchmark,
+            sample,
+            "the graded chain",
+            "each sample needs a general and a specific text and a grade",
+        ));
+    };
+    Ok(Graded { general, specific, grade, split: sample.split.as_deref() })
+}
+
+/// All pairs, and those of each split, by name.
+fn splits<'a, 'b>(graded: &'b [Graded<'a>]) -> Vec<(String, Vec<&'b Graded<'a>>)> {
+    let mut names: Vec<&str> = graded.iter().filter_map(|it| it.split).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut splits = vec![("all".to_owned(), graded.iter().collect())];
+    for split in names {
+        let name = match split {
+            "N" => "nouns",
+            "V" => "verbs",
+            other => other,
+        };
+        splits.push((name.to_owned(), graded.iter().filter(|it| it.split == Some(split)).collect()));
+    }
+    splits
+}
+
+/// How many characters the specific text is longer.
+fn longer(general: &str, specific: &str) -> f64 {
+    specific.chars().count() as f64 - general.chars().count() as f64
+}
+
+/// Dice's coefficient of the two texts' sets of neighbouring letters, in [0, 1]: `2 |A n B| / (|A| + |B|)`; 0 where both are empty.
+fn shared_letters(general: &str, specific: &str) -> f64 {
+    let pairs =
+        |text: &str| -> std::collections::BTreeSet<(char, char)> { text.chars().zip(text.chars().skip(1)).collect() };
+    let (a, b) = (pairs(general), pairs(specific));
+    let total = a.len() + b.len();
+    if total == 0 { 0.0 } else { 2.0 * a.intersection(&b).count() as f64 / total as f64 }
+}
