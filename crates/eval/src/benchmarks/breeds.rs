@@ -53,7 +53,9 @@ enum Candidates {
     Tree,
     /// Any general label first, any specific one second.
     Product,
-    /// Any two labels: what supplement 3.7 calls "the pair of distinct labels". Only here does the order within a pair have to be found.
+    /// Any two labels: what supplement 3.7 calls "the pair of distinct labels". Only here does the order within a pair have to be found,
+    /// so that two published numbers speak for it: .01 at most for one prompt (Table 6), and .04 in place of .24 with the root in the
+    /// centre of the sphere (Table 2), where the angle of a pair is the same in both orders.
     Ordered,
 }
 
@@ -203,7 +205,10 @@ impl Task {
                         used.iter().enumerate().map(|(photo, &at)| f64::from(u8::from(hit(photo, at)))).collect();
                     let metric = format!("recall@{k}");
                     let place = Place { benchmark, split: "all", protocol: &protocol, metric: &metric };
-                    let outcomes = Outcomes::MeanOfGroups { values, groups: folds.clone() };
+                    let outcomes = match tried.len() {
+                        1 => Outcomes::Mean { values },
+                        _ => Outcomes::MeanOfGroups { values, groups: folds.clone() },
+                    };
                     let chance = Baseline::chance(self.chance(candidates, k));
                     records.push(Record::of(place, outcomes, chance, options.seed));
                     if tried.len() > 1 {

@@ -11,9 +11,10 @@ use crate::{Error, Outcomes, Result};
 /// Sec. 5, supplement 2.6 and Table 5).
 ///
 /// Each word stands in "a picture of a ..." (supplement 2.6), first and last of a chain being the general and the specific one. Which score
-/// the published numbers use has not been released: all of [`SCORES`] are reported, each under its name. One thing is known of it: with
-/// the root in the centre of the sphere, where the exterior angle ranks as the cosine does, the published number falls from .51 to .23
-/// (Table 2), so theirs depends on the root. Pairs that people did not grade are an error. A score that is the same for all pairs has 0.
+/// the published numbers use has not been released: all of [`SCORES`] are reported, each under its name. One number speaks for a score
+/// that sees the root: a model tuned and measured with the root in the centre of the sphere, where the exterior angle ranks as the cosine
+/// does, has .23, with a learned root .51 (supplement Table 2). A pair without a grade is an error. A score that is the same for all pairs
+/// has 0.
 pub(super) struct HyperLex;
 
 const PROMPT: &str = "a picture of a {}";
