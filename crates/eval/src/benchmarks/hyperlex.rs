@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use conifer_data::Sample;
 use conifer_index::Cone;
 use conifer_space::{Root, Space, space};
@@ -15,30 +17,29 @@ use crate::{Error, Outcomes, Result};
 /// that sees the root: a model tuned and measured with the root in the centre of the sphere, where the exterior angle ranks as the cosine
 /// does, has .23, with a learned root .51 (supplement Table 2). A pair without a grade is an error. A score that is the same for all pairs
 /// has 0.
+///
+/// The trivial answer beside each score is how often the general word is the general one of any pair: it looks at one word of the two, and at
+/// no grade, and has .39 over all pairs of the published file and .42 over its nouns, where CLIP ViT-B is published with .44 and .48.
+/// The first score stands a second time beside the difference of lengths, which has .01.
 pub(super) struct HyperLex;
 
 const PROMPT: &str = "a picture of a {}";
 
 /// What a trivial answer looks at.
+const PREVALENCE: &str = "pairs with this general word";
 const LENGTH: &str = "characters, specific minus general";
-const LETTERS: &str = "shared letter pairs (Dice)";
 
 /// Larger = more of a type.
 type Score = fn(&Pair<'_>) -> f64;
 
-/// The scores, by name, with the trivial answer they have to beat: those that tell the two words apart are held against a length, those
-/// that (also) ask how alike the words are against their spelling.
-const SCORES: [(&str, Score, &str); 6] = [
-    ("minus exterior angle", |it| -it.angle(), LENGTH),
-    ("minus angle / half aperture", |it| -it.angle() / it.aperture(), LENGTH),
-    ("minus cone excess", |it| -it.excess(), LENGTH),
-    (
-        "depth, specific minus general",
-        |it| it.space.depth(it.specific, it.root) - it.space.depth(it.general, it.root),
-        LENGTH,
-    ),
-    ("similarity", |it| it.similarity(), LETTERS),
-    ("similarity minus exterior angle", |it| it.similarity() - it.angle(), LETTERS),
+/// The scores, by name.
+const SCORES: [(&str, Score); 6] = [
+    ("minus exterior angle", |it| -it.angle()),
+    ("minus angle / half aperture", |it| -it.angle() / it.aperture()),
+    ("minus cone excess", |it| -it.excess()),
+    ("depth, specific minus general", |it| it.space.depth(it.specific, it.root) - it.space.depth(it.general, it.root)),
+    ("similarity", |it| it.similarity()),
+    ("similarity minus exterior angle", |it| it.similarity() - it.angle()),
 ];
 
 /// Two points as seen from the root.
@@ -106,6 +107,7 @@ impl Benchmark for HyperLex {
             specific: point(it.specific),
         };
 
+        let prevalence = prevalence(graded.iter().map(|it| it.general));
         let mut records = Vec::new();
         for (split, rows) in splits(&graded) {
             let truth: Vec<f64> = rows.iter().map(|it| it.grade).collect();
@@ -116,11 +118,14 @@ impl Benchmark for HyperLex {
                     expected: "two different grades; one orders nothing".into(),
                 });
             }
-            let trivial = |name: &str| {
-                let of = if name == LENGTH { longer } else { shared_letters };
-                spearman(&rows.iter().map(|it| of(it.general, it.specific)).collect::<Vec<_>>(), &truth)
+            let trivial = |answer: &dyn Fn(&Graded<'_>) -> f64| {
+                let rho = spearman(&rows.iter().map(|it| answer(it)).collect::<Vec<_>>(), &truth);
+                if rho.is_finite() { rho } else { 0.0 }
             };
-            for (name, score, baseline) in SCORES {
+            let prevalence = trivial(&|it| prevalence.get(it.general).copied().unwrap_or(0.0));
+            let length = Baseline::named(LENGTH, trivial(&|it| longer(it.general, it.specific)));
+            let first = records.len();
+            for (name, score) in SCORES {
                 let found: Vec<f64> = rows.iter().map(|it| score(&pair(it))).collect();
                 if found.iter().any(|it| !it.is_finite()) {
                     return Err(Error::Embedder(format!("the score `{name}` of a pair is not a number")));
@@ -129,9 +134,11 @@ impl Benchmark for HyperLex {
                 let place =
                     Place { benchmark: self.name(), split: &split, protocol: &protocol, metric: "spearman rho" };
                 let outcomes = Outcomes::Spearman { found, truth: truth.clone() };
-                let value = Some(trivial(baseline)).filter(|it| it.is_finite()).unwrap_or(0.0);
-                records.push(Record::of(place, outcomes, Baseline::named(baseline, value), context.options.seed));
+                let baseline = Baseline::named(PREVALENCE, prevalence);
+                records.push(Record::of(place, outcomes, baseline, context.options.seed));
             }
+            let again = records.get(first).cloned();
+            records.extend(again.map(|record| Record { baseline: length, ..record }));
         }
         Ok(records)
     }
@@ -180,11 +187,9 @@ fn longer(general: &str, specific: &str) -> f64 {
     specific.chars().count() as f64 - general.chars().count() as f64
 }
 
-/// Dice's coefficient of the two texts' sets of neighbouring letters, in [0, 1]: `2 |A n B| / (|A| + |B|)`; 0 where both are empty.
-fn shared_letters(general: &str, specific: &str) -> f64 {
-    let pairs =
-        |text: &str| -> std::collections::BTreeSet<(char, char)> { text.chars().zip(text.chars().skip(1)).collect() };
-    let (a, b) = (pairs(general), pairs(specific));
-    let total = a.len() + b.len();
-    if total == 0 { 0.0 } else { 2.0 * a.intersection(&b).count() as f64 / total as f64 }
+/// How often each general word stands in a pair.
+pub(super) fn prevalence<'a>(general: impl Iterator<Item = &'a str>) -> HashMap<&'a str, f64> {
+    let mut counts = HashMap::new();
+    general.for_each(|word| *counts.entry(word).or_insert(0.0) += 1.0);
+    counts
 }
