@@ -1,5 +1,7 @@
 //! Trees of classes: is-a hierarchies, taxonomies, part-of hierarchies.
 
+pub mod breeds;
+mod mersenne;
 pub mod named;
 pub mod taxonomy;
 
@@ -10,6 +12,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+pub use breeds::{BREEDS_TASKS, Breeds, BreedsSplit, BreedsTask};
 pub use named::NamedTree;
 pub use taxonomy::{TaxonId, Taxonomy};
 

@@ -26,7 +26,7 @@ pub enum Outcomes {
         /// One value per query.
         second: Vec<f64>,
     },
-    /// The number is Spearman's rank correlation.
+    /// The number is Spearman's rank correlation; 0 where one side is the same for every query.
     Spearman {
         /// What the model says of each query.
         found: Vec<f64>,
@@ -78,7 +78,9 @@ impl Outcomes {
             }
             Self::Spearman { found, truth } => {
                 let pick = |values: &[f64]| rows.iter().map(|&row| values[row]).collect::<Vec<_>>();
-                spearman(&pick(found), &pick(truth))
+                let rho = spearman(&pick(found), &pick(truth));
+                // Undefined where all are equal: an answer that orders nothing, as a resample of one query does.
+                if rho.is_nan() && !rows.is_empty() { 0.0 } else { rho }
             }
         }
     }

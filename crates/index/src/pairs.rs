@@ -205,7 +205,7 @@ impl Form {
                 *value = match self.metric {
                     Metric::Dot | Metric::Lorentz => *value,
                     Metric::Sum => self.sign * *value,
-                    Metric::Chord | Metric::RootOfSquares => self.sign * value.max(0.0).sqrt(),
+                    Metric::Chord | Metric::RootOfSquares => self.sign * not_below_zero(*value).sqrt(),
                 };
             }
         }
@@ -243,10 +243,16 @@ impl Form {
     }
 }
 
-/// `acosh(1 + u)`; below zero, where only rounding leads, that of zero.
+/// Zero for what only rounding can have led below it. What is no number stays none, which `max` would hide.
+#[inline(always)]
+fn not_below_zero(u: f32) -> f32 {
+    if u < 0.0 { 0.0 } else { u }
+}
+
+/// `acosh(1 + u)`.
 #[inline(always)]
 fn rapidity(u: f32) -> f32 {
-    let u = if u < 0.0 { 0.0 } else { u };
+    let u = not_below_zero(u);
     ln_1p(u + (u * (u + 2.0)).sqrt())
 }
 

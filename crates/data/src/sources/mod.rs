@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::sample::{Broken, Sample, View};
 
+pub mod breeds;
 mod contrasts;
 pub mod csv_pairs;
 pub mod grit_processed;
 pub mod grit_raw;
+pub mod hyperlex;
 pub mod image_folder;
 pub mod image_text_shards;
 pub mod inat_folders;
@@ -55,6 +57,12 @@ pub trait Source: Send + Sync {
     /// Number of samples of the whole data set (or of this split of it), where that is known: with fewer here, some are
     /// absent without a record that names them.
     fn complete(&self) -> Option<usize> {
+        None
+    }
+
+    /// What the options of this source left out of its files, in words ("475 of 486 folders: no class of ImageNet"): records of
+    /// benchmarks repeat it.
+    fn left_out(&self) -> Option<String> {
         None
     }
 
@@ -121,6 +129,8 @@ pub const SOURCES: &[SourceEntry] = &[
     sugarcrepe::ENTRY,
     vl_checklist::ENTRY,
     vg_attribution::ENTRY,
+    hyperlex::ENTRY,
+    breeds::ENTRY,
 ];
 
 /// Opens the source that `spec` names.

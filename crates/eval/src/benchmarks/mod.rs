@@ -1,12 +1,14 @@
 //! The protocols. One file each, one line in [`BENCHMARKS`] each.
 
 mod boxes;
+mod breeds;
 mod contrasts;
 mod cross_modal_retrieval;
 mod depth_order;
 mod detection;
 mod hierarcaps;
 mod hierarchical_classification;
+mod hyperlex;
 mod part_retrieval;
 pub mod prompts;
 mod sugarcrepe;
@@ -39,6 +41,8 @@ pub const BENCHMARKS: &[&dyn Benchmark] = &[
     &sugarcrepe::Sugarcrepe,
     &vl_checklist::VlChecklist,
     &vg_attribution::VgAttribution,
+    &hyperlex::HyperLex,
+    &breeds::Breeds,
 ];
 
 /// An evaluation protocol. It sees points and their space, never the model.
@@ -77,6 +81,8 @@ pub enum Input {
     Taxa,
     /// A wrong caption beside the caption of each sample.
     WrongCaptions,
+    /// A chain of a general and a specific text, with people's grade of it, for each sample.
+    GradedChains,
 }
 
 impl Input {
@@ -91,6 +97,7 @@ impl Input {
             Self::Phrases => "phrases with boxes",
             Self::Taxa => "taxa",
             Self::WrongCaptions => "wrong captions",
+            Self::GradedChains => "graded chains",
         }
     }
 }
@@ -217,6 +224,9 @@ impl<'a> Context<'a> {
                     _ => format!("none of the {total} photos is there"),
                 },
             });
+        }
+        if let Some(what) = self.source.left_out() {
+            self.leaves_out(what);
         }
         if absent > 0 || total != whole {
             self.leaves_out(format!("{} of {whole} samples", samples.len()));

@@ -446,6 +446,8 @@ fn every_benchmark_obeys_the_laws() {
     // As many scenes as give 25 samples of a kind, which vg_attribution asks of a label.
     let contrasts = ToyConfig { size: 40, resolution: 32, split: Split::Test, ..ToyConfig::default() };
     let contrasts = ToyWorld::new(contrasts).unwrap().contrasts();
+    let grade = |index: usize| Sample { grade: Some((index % 4) as f64), ..world.get(index).unwrap() };
+    let graded = List((0..Source::len(&world)).map(grade).collect());
     let tree = tree().unwrap();
     let mut names = Vec::new();
     for benchmark in BENCHMARKS {
@@ -453,11 +455,12 @@ fn every_benchmark_obeys_the_laws() {
         names.push(name);
         assert!(!benchmark.summary().is_empty() && !benchmark.reference().is_empty(), "{name}");
         let of_classes = benchmark.needs().iter().any(|it| matches!(it, Input::Labels | Input::Taxa));
-        let of_contrasts = benchmark.needs().contains(&Input::WrongCaptions);
-        let source: &dyn Source = match (of_contrasts, of_classes) {
-            (true, _) => &contrasts,
-            (false, true) => &gallery,
-            (false, false) => &world,
+        let needs = benchmark.needs();
+        let source: &dyn Source = match needs {
+            [Input::GradedChains] => &graded,
+            _ if needs.contains(&Input::WrongCaptions) => &contrasts,
+            _ if of_classes => &gallery,
+            _ => &world,
         };
         let options = Options::default();
         let context = Context::new(&Hashed, source, Some(&tree), &options);
@@ -495,7 +498,9 @@ fn every_benchmark_obeys_the_laws() {
     assert_eq!(names.len(), BENCHMARKS.len());
 }
 
+mod breeds;
 mod contrasts;
 mod detection;
+mod hyperlex;
 mod part_retrieval;
 mod prompts;

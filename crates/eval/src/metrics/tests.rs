@@ -77,6 +77,21 @@ fn kendall_tau_of_small_permutations() {
 }
 
 #[test]
+fn spearman_with_and_without_ties() {
+    // Ranks 1 2 3 4 against 1 3 2 4: squared differences 0 1 1 0, so 1 - 6 * 2 / (4 * 15) = 0.8.
+    assert!((spearman(&[0.1, 0.2, 0.3, 9.0], &[1.0, 8.0, 2.0, 9.0]) - 0.8).abs() < 1e-12);
+    assert!((spearman(&[1.0, 2.0, 3.0], &[5.0, 4.0, 3.0]) + 1.0).abs() < 1e-12);
+    // Ranks 1.5 1.5 3.5 3.5 against 1 2 3 4; from the mean 2.5: (-1)(-1.5) + (-1)(-0.5) + 0.5 + 1.5 = 4 over sqrt(4 * 5).
+    assert!((spearman(&[7.0, 7.0, 8.0, 8.0], &[1.0, 2.0, 3.0, 4.0]) - 4.0 / 20.0f64.sqrt()).abs() < 1e-12);
+    // Zero and minus zero are equal.
+    assert_eq!(spearman(&[-0.0, 0.0, 1.0], &[0.0, -0.0, 2.0]), 1.0);
+    assert!(spearman(&[1.0, 1.0], &[1.0, 2.0]).is_nan());
+    // As the outcome of a benchmark, an answer that orders nothing has 0.
+    let constant = crate::Outcomes::Spearman { found: vec![1.0; 3], truth: vec![1.0, 2.0, 3.0] };
+    assert_eq!((constant.value(), constant.interval(0)), (0.0, Some([0.0, 0.0])));
+}
+
+#[test]
 fn a_widening_ball_finds_general_before_specific() {
     let depths = [0.0, 1.0, 2.0, 3.0];
     let by_depth = ordering_by_ascending(&depths);

@@ -114,6 +114,20 @@ fn adversarial_points_give_numbers() {
 }
 
 #[test]
+fn what_is_no_number_has_no_score() {
+    for spec in SPACES.iter().flat_map(|entry| (entry.sample)(9)) {
+        let points = [vec![0.1; spec.dim], vec![f32::NAN; spec.dim]].concat();
+        for ranking in RANKINGS {
+            let rows = table(&spec, ranking, &points, &points);
+            assert!(
+                rows[0][0].is_finite() && rows[0][1].is_nan() && rows[1][0].is_nan(),
+                "{spec} {ranking:?}: {rows:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn nothing_and_nonsense() {
     let spec = ManifoldSpec::lorentz(3, 1.0);
     assert!(table(&spec, Ranking::Distance, &[], &[1.0; 3]).is_empty());

@@ -1,0 +1,193 @@
+use conifer_data::Class;
+
+use super::*;
+
+/// On a line: a cup (-2) behind "thing" (-1), a cat (4) behind "animal" (1). Four photos of the cup at 0.05, nearer to "animal" than to
+/// "thing" by 0.1; two of the cat at 4.
+fn embedder() -> Lookup {
+    let labels = [("animal", 1.0), ("thing", -1.0), ("cat", 4.0), ("cup", -2.0)];
+    let mut texts: BTreeMap<String, [f32; 2]> = labels.iter().map(|&(label, x)| (label.to_owned(), [x, 0.0])).collect();
+    for (x, _) in labels {
+        for (y, _) in labels {
+            for prompt in [
+                format!("a picture of a {y}, a type of {x}"),
+                format!("a {x} of type {y}"),
+                format!("this is a {y}, a type of {x}"),
+                format!("a picture of a {x} of type {y}"),
+                format!("a picture of a {y} which is a {x}"),
+            ] {
+                texts.insert(prompt, [100.0, 0.0]);
+            }
+        }
+    }
+    // One prompt of two slots knows all, as long as the general label stands first in it.
+    texts.insert("a thing of type cup".into(), [0.05, 0.0]);
+    texts.insert("a animal of type cat".into(), [4.0, 0.0]);
+    Lookup { spec: ManifoldSpec::euclidean(2), texts, images: [(0, [0.05, 0.0]), (1, [4.0, 0.0])].into() }
+}
+
+fn photos() -> Vec<Sample> {
+    let of = |id: &str, image, taxon: [&str; 2]| Sample {
+        taxon: taxon.map(str::to_owned).to_vec(),
+        label: Some(taxon[1].to_owned()),
+        ..sample(id, image)
+    };
+    let mut samples: Vec<_> = ["a", "b", "c", "d"].iter().map(|id| of(id, 0, ["thing", "cup"])).collect();
+    samples.extend(["e", "f"].iter().map(|id| of(id, 1, ["animal", "cat"])));
+    samples
+}
+
+fn record<'a>(records: &'a [Record], protocol: &str, metric: &str) -> &'a Record {
+    let is = |it: &&Record| it.protocol.starts_with(protocol) && it.metric == metric;
+    records.iter().find(is).unwrap_or_else(|| panic!("{protocol} {metric} in {records:?}"))
+}
+
+#[test]
+fn breeds_by_hand() {
+    let records = run("breeds", &embedder(), photos(), None).unwrap();
+    let third = 2.0 / 6.0;
+    for (protocol, metric, expected) in [
+        // Both pairs of the tree, for a cup: (thing, cup) -1.05 - 2.05, (animal, cat) -0.95 - 3.95. Any C does.
+        ("C = 0, pairs of the tree", "recall@1", 1.0),
+        ("-C angle, pairs of the tree", "C for recall@1, mean of the two", 0.0),
+        // (animal, cup) has -3.0, (thing, cup) -3.1; the cup lies at 180 degrees seen from the animal, at 0 from the thing.
+        ("C = 0, general x specific", "recall@1", third),
+        ("+C angle, as printed, general x specific", "recall@1", third),
+        ("-C angle, general x specific", "recall@1", 1.0),
+        // C pi must pass 0.1: 3 * 0.2 / 19 * pi = 0.0992, 4 * 0.2 / 19 * pi = 0.132.
+        ("-C angle, general x specific", "C for recall@1, mean of the two", -4.0 * 0.2 / 19.0),
+        ("C = 0, general x specific", "recall@5", 1.0),
+        // Ahead of (thing, cup): the animal with the thing (-2.0) and with the cup (-3.0), each in both orders; and (cup, thing), a tie.
+        ("C = 0, any two labels", "recall@5", third),
+        ("+C angle, as printed, any two labels", "recall@5", third),
+        // Any C > 0 breaks the tie: the thing is at 180 degrees seen from the cup.
+        ("-C angle, any two labels", "recall@5", 1.0),
+        ("-C angle, any two labels", "C for recall@5, mean of the two", -0.2 / 19.0),
+        // Cats: (animal, cat) -3 and (cat, animal) tie. Cups: see above.
+        ("C = 0, any two labels", "recall@1", 0.0),
+        ("one prompt \"a {general} of type {specific}\", any two labels", "recall@1", 1.0),
+        // All prompts in one place.
+        ("one prompt \"a picture of a {specific}, a type of {general}\", pairs of the tree", "recall@1", 0.0),
+        ("one prompt \"this is a {specific}, a type of {general}\", general x specific", "recall@5", 1.0),
+        ("one prompt \"this is a {specific}, a type of {general}\", any two labels", "recall@5", 0.0),
+    ] {
+        let found = record(&records, protocol, metric);
+        assert!((found.value - expected).abs() < 1e-12 && found.n == 6, "{protocol}: {found:?}, not {expected}");
+    }
+    for (set, pairs) in [("pairs of the tree", 2.0), ("general x specific", 4.0), ("any two labels", 12.0f64)] {
+        let (one, five) = ("recall@1", "recall@5");
+        let chance = |metric| record(&records, &format!("C = 0, {set}"), metric).baseline.as_ref().unwrap().value;
+        assert_eq!((chance(one), chance(five)), (1.0 / pairs, (5.0 / pairs).min(1.0)), "{set}");
+    }
+}
+
+/// A source that lists its classes, one of them without photos.
+struct Listed(List);
+
+impl Source for Listed {
+    fn name(&self) -> &str {
+        "listed"
+    }
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn get(&self, index: usize) -> std::result::Result<Sample, Broken> {
+        self.0.get(index)
+    }
+    fn views(&self) -> &[View] {
+        self.0.views()
+    }
+    fn fingerprint(&self) -> String {
+        String::new()
+    }
+    fn classes(&self) -> Vec<Class> {
+        [["thing", "cup"], ["animal", "cat"]]
+            .map(|taxon| Class {
+                label: taxon[1].into(),
+                name: taxon[1].into(),
+                taxon: taxon.map(str::to_owned).to_vec(),
+            })
+            .to_vec()
+    }
+    fn left_out(&self) -> Option<String> {
+        Some("3 photos in 1 of 3 folders left out".into())
+    }
+}
+
+#[test]
+fn breeds_tells_what_it_left_out() {
+    let cups = Listed(List(photos()[..4].to_vec()));
+    let (embedder, benchmark) = (embedder(), find("breeds").unwrap());
+    let strict = Options { templates: vec!["{}".into()], ..Options::default() };
+    let text = measure(benchmark, &Context::new(&embedder, &cups, None, &strict)).unwrap_err().to_string();
+    assert!(text.contains("every photo of 1 of 2 classes, first `cat`"), "{text}");
+    let partial = Options { partial: true, ..strict };
+    let records = measure(benchmark, &Context::new(&embedder, &cups, None, &partial)).unwrap();
+    // The cat stays a candidate: two pairs of the tree.
+    let found = record(&records, "C = 0, pairs of the tree", "recall@1");
+    assert_eq!((found.n, found.baseline.as_ref().unwrap().value), (4, 0.5));
+    assert!(
+        found.protocol.ends_with("partial: 3 photos in 1 of 3 folders left out, 1 of 2 classes have photos"),
+        "{found:?}"
+    );
+
+    let mut some = photos();
+    some.push(sample("without names", 0));
+    let records = run("breeds", &embedder, some, None).unwrap();
+    assert!(
+        records.iter().all(|it| it.protocol.ends_with("partial: 6 of 7 samples have a pair of names")),
+        "{records:?}"
+    );
+}
+
+#[test]
+fn breeds_names_what_is_missing() {
+    let fails = |samples, embedder: &Lookup| run("breeds", embedder, samples, None).unwrap_err().to_string();
+    let text = fails(vec![sample("a", 0)], &embedder());
+    assert!(text.contains("the taxon of every sample is missing"), "{text}");
+    let text = fails(photos()[..1].to_vec(), &embedder());
+    assert!(text.contains("C is chosen on one half"), "{text}");
+    let mut broken = embedder();
+    broken.texts.insert("cup".into(), [f32::NAN, 0.0]);
+    let text = fails(photos(), &broken);
+    assert!(text.contains("not a number"), "{text}");
+    let options = Options { templates: vec!["a cup".into()], ..Options::default() };
+    let source = List(photos());
+    let text = measure(find("breeds").unwrap(), &Context::new(&embedder(), &source, None, &options)).unwrap_err();
+    assert!(text.to_string().contains("each with {} for the class name"), "{text}");
+}
+
+/// Our photos of birds as entity13: three of its 260 classes are there, with three photos each.
+#[test]
+fn breeds_on_birds_at_hand() {
+    let shared = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
+    let (info, birds) = (shared.join("breeds/modified"), shared.join("birds525/images"));
+    if !info.exists() || !birds.exists() {
+        eprintln!("skipped: {} or {} not found", info.display(), birds.display());
+        return;
+    }
+    let options = [("info", info.to_str().unwrap()), ("task", "entity13"), ("unknown", "skip")];
+    let spec = conifer_data::SourceSpec {
+        kind: "breeds".into(),
+        path: Some(birds),
+        split: None,
+        options: options.map(|(key, value)| (key.to_owned(), value.into())).into(),
+    };
+    let source = conifer_data::open(&spec).unwrap();
+    let options = Options { partial: true, ..Options::default() };
+    let records = measure(find("breeds").unwrap(), &Context::new(&Hashed, source.as_ref(), None, &options)).unwrap();
+    // 13 superclasses and 260 classes: 273 labels.
+    for (set, pairs) in
+        [("pairs of the tree", 260.0), ("general x specific", 3380.0), ("any two labels", 273.0 * 272.0)]
+    {
+        let found = record(&records, &format!("-C angle, {set}"), "recall@1");
+        assert_eq!((found.n, found.baseline.as_ref().unwrap().value), (9, 1.0 / pairs), "{found:?}");
+        assert!(
+            found.protocol.contains("474 of 486 folders left out")
+                && found.protocol.ends_with("3 of 260 classes have photos")
+        );
+    }
+    let slots: Vec<_> = records.iter().filter(|it| it.protocol.starts_with("one prompt")).collect();
+    assert_eq!(slots.len(), 5 * 2 * 2, "not on any two labels: 74256 prompts each");
+    assert!(slots.iter().all(|it| it.protocol.contains("sets of more than 20000 pairs not run")));
+}
