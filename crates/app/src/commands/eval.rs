@@ -1,3 +1,6 @@
+mod compare;
+mod suite;
+
 use std::io::Write as _;
 use std::path::Path;
 
@@ -9,20 +12,32 @@ use conifer_eval::benchmarks::{find, prompts};
 use conifer_eval::{Context, Options, Record, Score, measure, table};
 use serde_json::json;
 
-use crate::cli::{Eval, ScoreArg};
+use crate::cli::{DataSet, Eval, ScoreArg};
 use crate::embedder::ModelEmbedder;
 use crate::output::{columns, print, print_json};
 use crate::request::open_source;
 
 pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<()> {
+    if let [first, second] = args.compare.as_slice() {
+        return compare::run(first, second, args.seed, as_json);
+    }
+    if let Some(name) = &args.suite {
+        return suite::run(name, &args, as_json, device);
+    }
+    let lacking =
+        "conifer eval needs a model with --data and --benchmark, a model with --suite and --root, or --compare";
+    let checkpoint = args.checkpoint.as_deref().with_context(|| format!("the model is missing: {lacking}"))?;
+    let data = args.data.clone().with_context(|| format!("--data is missing: {lacking}"))?;
+    anyhow::ensure!(!args.benchmarks.is_empty(), "--benchmark is missing: {lacking}");
+    let data = DataSet { data, split: args.split.clone(), data_options: args.data_options.clone() };
     let right = (0.0..=std::f64::consts::PI).contains(&args.gate);
     anyhow::ensure!(right, "--gate is {}; expected an angle in radians, 0 to 3.1416", args.gate);
     let benchmarks = args.benchmarks.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
     let tree = args.tree.as_deref().map(Tree::read_edges).transpose()?;
-    let source = open_source(&args.data)?;
+    let source = open_source(&data)?;
     // Opened before the work, so that a path that cannot be written shows before it, too.
     let log = args.out.as_deref().map(open_log).transpose()?;
-    let embedder = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(args.root_text.as_deref());
+    let embedder = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let options = Options {
         templates: templates(&args.prompts)?,
         score: match args.score {
@@ -81,8 +96,8 @@ fn append(
         "checkpoint": embedder.inner().name(),
         "root_text": args.root_text,
         "weights_sha256": embedder.inner().fingerprint(),
-        "data": args.data.data,
-        "split": args.data.split,
+        "data": args.data,
+        "split": args.split,
         "data_sha256": source.fingerprint(),
     });
     let mut lines = String::new();
