@@ -117,7 +117,7 @@ pub fn compare(a: &[Record], b: &[Record], seed: u64) -> Vec<Comparison> {
 /// A number that both files have, but of different data (`data_sha256`): such numbers do not compare.
 pub fn compare_results(a: &[ResultLine], b: &[ResultLine], seed: u64) -> Result<Vec<Comparison>> {
     refuse_other_data(a, b)?;
-    let mut groups: BTreeMap<(String, &str), (usize, [Vec<Record>; 2])> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, &str), Group> = BTreeMap::new();
     for (side, lines) in [a, b].into_iter().enumerate() {
         for line in lines {
             let next = groups.len();
@@ -138,6 +138,9 @@ pub fn compare_results(a: &[ResultLine], b: &[ResultLine], seed: u64) -> Result<
     }
     Ok(all)
 }
+
+/// Where a group of lines first stood, and its records in either file.
+type Group = (usize, [Vec<Record>; 2]);
 
 /// Everything that decides what a line's number means, but for its names and its data; seeds do not.
 fn setting(line: &ResultLine) -> String {

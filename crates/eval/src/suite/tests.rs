@@ -428,7 +428,7 @@ fn a_data_set_is_embedded_once() {
 fn published_rows_stand_in_the_papers() {
     let papers = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/papers"));
     if !papers.is_dir() {
-        println!("skipped: no papers at {}", papers.display());
+        eprintln!("skipped: no papers at {}", papers.display());
         return;
     }
     let mut rows = 0;

@@ -21,7 +21,7 @@ pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> an
     let root = args.root.as_deref().context("--suite needs --root: the folder in which each data set has a folder")?;
     anyhow::ensure!(root.is_dir(), "--root {} is no folder", root.display());
     let checkpoint = args.checkpoint.as_deref().context("--suite needs a model: conifer eval MODEL --suite ...")?;
-    // Written before the work, so that a path that cannot be written shows before it, too.
+    // Opened before the work, so that a path that cannot be written shows before it, too.
     let out = args.out.as_deref().map(NewFile::create).transpose()?;
     let embedder = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let settings = Settings { partial: args.partial, seed: args.seed };
@@ -50,14 +50,14 @@ pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> an
         (None, Some("jsonl")) => ReportFormat::Jsonl,
         (None, _) => ReportFormat::Text,
     };
-    match out {
-        Some(file) => {
-            file.finish(written(format)?.as_bytes())?;
-            if as_json { print_json(&report)? } else { print(&written(ReportFormat::Text)?)? }
-        }
-        None if as_json => print_json(&report)?,
-        None => print(&written(format)?)?,
+    // Printed whatever becomes of the file: the work is not lost with it.
+    let saved = out.map(|file| file.finish(written(format)?.as_bytes()));
+    if as_json {
+        print_json(&report)?;
+    } else {
+        print(&written(if saved.is_some() { ReportFormat::Text } else { format })?)?;
     }
+    saved.transpose()?;
     verdict(&report, args.partial)
 }
 
@@ -152,12 +152,11 @@ impl NewFile {
     }
 
     fn finish(mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        let write = || -> std::io::Result<()> {
+        let mut write = || {
             self.file.write_all(bytes)?;
             self.file.sync_all()?;
             std::fs::rename(&self.temporary, &self.target)
         };
-        let mut write = write;
         write().with_context(|| format!("--out {}: nothing was written", self.target.display()))
     }
 }
