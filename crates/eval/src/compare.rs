@@ -146,7 +146,8 @@ type Group = (usize, [Vec<Record>; 2]);
 fn setting(line: &ResultLine) -> String {
     line.task.as_ref().map_or_else(String::new, |it| {
         let (crop, score) = (it.crop, it.score);
-        format!("{} {} {:?} {crop:?} {score:?} {} {} {}", it.task, it.data, it.prompts, it.gate, it.steps, it.partial)
+        let prompts = (&it.prompts, &it.prompts_of);
+        format!("{} {} {prompts:?} {crop:?} {score:?} {} {} {}", it.task, it.data, it.gate, it.steps, it.partial)
     })
 }
 

@@ -76,7 +76,10 @@ fn what_cannot_be_paired_has_a_reason() {
     assert_eq!(reason(&one(spearman(vec![1.0, 2.0]), spearman(vec![2.0, 1.0]))), "different queries");
     assert_eq!(reason(&one(vec![0.0].into(), vec![1.0].into())), "fewer than two queries");
     let bare = Record { outcomes: None, ..record("m", vec![0.0, 1.0].into()) };
-    assert_eq!(reason(&compare(std::slice::from_ref(&bare), std::slice::from_ref(&bare), 0)[0]), "no per-query outcomes");
+    assert_eq!(
+        reason(&compare(std::slice::from_ref(&bare), std::slice::from_ref(&bare), 0)[0]),
+        "no per-query outcomes"
+    );
     let (x, y) = (record("x", vec![0.0, 1.0].into()), record("y", vec![0.0, 1.0].into()));
     let only = compare(&[x.clone(), y.clone()], std::slice::from_ref(&y), 0);
     assert_eq!(reason(&only[0]), "only the first model has this number");

@@ -63,6 +63,8 @@ pub struct Task {
     pub benchmark: String,
     /// Family of prompt templates, where the benchmark has prompts.
     pub prompts: Option<String>,
+    /// The data set whose templates are taken, where it is another one: BREEDS has ImageNet's classes.
+    pub prompts_of: Option<String>,
     /// How photos are cut.
     #[serde(default)]
     pub crop: Crop,

@@ -69,6 +69,9 @@ pub struct Setting {
     pub benchmark: String,
     /// As in [`Task::prompts`].
     pub prompts: Option<String>,
+    /// As in [`Task::prompts_of`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts_of: Option<String>,
     /// How photos were cut.
     pub crop: Crop,
     /// Which similarity ranked.
@@ -198,6 +201,7 @@ impl Suite {
                         data: task.data.clone(),
                         benchmark: task.benchmark.clone(),
                         prompts: task.prompts.clone(),
+                        prompts_of: task.prompts_of.clone(),
                         crop: task.crop,
                         score,
                         gate,
@@ -231,7 +235,7 @@ impl Setting {
             ..Options::default()
         };
         if let Some(family) = &self.prompts {
-            options.templates = finder.prompts(family, &self.data)?;
+            options.templates = finder.prompts(family, self.prompts_of.as_deref().unwrap_or(&self.data))?;
         }
         measure(benchmark, &Context::new(embedder, source, tree, &options))
     }
