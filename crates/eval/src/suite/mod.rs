@@ -132,6 +132,9 @@ pub struct Table {
     pub rows: Vec<Published>,
 }
 
+/// Numbers with more would show nothing but rounding.
+const MOST_DIGITS: usize = 12;
+
 fn one() -> f64 {
     1.0
 }
@@ -272,8 +275,14 @@ impl Table {
     /// What does not fit together, and what would.
     fn check(&self, tasks: &BTreeSet<&str>) -> std::result::Result<(), (String, &'static str)> {
         let mut names = BTreeSet::new();
+        if self.digits > MOST_DIGITS {
+            return Err((format!("{} digits", self.digits), "at most 12"));
+        }
         for column in &self.columns {
             let name = column.name();
+            if !column.splits.is_empty() && column.task.is_none() {
+                return Err((format!("column `{name}` of splits"), "the task whose splits they are"));
+            }
             let means = [!column.tasks.is_empty(), !column.mean_of.is_empty()];
             let ways = [means[0], means[1], column.task.is_some(), column.unanswered.is_some()];
             if ways.iter().filter(|&&way| way).count() != 1 {

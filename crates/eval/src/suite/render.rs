@@ -71,17 +71,28 @@ fn superscripts(notes: &[usize]) -> String {
 fn arrow(better: Better) -> &'static str {
     match better {
         Better::Higher => "",
-        Better::Lower => " (lower is better)",
+        Better::Lower => " ↓",
     }
 }
 
-/// Head and body as text; the first column is the model.
-fn grid(sheet: &Sheet, pm: &str) -> Vec<Vec<String>> {
+/// Head and body as text; the first column is the model. Groups are a row of their own, or stand in the head.
+fn grid(sheet: &Sheet, pm: &str, apart: bool) -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    if apart && sheet.heads.iter().any(|head| !head.group.is_empty()) {
+        let mut row = vec![String::new()];
+        for heads in sheet.heads.chunk_by(|a, b| a.group == b.group) {
+            row.extend(heads.iter().enumerate().map(|(at, head)| match at {
+                0 => head.group.clone(),
+                _ => String::new(),
+            }));
+        }
+        rows.push(row);
+    }
     let head = sheet.heads.iter().map(|it| {
-        let name = [it.group.as_str(), it.header.as_str()].join(" ");
+        let name = if apart { it.header.clone() } else { [it.group.as_str(), it.header.as_str()].join(" ") };
         name.trim().to_owned() + arrow(it.better)
     });
-    let mut rows = vec![std::iter::once("model".to_owned()).chain(head).collect()];
+    rows.push(std::iter::once("model".to_owned()).chain(head).collect());
     for row in &sheet.rows {
         let cells = row.cells.iter().map(|cell| words(sheet, row.kind, cell, pm, brackets));
         rows.push(std::iter::once(label(row) + &brackets(&row.notes)).chain(cells).collect());
@@ -109,13 +120,13 @@ fn remains(report: &SuiteReport) -> Vec<String> {
 }
 
 /// Intervals and units, said once.
-const LEGEND: &str = "Rows with > are measured here; +- is half the width of the 95 % bootstrap interval over queries.";
+const LEGEND: &str = "Rows with > are measured here; +- is half the width of the 95 % bootstrap interval over queries; less is better where ↓ stands.";
 
 fn text(suite: &Suite, sheets: &[Sheet], report: &SuiteReport) -> String {
     let mut out = format!("{}: {} ({})\n{LEGEND}\n", suite.name, suite.title, suite.reference);
     for sheet in sheets {
         _ = write!(out, "\n{}: {}\n\n", sheet.source, sheet.title);
-        let rows = grid(sheet, " +- ");
+        let rows = grid(sheet, " +- ", true);
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column));
@@ -143,7 +154,7 @@ fn markdown(suite: &Suite, sheets: &[Sheet], report: &SuiteReport) -> String {
     let mut out = format!("# {}: {}\n\n{}. {LEGEND}\n", suite.name, safe(&suite.title), safe(&suite.reference));
     for sheet in sheets {
         _ = write!(out, "\n## {}: {}\n\n", sheet.source, safe(&sheet.title));
-        for (at, row) in grid(sheet, " ± ").iter().enumerate() {
+        for (at, row) in grid(sheet, " ± ", false).iter().enumerate() {
             let cells: Vec<String> = row.iter().map(|cell| safe(cell).replace('>', "\\>")).collect();
             _ = writeln!(out, "| {} |", cells.join(" | "));
             if at == 0 {

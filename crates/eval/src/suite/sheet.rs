@@ -108,12 +108,12 @@ fn fill(suite: &Suite, table: &Table, report: &SuiteReport, model: &str) -> Shee
     }
     let plain = [Variant::default()];
     let variants = if table.variants.is_empty() { &plain[..] } else { &table.variants };
-    let mut trivial: Vec<Option<(String, f64)>> = vec![None; table.columns.len()];
-    let mut queries: Vec<Option<usize>> = vec![None; table.columns.len()];
+    let (mut trivial, mut queries) = (Apart::default(), Apart::default());
     for variant in variants {
         let mut answers: BTreeMap<String, Answer> = BTreeMap::new();
         let mut cells = Vec::new();
-        for (at, column) in table.columns.iter().enumerate() {
+        let (mut baselines, mut counts) = (Vec::new(), Vec::new());
+        for column in &table.columns {
             let answer = if column.mean_of.is_empty() {
                 let parts: Vec<Answer> =
                     column.parts().iter().map(|part| answer(table, part, variant, report)).collect();
@@ -121,34 +121,27 @@ fn fill(suite: &Suite, table: &Table, report: &SuiteReport, model: &str) -> Shee
             } else {
                 mean(column.mean_of.iter().filter_map(|name| answers.get(name)))
             };
-            if let Answer::Number { n, baseline, .. } = &answer {
-                queries[at] = queries[at].or(*n);
-                if trivial[at].is_none() {
-                    trivial[at] = baseline.clone();
-                }
-            }
+            let (n, baseline) = match &answer {
+                Answer::Number { n, baseline, .. } => (*n, baseline.clone()),
+                Answer::Empty(_) => (None, None),
+            };
+            counts.push(n);
+            baselines.push(baseline);
             cells.push(answer.cell(&mut notes));
             answers.insert(column.name(), answer);
         }
-        let name = match variant.name.as_str() {
-            "" => model.to_owned(),
-            name => format!("{model} ({name})"),
-        };
+        trivial.add(&variant.name, baselines);
+        queries.add(&variant.name, counts);
+        let name = named(model, &variant.name);
         rows.push(Row { kind: Kind::Ours, name, notes: Vec::new(), cells });
     }
-    if trivial.iter().any(Option::is_some) {
-        rows.push(Row {
-            kind: Kind::Trivial,
-            name: "chance / trivial".into(),
-            notes: Vec::new(),
-            cells: trivial.into_iter().map(|it| trivial_cell(it, &mut notes)).collect(),
-        });
-        rows.push(Row {
-            kind: Kind::Queries,
-            name: "n".into(),
-            notes: Vec::new(),
-            cells: queries.into_iter().map(|n| Cell { n, ..Cell::default() }).collect(),
-        });
+    for (name, row) in trivial.rows() {
+        let cells = row.into_iter().map(|it| trivial_cell(it, &mut notes)).collect();
+        rows.push(Row { kind: Kind::Trivial, name: named("chance / trivial", &name), notes: Vec::new(), cells });
+    }
+    for (name, row) in queries.rows() {
+        let cells = row.into_iter().map(|n| Cell { n, ..Cell::default() }).collect();
+        rows.push(Row { kind: Kind::Queries, name: named("n", &name), notes: Vec::new(), cells });
     }
     table.notes.iter().chain(&suite.notes).for_each(|note| {
         notes.number(note);
@@ -164,6 +157,46 @@ fn fill(suite: &Suite, table: &Table, report: &SuiteReport, model: &str) -> Shee
             .collect(),
         rows,
         notes: notes.0,
+    }
+}
+
+fn named(what: &str, variant: &str) -> String {
+    if variant.is_empty() { what.to_owned() } else { format!("{what} ({variant})") }
+}
+
+/// Rows of what the variants say, a row for all that say the same where they say anything; named by the variants where there are
+/// several.
+struct Apart<T>(Vec<(String, Vec<Option<T>>)>);
+
+impl<T> Default for Apart<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: PartialEq> Apart<T> {
+    /// One row is that of all variants and needs no name.
+    fn rows(mut self) -> Vec<(String, Vec<Option<T>>)> {
+        if let [(name, _)] = self.0.as_mut_slice() {
+            name.clear();
+        }
+        self.0
+    }
+
+    fn add(&mut self, variant: &str, row: Vec<Option<T>>) {
+        if row.iter().all(Option::is_none) {
+            return;
+        }
+        let agrees = |known: &[Option<T>]| known.iter().zip(&row).all(|(a, b)| a.is_none() || b.is_none() || a == b);
+        match self.0.iter_mut().find(|(_, known)| agrees(known)) {
+            Some((names, known)) => {
+                *names = [names.as_str(), variant].join("; ");
+                for (known, new) in known.iter_mut().zip(row) {
+                    *known = known.take().or(new);
+                }
+            }
+            None => self.0.push((variant.to_owned(), row)),
+        }
     }
 }
 

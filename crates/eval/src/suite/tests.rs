@@ -164,6 +164,8 @@ fn what_does_not_fit_is_refused() {
         ("task = \"pets\"", "mean_of = [\"B\"]", "a column before it"),
         ("metric =", "better = \"bigger\", metric =", "bigger"),
         ("released =", "scores = []\nreleased =", "without scores"),
+        ("digits = 1", "digits = 100000", "at most 12"),
+        ("task = \"pets\"", "splits = [\"a\"], tasks = [\"pets\"]", "the task whose splits"),
     ] {
         assert!(good.contains(from), "{from}");
         let error = Suite::parse("mine.toml", &good.replace(from, to)).unwrap_err().to_string();
@@ -332,6 +334,7 @@ fn cells_by_hand() {
     let trivial = sheet.rows.iter().find(|row| row.kind == Kind::Trivial).unwrap();
     assert_eq!(trivial.cells[0].value, Some(50.0));
     assert_eq!(note(&trivial.cells[0]), "trivial answer: chance");
+    assert_eq!((trivial.name.as_str(), sheet.rows.last().unwrap().name.as_str()), ("chance / trivial", "n"));
     assert_eq!(sheet.rows.last().unwrap().cells[0].n, Some(3));
     assert_eq!(sheet.rows[0].cells[1].value, None);
 
@@ -453,4 +456,53 @@ fn published_rows_stand_in_the_papers() {
         }
     }
     assert!(rows > 200, "{rows}");
+}
+
+/// Rows below ours: one where the variants agree, one for each where their trivial answers differ.
+#[test]
+fn trivial_answers_stand_apart_where_they_differ() {
+    let tree = r#"
+        name = "tree"
+        title = "t"
+        reference = "r"
+        [[task]]
+        id = "tree"
+        data = "letters"
+        benchmark = "hierarchical_classification"
+        prompts = "bare"
+        paper = "p"
+        released = "c"
+        [[table]]
+        title = "t"
+        source = "Table 1"
+        digits = 2
+        variants = [{ name = "told" }, { name = "released", metrics = { LCA = "LCA released" } }]
+        columns = [
+            { header = "TIE", task = "tree", metric = "TIE", better = "lower" },
+            { header = "LCA", task = "tree", metric = "LCA", better = "lower" },
+        ]
+        rows = []
+    "#;
+    let suite = Suite::parse("tree", tree).unwrap();
+    let mut report = suite.run(&Line, &Fakes, Settings::default(), &mut |_| {});
+    let rows = |report: &SuiteReport, kind: Kind| -> Vec<(String, Vec<Option<f64>>)> {
+        let sheet = sheets(&suite, report, "mine").remove(0);
+        let rows = sheet.rows.into_iter().filter(|row| row.kind == kind);
+        rows.map(|row| (row.name, row.cells.iter().map(|cell| cell.value).collect())).collect()
+    };
+    // All are answered "a", one of three is a "c", its sibling: TIE 2/3, LCA 1/3; the released LCA is 1 for right answers, too.
+    let ours = rows(&report, Kind::Ours);
+    assert_eq!(ours[0].1, [Some(2.0 / 3.0), Some(1.0 / 3.0)]);
+    assert_eq!(ours[1].1, [Some(2.0 / 3.0), Some(1.0)]);
+    // A coin is wrong half of the time: TIE 1, LCA 1/2 and, as released, 1.
+    let trivial = rows(&report, Kind::Trivial);
+    assert_eq!(trivial[0], ("chance / trivial (told)".into(), vec![Some(1.0), Some(0.5)]));
+    assert_eq!(trivial[1], ("chance / trivial (released)".into(), vec![Some(1.0), Some(1.0)]));
+    assert_eq!(rows(&report, Kind::Queries).len(), 1);
+
+    // Of two trivial answers to one number the stronger is the one to beat: here the smaller.
+    let again = report.measured[0].records.iter().find(|it| it.metric == "TIE").unwrap().clone();
+    let stronger = crate::Baseline::named("a clever one", 0.25);
+    report.measured[0].records.push(crate::Record { baseline: stronger, ..again });
+    assert_eq!(rows(&report, Kind::Trivial)[0].1[0], Some(0.25));
 }
