@@ -74,6 +74,14 @@ fn a_suite_is_measured_written_and_compared() {
     good(at, &[&suite[..], &["--partial", "--out", "a.tex"]].concat());
     assert!(std::fs::read_to_string(at.join("a.tex")).unwrap().contains("\\toprule"));
 
+    // Nothing could be measured: what was there stays.
+    std::fs::create_dir(at.join("empty")).unwrap();
+    let nothing = ["eval", "run", "--suite", "mine.toml", "--root", "empty", "--partial", "--out", "a.jsonl"];
+    refused(at, &nothing, &["nothing was measured"]);
+    assert_eq!(std::fs::read_to_string(at.join("a.jsonl")).unwrap(), lines);
+    let output = conifer(at, &[&suite[..], &["--partial", "--format", "jsonl"]].concat());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("missing: away"), "{output:?}");
+
     // Beside itself: every number paired, none different.
     let compared: Value =
         serde_json::from_str(&good(at, &["--json", "eval", "--compare", "a.jsonl", "a.jsonl"])).unwrap();

@@ -107,16 +107,16 @@ fn label(row: &Row) -> String {
     }
 }
 
-/// What is missing and what failed, a line each.
-fn remains(report: &SuiteReport) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for it in &report.missing {
-        lines.push(format!("missing: {} (data set {}): {}; get it: {}", it.task, it.data, it.layout, it.get));
+impl SuiteReport {
+    /// What is missing and what failed, a line each.
+    pub fn remains(&self) -> Vec<String> {
+        let missing = self
+            .missing
+            .iter()
+            .map(|it| format!("missing: {} (data set {}): {}; get it: {}", it.task, it.data, it.layout, it.get));
+        let failed = self.failed.iter().map(|it| format!("failed: {} (data set {}): {}", it.task, it.data, it.error));
+        missing.chain(failed).collect()
     }
-    for it in &report.failed {
-        lines.push(format!("failed: {} (data set {}): {}", it.task, it.data, it.error));
-    }
-    lines
 }
 
 /// Intervals and units, said once.
@@ -142,7 +142,7 @@ fn text(suite: &Suite, sheets: &[Sheet], report: &SuiteReport) -> String {
             _ = writeln!(out, "[{}] {note}", at + 1);
         }
     }
-    remains(report).iter().for_each(|line| _ = write!(out, "\n{line}"));
+    report.remains().iter().for_each(|line| _ = write!(out, "\n{line}"));
     if !out.ends_with('\n') {
         out.push('\n');
     }
@@ -166,7 +166,7 @@ fn markdown(suite: &Suite, sheets: &[Sheet], report: &SuiteReport) -> String {
             _ = writeln!(out, "- [{}] {}", at + 1, safe(note));
         }
     }
-    let remains = remains(report);
+    let remains = report.remains();
     if !remains.is_empty() {
         out += "\n## Not measured\n\n";
         remains.iter().for_each(|line| _ = writeln!(out, "- {}", safe(line)));
@@ -283,7 +283,7 @@ fn latex(suite: &Suite, sheets: &[Sheet], report: &SuiteReport) -> String {
         }
         out += "\\end{table}\n";
     }
-    remains(report).iter().for_each(|line| _ = write!(out, "\n% {}", line.replace('\n', " ")));
+    report.remains().iter().for_each(|line| _ = write!(out, "\n% {}", line.replace('\n', " ")));
     if !out.ends_with('\n') {
         out.push('\n');
     }

@@ -50,12 +50,18 @@ pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> an
         (None, Some("jsonl")) => ReportFormat::Jsonl,
         (None, _) => ReportFormat::Text,
     };
-    // Printed whatever becomes of the file: the work is not lost with it.
-    let saved = out.map(|file| file.finish(written(format)?.as_bytes()));
+    // A report without a number takes no other's place. The others are printed whatever becomes of the file: the work is not lost
+    // with it.
+    let saved = out.filter(|_| !report.measured.is_empty()).map(|file| file.finish(written(format)?.as_bytes()));
     if as_json {
         print_json(&report)?;
+    } else if args.out.is_some() {
+        print(&written(ReportFormat::Text)?)?;
     } else {
-        print(&written(if saved.is_some() { ReportFormat::Text } else { format })?)?;
+        print(&written(format)?)?;
+        if format == ReportFormat::Jsonl {
+            report.remains().iter().for_each(|line| note(line));
+        }
     }
     saved.transpose()?;
     verdict(&report, args.partial)
