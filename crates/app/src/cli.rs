@@ -278,19 +278,39 @@ pub(crate) enum CropArg {
 #[derive(Args)]
 pub(crate) struct Eval {
     /// A checkpoint folder, a run folder (its latest checkpoint), or a published model: its file, its folder, or its name on the hub.
-    pub(crate) checkpoint: PathBuf,
+    pub(crate) checkpoint: Option<PathBuf>,
     /// The text whose embedding is the root, such as Eukarya for a published RCME model (default: what the checkpoint was trained with).
     #[arg(long, value_name = "TEXT")]
     pub(crate) root_text: Option<String>,
-    #[command(flatten)]
-    pub(crate) data: DataSet,
+    /// `KIND:PATH` (kinds: `conifer data list`), or a path whose kind shows: .jsonl, .csv, .tsv, .tar, a folder of class folders; or `toy`.
+    #[arg(long)]
+    pub(crate) data: Option<String>,
+    /// Only this split.
+    #[arg(long)]
+    pub(crate) split: Option<String>,
+    /// Settings of the source, `name=value`.
+    #[arg(long = "data-option", value_name = "NAME=VALUE")]
+    pub(crate) data_options: Vec<String>,
     /// Which benchmarks: see `conifer benchmarks`.
-    #[arg(long = "benchmark", required = true, value_delimiter = ',')]
+    #[arg(long = "benchmark", value_delimiter = ',')]
     pub(crate) benchmarks: Vec<String>,
+    /// Instead of one data set, all tables of a paper beside its published numbers: paper:hycoclip, paper:phyclip, paper:hierarcaps,
+    /// paper:rcme, paper:visual-hierarchies, or a .toml of the same form. It sets prompts, crops, scores, gates and steps itself.
+    #[arg(long, value_name = "SUITE", conflicts_with_all = ["data", "split", "data_options", "benchmarks", "tree", "prompts", "score", "crop", "gate", "steps"])]
+    pub(crate) suite: Option<String>,
+    /// The folder in which each data set of a suite has a folder.
+    #[arg(long, value_name = "DIR", requires = "suite")]
+    pub(crate) root: Option<PathBuf>,
+    /// How the report of a suite is written (default: by the ending of --out, else text).
+    #[arg(long, value_enum, requires = "suite")]
+    pub(crate) format: Option<ReportFormat>,
+    /// Compare two result files, as --out writes them, on the queries they share: no model is needed.
+    #[arg(long, num_args = 2, value_names = ["FIRST", "SECOND"], conflicts_with_all = ["checkpoint", "root_text", "data", "split", "data_options", "benchmarks", "suite", "tree", "prompts", "score", "crop", "gate", "steps", "partial", "out"])]
+    pub(crate) compare: Vec<PathBuf>,
     /// File of `parent child` edges for the tree benchmarks.
     #[arg(long)]
     pub(crate) tree: Option<PathBuf>,
-    /// Prompt templates: photo, bare, imagenet7, imagenet80, or a file with one template per line, {} for the class.
+    /// Prompt templates: photo, bare, imagenet7, imagenet80, openai:SET or meru:SET (SET as `conifer data sets` lists them), or a file with one template per line, {} for the class.
     #[arg(long, default_value = "photo")]
     pub(crate) prompts: String,
     /// Rank by what training used, or by the inner product as released MERU-family code does.
@@ -311,7 +331,7 @@ pub(crate) struct Eval {
     /// Seed of intervals and shuffled baselines.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Append the records to this JSONL file, with what produced them.
+    /// Append the records to this JSONL file, with what produced them; of a suite, write the report to this file.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
@@ -334,6 +354,21 @@ impl Cache {
     pub(crate) fn folder(&self) -> Option<PathBuf> {
         if self.no_cache { None } else { self.cache.clone().or_else(crate::cache::default_folder) }
     }
+}
+
+/// How the report of a suite is written.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// Aligned columns.
+    Text,
+    /// Markdown.
+    Md,
+    /// One line a cell.
+    Csv,
+    /// Tables for booktabs.
+    Latex,
+    /// The records, as --compare reads them.
+    Jsonl,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -47,6 +47,14 @@ pub enum Error {
         /// One that exists, to show the spelling.
         example: String,
     },
+    /// A file of results that cannot be used.
+    #[error("{file}: {faults}")]
+    Results {
+        /// The file.
+        file: String,
+        /// What is wrong, each with the number of its line.
+        faults: String,
+    },
     /// The embedder failed.
     #[error("embedding failed: {0}")]
     Embedder(String),

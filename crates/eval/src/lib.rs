@@ -3,19 +3,26 @@
 //! * [`metrics`]: pure functions of arrays, labels and trees. No files, no models, no spaces.
 //! * [`benchmarks`]: one file per protocol. A benchmark sees points and the space they live in
 //!   (and an [`Embedder`] for prompts and photographs), never the method or the encoder behind them.
+//! * [`suite`]: the tables of a paper, measured and set beside the published numbers.
 //! * [`Record`]: one measured number with its sample size, interval and trivial baseline.
 
 pub mod benchmarks;
+mod compare;
 mod embedder;
 mod error;
 pub mod metrics;
 mod outcomes;
 mod record;
+mod results;
 mod score;
+pub mod suite;
 
 pub use benchmarks::{BENCHMARKS, Benchmark, Context, Input, Options, measure};
+pub use compare::{Comparison, Verdict, compare, compare_results, comparison_table};
 pub use embedder::Embedder;
 pub use error::{Error, Result};
 pub use outcomes::Outcomes;
 pub use record::{Baseline, Place, Record, table};
+pub use results::{ResultLine, read_results};
 pub use score::{Score, similarity_rows};
+pub use suite::{SUITES, Suite, SuiteReport};

@@ -1,3 +1,6 @@
+mod compare;
+mod suite;
+
 use std::io::Write as _;
 use std::path::Path;
 
@@ -10,20 +13,32 @@ use conifer_eval::{Context, Options, Record, Score, measure, table};
 use serde_json::json;
 
 use crate::cache::CachedEmbedder;
-use crate::cli::{Eval, ScoreArg};
+use crate::cli::{DataSet, Eval, ScoreArg};
 use crate::embedder::ModelEmbedder;
 use crate::output::{columns, print, print_json};
 use crate::request::open_source;
 
 pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<()> {
+    if let [first, second] = args.compare.as_slice() {
+        return compare::run(first, second, args.seed, as_json);
+    }
+    if let Some(name) = &args.suite {
+        return suite::run(name, &args, as_json, device);
+    }
+    let lacking =
+        "conifer eval needs a model with --data and --benchmark, a model with --suite and --root, or --compare";
+    let checkpoint = args.checkpoint.as_deref().with_context(|| format!("the model is missing: {lacking}"))?;
+    let data = args.data.clone().with_context(|| format!("--data is missing: {lacking}"))?;
+    anyhow::ensure!(!args.benchmarks.is_empty(), "--benchmark is missing: {lacking}");
+    let data = DataSet { data, split: args.split.clone(), data_options: args.data_options.clone() };
     let right = (0.0..=std::f64::consts::PI).contains(&args.gate);
     anyhow::ensure!(right, "--gate is {}; expected an angle in radians, 0 to 3.1416", args.gate);
     let benchmarks = args.benchmarks.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
     let tree = args.tree.as_deref().map(Tree::read_edges).transpose()?;
-    let source = open_source(&args.data)?;
+    let source = open_source(&data)?;
     // Opened before the work, so that a path that cannot be written shows before it, too.
     let log = args.out.as_deref().map(open_log).transpose()?;
-    let model = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(args.root_text.as_deref());
+    let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let embedder = CachedEmbedder::new(model, args.cache.folder().as_deref());
     let options = Options {
         prompts: args.prompts.clone(),
@@ -64,6 +79,13 @@ pub(crate) fn templates(name: &str) -> anyhow::Result<Vec<String>> {
     if let Some((_, set)) = prompts::SETS.iter().find(|(known, _)| *known == name) {
         return Ok(set.iter().map(|&it| it.into()).collect());
     }
+    if let Some((family, data_set)) = name.split_once(':')
+        && let Some(&family) = prompts::Family::ALL.iter().find(|it| it.name() == family)
+    {
+        let templates = prompts::for_data_set(family, data_set)
+            .with_context(|| format!("--prompts {name}: there are none for data set `{data_set}`"))?;
+        return Ok(templates.iter().map(|&it| it.into()).collect());
+    }
     let known: Vec<_> = prompts::SETS.iter().map(|(known, _)| *known).collect();
     let text = std::fs::read_to_string(name)
         .with_context(|| format!("--prompts {name}: neither {} nor a file that can be read", known.join(", ")))?;
@@ -84,8 +106,8 @@ fn append(
         "checkpoint": embedder.inner().name(),
         "root_text": args.root_text,
         "weights_sha256": embedder.inner().fingerprint(),
-        "data": args.data.data,
-        "split": args.data.split,
+        "data": args.data,
+        "split": args.split,
         "data_sha256": source.fingerprint(),
     });
     let mut lines = String::new();

@@ -5,6 +5,7 @@ mod bad_input;
 mod configs;
 mod goldens;
 mod journey;
+mod suite;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

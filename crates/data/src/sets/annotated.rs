@@ -21,6 +21,7 @@ pub(super) const CARS: DataSet = DataSet {
     classes: 196,
     photos: 8041,
     tree: None,
+    beside: &[],
     open: cars,
 };
 
@@ -32,6 +33,7 @@ pub(super) const FLOWERS102: DataSet = DataSet {
     classes: 102,
     photos: 6149,
     tree: None,
+    beside: &[],
     open: flowers,
 };
 
@@ -43,6 +45,7 @@ pub(super) const CLEVR: DataSet = DataSet {
     classes: 8,
     photos: 5000,
     tree: None,
+    beside: &[],
     open: clevr,
 };
 

@@ -24,6 +24,7 @@ pub(super) const COCO: DataSet = DataSet {
     classes: 0,
     photos: 5000,
     tree: None,
+    beside: &[],
     open: |folder| {
         let archive = Archive::new(&COCO, folder, &[]);
         let path = archive.find(&["annotations/captions_val2017.json", "captions_val2017.json"])?;
@@ -40,6 +41,7 @@ pub(super) const COCO_KARPATHY: DataSet = DataSet {
     classes: 0,
     photos: 5000,
     tree: None,
+    beside: &[],
     open: |folder| karpathy(&COCO_KARPATHY, folder, "dataset_coco.json", ""),
 };
 
@@ -52,6 +54,7 @@ pub(super) const FLICKR30K: DataSet = DataSet {
     classes: 0,
     photos: 1000,
     tree: None,
+    beside: &[],
     open: |folder| karpathy(&FLICKR30K, folder, "dataset_flickr30k.json", "flickr30k-images"),
 };
 

@@ -18,6 +18,7 @@ pub(super) const IMAGENET: DataSet = DataSet {
     classes: 1000,
     photos: 50_000,
     tree: Some("imagenet_isa.txt"),
+    beside: &[],
     open: |folder| {
         let archive = Archive::new(&IMAGENET, folder, &[]);
         let listed = archive.find(&["LOC_synset_mapping.txt"]).is_ok();
@@ -41,6 +42,7 @@ pub(super) const CALTECH101: DataSet = DataSet {
     classes: 102,
     photos: 9144,
     tree: None,
+    beside: &[],
     open: |folder| {
         let inner = ["caltech-101/101_ObjectCategories", "caltech101/101_ObjectCategories", "101_ObjectCategories"];
         let archive = Archive::new(&CALTECH101, folder, &inner);
@@ -56,6 +58,7 @@ pub(super) const EUROSAT: DataSet = DataSet {
     classes: 10,
     photos: 27_000,
     tree: None,
+    beside: &[],
     open: |folder| {
         // Names: openai/CLIP, data/prompts.md (MIT).
         let classes = [
@@ -84,6 +87,7 @@ pub(super) const RESISC45: DataSet = DataSet {
     classes: 45,
     photos: 31_500,
     tree: None,
+    beside: &[],
     open: |folder| {
         let archive = Archive::new(&RESISC45, folder, &["NWPU-RESISC45"]);
         let labels = folders(&archive.find(&[""])?)?;
@@ -100,6 +104,7 @@ pub(super) const COUNTRY211: DataSet = DataSet {
     classes: 211,
     photos: 21_100,
     tree: None,
+    beside: &[],
     open: |folder| {
         let archive = Archive::new(&COUNTRY211, folder, &["country211"]);
         open(&archive, "test", &["test"], folders(&archive.find(&["test"])?)?, None)
@@ -114,6 +119,7 @@ pub(super) const SST2: DataSet = DataSet {
     classes: 2,
     photos: 1821,
     tree: None,
+    beside: &[],
     open: |folder| {
         let archive = Archive::new(&SST2, folder, &["rendered-sst2"]);
         let labels = ["negative", "positive"].map(str::to_owned).to_vec();
@@ -130,6 +136,7 @@ pub(super) const PCAM: DataSet = DataSet {
     classes: 2,
     photos: 32_768,
     tree: None,
+    beside: &[],
     open: |folder| {
         let archive = Archive::new(&PCAM, folder, &[]);
         // Names: openai/CLIP, data/prompts.md (MIT).

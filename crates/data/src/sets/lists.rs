@@ -17,6 +17,7 @@ pub(super) const FOOD101: DataSet = DataSet {
     classes: 101,
     photos: 25_250,
     tree: None,
+    beside: &[],
     open: |folder| {
         let archive = Archive::new(&FOOD101, folder, &["food-101"]);
         let list = List { file: &["meta/test.txt"], photos: "images", row: by_folder, expected: "<class>/<photo>" };
@@ -34,6 +35,7 @@ pub(super) const SUN397: DataSet = DataSet {
     classes: 397,
     photos: 19_850,
     tree: None,
+    beside: &[],
     open: |folder| {
         let archive = Archive::new(&SUN397, folder, &["SUN397"]);
         let list = List {
@@ -60,6 +62,7 @@ pub(super) const AIRCRAFT: DataSet = DataSet {
     classes: 100,
     photos: 3333,
     tree: None,
+    beside: &[],
     open: |folder| {
         let archive = Archive::new(&AIRCRAFT, folder, &["fgvc-aircraft-2013b/data", "data"]);
         let list = List {
@@ -81,6 +84,7 @@ pub(super) const DTD: DataSet = DataSet {
     classes: 47,
     photos: 1880,
     tree: None,
+    beside: &[],
     open: |folder| {
         let archive = Archive::new(&DTD, folder, &["dtd"]);
         let list = List { file: &["labels/test1.txt"], photos: "images", row: by_folder, expected: "<class>/<photo>" };
@@ -96,6 +100,7 @@ pub(super) const PETS: DataSet = DataSet {
     classes: 37,
     photos: 3669,
     tree: None,
+    beside: &[],
     open: |folder| {
         let archive = Archive::new(&PETS, folder, &["oxford-iiit-pet"]);
         let list = List {
@@ -120,6 +125,7 @@ pub(super) const CUB2011: DataSet = DataSet {
     classes: 200,
     photos: 5794,
     tree: None,
+    beside: &[],
     open: cub,
 };
 

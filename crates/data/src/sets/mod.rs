@@ -1,6 +1,6 @@
 //! The evaluation data sets of the papers as they lie on disk, each in the folder that its name says.
 //!
-//! The twenty classification sets of the MERU family and three sets for retrieval. A set is read from the layout that
+//! The twenty classification sets of the MERU family, sets for retrieval, and those of hierarchies, compositions and boxes. A set is read from the layout that
 //! its own archive unpacks to. A photo that is not there stays a sample, to be told by whoever reads it; a class
 //! list that is too short is an error.
 
@@ -13,6 +13,7 @@ mod annotated;
 mod archive;
 mod captions;
 mod folders;
+mod hierarchies;
 mod labelled;
 mod lists;
 mod mat;
@@ -30,10 +31,13 @@ pub struct DataSet {
     pub get: &'static str,
     /// Number of classes, 0 where there are none.
     pub classes: usize,
-    /// Number of photos; as [`Source::complete`] of what `open` gives.
+    /// Number of photos (of items, where these share photos), 0 where it has none or nobody says; as [`Source::complete`] of what
+    /// `open` gives, where that knows it.
     pub photos: usize,
     /// A file below the set's folder with a line `parent child` for each edge of a tree over its labels.
     pub tree: Option<&'static str>,
+    /// Folders beside its own that it reads instead of it; empty where it has one of its own.
+    pub beside: &'static [&'static str],
     /// Opens it; the argument is `<root>/<name>`. No photo is read, but for CIFAR and MNIST, which are one file.
     ///
     /// # Errors
@@ -66,7 +70,31 @@ pub const DATA_SETS: &[DataSet] = &[
     captions::COCO,
     captions::COCO_KARPATHY,
     captions::FLICKR30K,
+    hierarchies::HIERARCAPS,
+    hierarchies::HYPERLEX,
+    hierarchies::BREEDS_ENTITY13,
+    hierarchies::BREEDS_ENTITY30,
+    hierarchies::BREEDS_LIVING17,
+    hierarchies::BREEDS_NONLIVING26,
+    hierarchies::SUGARCREPE,
+    hierarchies::VL_CHECKLIST,
+    hierarchies::VG_ATTRIBUTION,
+    hierarchies::COCO_DETECTION,
+    hierarchies::OPENIMAGES_PARTS,
+    hierarchies::LVIS_PARTS,
+    hierarchies::INAT21,
+    hierarchies::RARE_SPECIES,
 ];
+
+impl DataSet {
+    /// Whether the folders that it reads are below `root`.
+    pub fn is_below(&self, root: &Path) -> bool {
+        match self.beside {
+            [] => root.join(self.name).is_dir(),
+            folders => folders.iter().all(|folder| root.join(folder).is_dir()),
+        }
+    }
+}
 
 /// The data set called `name`.
 ///

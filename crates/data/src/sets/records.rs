@@ -16,6 +16,7 @@ pub(super) const CIFAR10: DataSet = DataSet {
     classes: 10,
     photos: 10_000,
     tree: None,
+    beside: &[],
     open: |folder| {
         let archive = Archive::new(&CIFAR10, folder, &["cifar-10-batches-bin"]);
         cifar(&archive, "test_batch.bin", "batches.meta.txt", 1)
@@ -30,6 +31,7 @@ pub(super) const CIFAR100: DataSet = DataSet {
     classes: 100,
     photos: 10_000,
     tree: None,
+    beside: &[],
     open: |folder| {
         let archive = Archive::new(&CIFAR100, folder, &["cifar-100-binary"]);
         cifar(&archive, "test.bin", "fine_label_names.txt", 2)
@@ -44,6 +46,7 @@ pub(super) const STL10: DataSet = DataSet {
     classes: 10,
     photos: 8000,
     tree: None,
+    beside: &[],
     open: |folder| {
         let archive = Archive::new(&STL10, folder, &["stl10_binary"]);
         let path = archive.find(&["test_X.bin"])?;
@@ -70,6 +73,7 @@ pub(super) const MNIST: DataSet = DataSet {
     classes: 10,
     photos: 10_000,
     tree: None,
+    beside: &[],
     open: |folder| {
         let archive = Archive::new(&MNIST, folder, &["MNIST/raw", "raw"]);
         let (path, pixels) = archive.unpacked("t10k-images-idx3-ubyte")?;

@@ -17,6 +17,7 @@ pub mod grit_raw;
 pub mod hyperlex;
 pub mod image_folder;
 pub mod image_text_shards;
+pub mod imported;
 pub mod inat_folders;
 pub mod inat_json;
 pub mod jsonl;
@@ -126,6 +127,7 @@ pub const SOURCES: &[SourceEntry] = &[
     inat_json::ENTRY,
     inat_folders::ENTRY,
     tree_of_life::ENTRY,
+    imported::ENTRY,
     sugarcrepe::ENTRY,
     vl_checklist::ENTRY,
     vg_attribution::ENTRY,

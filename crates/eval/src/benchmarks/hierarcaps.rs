@@ -116,14 +116,15 @@ pub fn hierarcaps_records(
     let by_chance = chains(points, &depths, &asked, score, &shuffled_rows(points.images, points.spec.dim, seed))?;
 
     let all: Vec<usize> = (0..points.tiers.len()).collect();
+    let tau = orders(points.tiers, &depths);
     let mut records = Vec::new();
     for ((asked, found), by_chance) in asked.iter().zip(&found).zip(&by_chance) {
         let name = asked.name(score);
         records.extend(retrieval("all", &name, &all, found, by_chance, seed));
+        // The order is the same in every protocol; it stands beside the numbers of each.
+        records.extend(order("all", &name, &all, &tau, points.tiers, seed));
     }
-    let tau = orders(points.tiers, &depths);
     let name = asked[0].name(score);
-    records.extend(order("all", &name, &all, &tau, points.tiers, seed));
     for (split, holds) in LENGTH_SUBSETS {
         let rows: Vec<usize> = all.iter().copied().filter(|&row| holds(&points.tiers[row])).collect();
         if !rows.is_empty() {

@@ -54,11 +54,10 @@ impl Benchmark for TaxonomicRanks {
 
         let score = context.options.score;
         let seed = context.options.seed;
-        let protocol = format!("names joined, {}", score.name());
         let ranks = chains.iter().map(Vec::len).max().unwrap_or(0);
         let kingdoms: BTreeSet<&str> = chains.iter().map(|chain| chain[0].as_str()).collect();
         let mut records = Vec::new();
-        let mut classify = |split: String, rank: usize, rows: &[usize]| -> Result<()> {
+        let mut classify = |protocol: &str, rank: usize, rows: &[usize]| -> Result<()> {
             let mut taxa: Vec<&String> = rows.iter().map(|&row| &chains[row][rank]).collect();
             taxa.sort();
             taxa.dedup();
@@ -67,20 +66,21 @@ impl Benchmark for TaxonomicRanks {
             let right = similarity_rows(spec, score, &queries, &candidates, |query, scores| {
                 *taxa[first_maximum(scores)] == chains[rows[query]][rank]
             })?;
-            let place = Place { benchmark: self.name(), split: &split, protocol: &protocol, metric: "accuracy" };
+            let split = format!("rank {}", rank + 1);
+            let place = Place { benchmark: self.name(), split: &split, protocol, metric: "accuracy" };
             let outcomes: Outcomes = right.into_iter().collect();
             records.push(Record::of(place, outcomes, Baseline::chance(1.0 / taxa.len() as f64), seed));
             Ok(())
         };
         for rank in 0..ranks {
             let rows: Vec<usize> = (0..chains.len()).filter(|&row| chains[row].len() > rank).collect();
-            classify(format!("rank {}", rank + 1), rank, &rows)?;
+            classify(&format!("names joined, {}", score.name()), rank, &rows)?;
             // Below its kingdom, a photo may be asked about its kingdom's taxa alone (RCME Table 8).
             if rank > 0 && kingdoms.len() > 1 {
                 for kingdom in &kingdoms {
                     let own: Vec<usize> = rows.iter().copied().filter(|&row| chains[row][0] == *kingdom).collect();
                     if !own.is_empty() {
-                        classify(format!("rank {}, {kingdom}", rank + 1), rank, &own)?;
+                        classify(&format!("names joined, among {kingdom}, {}", score.name()), rank, &own)?;
                     }
                 }
             }

@@ -33,7 +33,8 @@ const COUNTS: [(&str, usize, usize); 20] = [
 
 #[test]
 fn every_set_with_classes_has_templates_of_both_families() {
-    let of_classes: Vec<_> = DATA_SETS.iter().filter(|set| set.classes > 0).map(|set| set.name).collect();
+    // The sets of the MERU family, the first of the list; BREEDS takes ImageNet's prompts, taxonomies have names alone.
+    let of_classes: Vec<_> = DATA_SETS.iter().map(|set| set.name).take(COUNTS.len()).collect();
     assert_eq!(of_classes, COUNTS.map(|(name, ..)| name));
     for (name, openai, meru) in COUNTS {
         for (family, count) in Family::ALL.into_iter().zip([openai, meru]) {

@@ -1,0 +1,255 @@
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use burn::tensor::Device;
+use conifer_data::hierarchy::Tree;
+use conifer_data::{SourceSpec, open, sets};
+use conifer_eval::benchmarks::prompts;
+use conifer_eval::suite::{Finder, Format, Found, Settings, jsonl, render};
+use conifer_eval::{Error, Result, Suite, SuiteReport};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::cache::CachedEmbedder;
+use crate::cli::{Eval, ReportFormat};
+use crate::embedder::ModelEmbedder;
+use crate::output::{note, print, print_json};
+
+/// Measures every task of a suite and prints the paper's tables.
+pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> anyhow::Result<()> {
+    let suite = find(name)?;
+    let root = args.root.as_deref().context("--suite needs --root: the folder in which each data set has a folder")?;
+    anyhow::ensure!(root.is_dir(), "--root {} is no folder", root.display());
+    let checkpoint = args.checkpoint.as_deref().context("--suite needs a model: conifer eval MODEL --suite ...")?;
+    // Opened before the work, so that a path that cannot be written shows before it, too.
+    let out = args.out.as_deref().map(NewFile::create).transpose()?;
+    let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
+    let embedder = CachedEmbedder::new(model, args.cache.folder().as_deref());
+    let settings = Settings { partial: args.partial, seed: args.seed };
+    let report = suite.run(&embedder, &Folder(root), settings, &mut |line| note(line));
+
+    let produced_by = json!({
+        "conifer": env!("CARGO_PKG_VERSION"),
+        "checkpoint": embedder.model().inner().name(),
+        "root_text": args.root_text,
+        "weights_sha256": embedder.model().inner().fingerprint(),
+        "split": null,
+    });
+    let model = embedder.model().inner().name();
+    let written = |format| match format {
+        ReportFormat::Text => Ok(render(Format::Text, &suite, &report, model)),
+        ReportFormat::Md => Ok(render(Format::Markdown, &suite, &report, model)),
+        ReportFormat::Csv => Ok(render(Format::Csv, &suite, &report, model)),
+        ReportFormat::Latex => Ok(render(Format::Latex, &suite, &report, model)),
+        ReportFormat::Jsonl => jsonl(&report, &produced_by),
+    };
+    let format = match (args.format, args.out.as_deref().and_then(Path::extension).and_then(|it| it.to_str())) {
+        (Some(format), _) => format,
+        (None, Some("md")) => ReportFormat::Md,
+        (None, Some("csv")) => ReportFormat::Csv,
+        (None, Some("tex")) => ReportFormat::Latex,
+        (None, Some("jsonl")) => ReportFormat::Jsonl,
+        (None, _) => ReportFormat::Text,
+    };
+    // A report without a number takes no other's place. The others are printed whatever becomes of the file: the work is not lost
+    // with it.
+    let saved = out.filter(|_| !report.measured.is_empty()).map(|file| file.finish(written(format)?.as_bytes()));
+    if as_json {
+        print_json(&report)?;
+    } else if args.out.is_some() {
+        print(&written(ReportFormat::Text)?)?;
+    } else {
+        print(&written(format)?)?;
+        if format == ReportFormat::Jsonl {
+            report.remains().iter().for_each(|line| note(line));
+        }
+    }
+    saved.transpose()?;
+    verdict(&report, args.partial)
+}
+
+/// A suite of a paper, or one of the user's in TOML.
+fn find(name: &str) -> anyhow::Result<Suite> {
+    if !name.ends_with(".toml") {
+        return Ok(Suite::find(name)?);
+    }
+    let text = std::fs::read_to_string(name).with_context(|| format!("--suite {name}"))?;
+    Ok(Suite::parse(name, &text)?)
+}
+
+/// Whether everything that was asked for was measured.
+fn verdict(report: &SuiteReport, partial: bool) -> anyhow::Result<()> {
+    let (failed, missing) = (report.failed.len(), report.missing.len());
+    let first = report.failed.first().map_or_else(String::new, |it| format!(", first {}: {}", it.task, it.error));
+    anyhow::ensure!(failed == 0, "{failed} tasks failed{first}");
+    anyhow::ensure!(
+        missing == 0 || partial,
+        "{missing} tasks have no data, first {}; see the end of the report, or allow it with --partial",
+        report.missing.first().map_or("", |it| it.data.as_str())
+    );
+    anyhow::ensure!(!report.measured.is_empty(), "nothing was measured: none of the data sets is there");
+    Ok(())
+}
+
+/// Data sets as folders of one folder.
+struct Folder<'a>(&'a Path);
+
+/// How a data set of the user's own, or one in another layout, is read: `source.toml` in its folder.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Described {
+    kind: String,
+    /// Below the folder.
+    path: Option<PathBuf>,
+    split: Option<String>,
+    #[serde(default)]
+    options: BTreeMap<String, serde_json::Value>,
+    /// A file of `parent child` edges, below the folder.
+    tree: Option<PathBuf>,
+}
+
+/// Name of that file.
+const DESCRIPTION: &str = "source.toml";
+
+impl Finder for Folder<'_> {
+    fn data_set(&self, name: &str) -> Result<Found> {
+        let folder = self.0.join(name);
+        let description = folder.join(DESCRIPTION);
+        if !description.is_file() {
+            return self.known(name, &folder, &description);
+        }
+        let refuse = |found: String| Error::Argument {
+            name: description.display().to_string(),
+            found,
+            expected: "kind, path, split, options, tree".into(),
+        };
+        let text = std::fs::read_to_string(&description).map_err(|error| refuse(error.to_string()))?;
+        let described: Described = toml::from_str(&text).map_err(|error| refuse(error.to_string()))?;
+        let source = open(&SourceSpec {
+            kind: described.kind,
+            path: described.path.map(|path| folder.join(path)),
+            split: described.split,
+            options: described.options,
+        })?;
+        let tree = described.tree.map(|path| Tree::read_edges(&folder.join(path))).transpose()?;
+        Ok(Found::Present { source, tree })
+    }
+
+    fn prompts(&self, family: &str, data_set: &str) -> Result<Vec<String>> {
+        let families = prompts::Family::ALL;
+        let templates = match families.iter().find(|it| it.name() == family) {
+            Some(&family) => prompts::for_data_set(family, data_set),
+            None => prompts::SETS.iter().find(|(name, _)| *name == family).map(|it| it.1),
+        };
+        let known = || families.iter().map(|it| it.name()).chain(prompts::SETS.iter().map(|it| it.0));
+        let templates = templates.ok_or_else(|| Error::Argument {
+            name: format!("prompts of data set {data_set}"),
+            found: format!("`{family}`"),
+            expected: format!(
+                "{} (the first {} not for every data set)",
+                known().collect::<Vec<_>>().join(", "),
+                families.len()
+            ),
+        })?;
+        Ok(templates.iter().map(|&template| template.to_owned()).collect())
+    }
+}
+
+impl Folder<'_> {
+    /// A data set in its usual layout.
+    fn known(&self, name: &str, folder: &Path, description: &Path) -> Result<Found> {
+        let Ok(set) = sets::find(name) else {
+            return Ok(Found::Absent {
+                layout: format!("{} with kind, path, split, options and tree of the data set", description.display()),
+                get: "kinds of sources: conifer data list".into(),
+            });
+        };
+        if !set.is_below(self.0) {
+            return Ok(Found::Absent {
+                layout: format!("{}/ with {}", folder.display(), set.layout),
+                get: set.get.to_owned(),
+            });
+        }
+        let tree = set.tree.map(|file| folder.join(file)).filter(|path| path.is_file());
+        let tree = tree.map(|path| Tree::read_edges(&path)).transpose()?;
+        Ok(Found::Present { source: (set.open)(folder)?, tree })
+    }
+}
+
+/// A file under a temporary name beside its target, which it takes when it is whole; removed when dropped before that.
+struct NewFile {
+    file: std::fs::File,
+    temporary: PathBuf,
+    target: PathBuf,
+}
+
+impl NewFile {
+    fn create(target: &Path) -> anyhow::Result<Self> {
+        let name = target.file_name().with_context(|| format!("--out {}: expected a file", target.display()))?;
+        anyhow::ensure!(!target.is_dir(), "--out {} is a folder; expected a file", target.display());
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}.tmp", std::process::id()));
+        let temporary = target.with_file_name(hidden);
+        let file = std::fs::File::create(&temporary).with_context(|| format!("--out {}", target.display()))?;
+        Ok(Self { file, temporary, target: target.to_owned() })
+    }
+
+    fn finish(mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let mut write = || {
+            self.file.write_all(bytes)?;
+            self.file.sync_all()?;
+            std::fs::rename(&self.temporary, &self.target)
+        };
+        write().with_context(|| format!("--out {}: nothing was written", self.target.display()))
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // After a rename there is none; a left-over one would only be untidy.
+        _ = std::fs::remove_file(&self.temporary);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn data_sets_are_folders_with_a_description() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("letters");
+        std::fs::create_dir(&folder).unwrap();
+        let finder = Folder(root.path());
+        let Found::Absent { layout, .. } = finder.data_set("letters").unwrap() else { panic!("nothing is there") };
+        assert!(layout.contains("source.toml"), "{layout}");
+
+        std::fs::write(folder.join("d.jsonl"), "{\"id\": \"a\", \"captions\": [\"a dog\"]}\n").unwrap();
+        std::fs::write(folder.join("edges.txt"), "root a\nroot b\n").unwrap();
+        let describe = |text: &str| std::fs::write(folder.join("source.toml"), text).unwrap();
+        describe("kind = \"jsonl\"\npath = \"d.jsonl\"\ntree = \"edges.txt\"\n");
+        let Found::Present { source, tree } = finder.data_set("letters").unwrap() else { panic!("it is there") };
+        assert_eq!((source.len(), tree.unwrap().len()), (1, 3));
+
+        describe("kind = \"jsonl\"\npaht = \"d.jsonl\"\n");
+        let error = finder.data_set("letters").err().unwrap().to_string();
+        assert!(error.contains("source.toml") && error.contains("paht"), "{error}");
+    }
+
+    #[test]
+    fn a_report_is_written_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.md");
+        std::fs::write(&path, "old").unwrap();
+        drop(NewFile::create(&path).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        NewFile::create(&path).unwrap().finish(b"new").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+        assert!(NewFile::create(folder.path()).is_err());
+    }
+}

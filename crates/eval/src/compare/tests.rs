@@ -1,0 +1,115 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::Place;
+
+fn record(metric: &str, outcomes: Outcomes) -> Record {
+    Record::of(Place { benchmark: "b", split: "all", protocol: "p", metric }, outcomes, None, 0)
+}
+
+fn one(a: Outcomes, b: Outcomes) -> Comparison {
+    compare(&[record("m", a)], &[record("m", b)], 0).remove(0)
+}
+
+fn number(it: &Comparison) -> (f64, [f64; 2], f64) {
+    match it.verdict {
+        Verdict::Paired { difference, interval, p, .. } => (difference, interval, p),
+        Verdict::NotCompared { .. } => panic!("{it:?}"),
+    }
+}
+
+fn reason(it: &Comparison) -> &str {
+    match &it.verdict {
+        Verdict::NotCompared { reason } => reason,
+        Verdict::Paired { .. } => panic!("{it:?}"),
+    }
+}
+
+#[test]
+fn differences_worked_out_by_hand() {
+    // The second is better on every query by 1: so is every resample, and p is the smallest, 2 / 10001.
+    let it = one(vec![0.0, 0.0, 1.0].into(), vec![1.0, 1.0, 2.0].into());
+    assert_eq!(number(&it), (1.0, [1.0, 1.0], 2.0 / 10_001.0));
+    assert_eq!((it.first, it.second, it.n), (Some(1.0 / 3.0), Some(4.0 / 3.0), 3));
+    // No difference anywhere: all resamples lie on both sides.
+    assert_eq!(number(&one(vec![0.0, 1.0].into(), vec![0.0, 1.0].into())), (0.0, [0.0, 0.0], 1.0));
+
+    // Differences 1, 1, -1. A resample is at most 0 when it draws the last query twice or thrice: 3 (1/3)^2 (2/3) + (1/3)^3 = 7/27,
+    // and at least 0 otherwise. Two-sided 14/27 = 0.5185; the standard error of 10,000 draws is 0.009.
+    let (difference, interval, p) = number(&one(vec![0.0, 0.0, 1.0].into(), vec![1.0, 1.0, 0.0].into()));
+    assert!((difference - 1.0 / 3.0).abs() < 1e-12 && interval == [-1.0, 1.0], "{interval:?}");
+    assert!((p - 14.0 / 27.0).abs() < 0.03, "{p}");
+
+    // The other way round: the same, with the other sign.
+    let (back, _, q) = number(&one(vec![1.0, 1.0, 0.0].into(), vec![0.0, 0.0, 1.0].into()));
+    assert_eq!((back, q), (-difference, p));
+}
+
+/// Pairing is what finds it: two models that differ a little on hard and easy queries alike.
+#[test]
+fn the_same_queries_are_drawn_for_both() {
+    let hard: Vec<f64> = (0..100).map(|i| f64::from(i % 10)).collect();
+    let better: Vec<f64> = hard.iter().enumerate().map(|(i, v)| v + if i % 3 == 0 { 0.0 } else { 0.1 }).collect();
+    let (difference, [low, high], p) = number(&one(hard.into(), better.into()));
+    // 66 of 100 queries gain 0.1; the standard error is 0.1 sqrt(.66 .34 / 100) = 0.0047, the values themselves spread by 2.9.
+    assert!((difference - 0.066).abs() < 1e-12 && low > 0.05 && high < 0.08 && p < 0.001, "{low} {high} {p}");
+}
+
+#[test]
+fn every_statistic_is_resampled_as_itself() {
+    let groups = vec![0, 0, 0, 1];
+    let macros = |values: Vec<f64>| Outcomes::MeanOfGroups { values, groups: groups.clone() };
+    let (difference, _, _) = number(&one(macros(vec![0.0; 4]), macros(vec![0.0, 0.0, 0.0, 1.0])));
+    assert_eq!(difference, 0.5);
+    let ranks = |found: Vec<f64>| Outcomes::Spearman { found, truth: vec![1.0, 2.0, 3.0, 4.0] };
+    // Turned round in every resample that has two different queries: -1 to 1. All four are one query in 4 (1/4)^4 = 1 of 64; such
+    // a resample has no correlation and counts on both sides, so that p is 2/64 = 0.031, known to 0.0025.
+    let (difference, [low, high], p) = number(&one(ranks(vec![4.0, 3.0, 2.0, 1.0]), ranks(vec![1.0, 2.0, 3.0, 4.0])));
+    let near_two = |it: f64| (it - 2.0).abs() < 1e-12;
+    assert!(near_two(difference) && near_two(low) && near_two(high), "{difference} {low} {high}");
+    assert!((p - 2.0 / 64.0).abs() < 0.01, "{p}");
+}
+
+#[test]
+fn what_cannot_be_paired_has_a_reason() {
+    assert_eq!(reason(&one(vec![0.0, 1.0].into(), vec![0.0, 1.0, 1.0].into())), "different queries");
+    let spearman = |truth: Vec<f64>| Outcomes::Spearman { found: vec![1.0, 2.0], truth };
+    assert_eq!(reason(&one(spearman(vec![1.0, 2.0]), spearman(vec![2.0, 1.0]))), "different queries");
+    assert_eq!(reason(&one(vec![0.0].into(), vec![1.0].into())), "fewer than two queries");
+    let bare = Record { outcomes: None, ..record("m", vec![0.0, 1.0].into()) };
+    assert_eq!(
+        reason(&compare(std::slice::from_ref(&bare), std::slice::from_ref(&bare), 0)[0]),
+        "no per-query outcomes"
+    );
+    let (x, y) = (record("x", vec![0.0, 1.0].into()), record("y", vec![0.0, 1.0].into()));
+    let only = compare(&[x.clone(), y.clone()], std::slice::from_ref(&y), 0);
+    assert_eq!(reason(&only[0]), "only the first model has this number");
+    assert_eq!(number(&only[1]).2, 1.0);
+    let other = record("y", vec![1.0, 1.0].into());
+    assert_eq!(
+        reason(&compare(&[y.clone(), other], std::slice::from_ref(&y), 0)[0]),
+        "a model has several different numbers of this name"
+    );
+    // The same number beside another trivial answer is one number.
+    assert_eq!(compare(&[y.clone(), y.clone()], &[y], 0).len(), 1);
+}
+
+#[test]
+fn files_of_other_data_are_refused() {
+    let line = |data: &str, values: Vec<f64>| ResultLine {
+        line: 7,
+        record: record("m", values.into()),
+        task: None,
+        produced_by: serde_json::json!({ "data_sha256": data }),
+        data_sha256: data.into(),
+    };
+    let a = [line("cats", vec![0.0, 0.0])];
+    let error = compare_results(&a, &[line("dogs", vec![0.0, 1.0])], 0).unwrap_err().to_string();
+    assert!(error.contains("`cats`") && error.contains("`dogs`") && error.contains("line 7"), "{error}");
+    // A file of two data sets pairs with the one it shares.
+    let both = [line("dogs", vec![0.0, 1.0]), line("cats", vec![1.0, 1.0])];
+    let all = compare_results(&a, &both, 0).unwrap();
+    assert_eq!(all.len(), 2);
+    assert_eq!(number(&all[0]).0, 1.0);
+    assert_eq!(reason(&all[1]), "only the second model has this number");
+    assert_eq!(comparison_table(&all).len(), 3);
+}

@@ -1,0 +1,78 @@
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use conifer_data::ImageRef;
+use conifer_data::transform::EvalCrop;
+use conifer_space::{ManifoldSpec, Root};
+
+use crate::{Embedder, Result};
+
+/// Remembers what was embedded, so that the variants of a protocol embed a data set once.
+///
+/// Memory: the points of every list that was asked for; made anew for each data set.
+pub(super) struct Remember<'a> {
+    inner: &'a dyn Embedder,
+    points: RefCell<HashMap<Key, Vec<f32>>>,
+}
+
+/// Length and two independent hashes of a list: 128 bits, so that two lists never meet by chance.
+type Key = (usize, u64, u64);
+
+impl<'a> Remember<'a> {
+    pub(super) fn new(inner: &'a dyn Embedder) -> Self {
+        Self { inner, points: RefCell::default() }
+    }
+
+    fn or_else(&self, key: Key, embed: impl FnOnce() -> Result<Vec<f32>>) -> Result<Vec<f32>> {
+        if let Some(points) = self.points.borrow().get(&key) {
+            return Ok(points.clone());
+        }
+        let points = embed()?;
+        self.points.borrow_mut().insert(key, points.clone());
+        Ok(points)
+    }
+}
+
+impl Embedder for Remember<'_> {
+    fn spec(&self) -> &ManifoldSpec {
+        self.inner.spec()
+    }
+
+    fn root(&self) -> Result<Root> {
+        self.inner.root()
+    }
+
+    fn texts(&self, texts: &[String]) -> Result<Vec<f32>> {
+        let key = key(texts.len(), |hasher| ("texts", texts).hash(hasher));
+        self.or_else(key, || self.inner.texts(texts))
+    }
+
+    fn images(&self, images: &[ImageRef], crop: EvalCrop) -> Result<Vec<f32>> {
+        let key = key(images.len(), |hasher| {
+            ("images", crop == EvalCrop::Squeeze).hash(hasher);
+            images.iter().for_each(|image| hash(image, hasher));
+        });
+        self.or_else(key, || self.inner.images(images, crop))
+    }
+}
+
+fn key(len: usize, content: impl Fn(&mut DefaultHasher)) -> Key {
+    let seeded = |seed: u8| {
+        let mut hasher = DefaultHasher::new();
+        seed.hash(&mut hasher);
+        content(&mut hasher);
+        hasher.finish()
+    };
+    (len, seeded(0), seeded(1))
+}
+
+/// A photograph by its place, or by its bytes where it has none.
+fn hash(image: &ImageRef, hasher: &mut DefaultHasher) {
+    match image {
+        ImageRef::File(path) => (0u8, path).hash(hasher),
+        ImageRef::Member { shard, offset, len, .. } => (1u8, shard, offset, len).hash(hasher),
+        ImageRef::Encoded(bytes) => (2u8, bytes).hash(hasher),
+        ImageRef::Pixels(picture) => (3u8, picture.width, picture.height, &picture.rgb).hash(hasher),
+    }
+}

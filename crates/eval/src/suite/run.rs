@@ -1,0 +1,254 @@
+use conifer_data::Source;
+use conifer_data::hierarchy::Tree;
+use serde::{Deserialize, Serialize};
+
+use super::remember::Remember;
+use super::{Crop, Suite, Task};
+use crate::benchmarks::{find, prompts};
+use crate::{Context, Embedder, Error, Options, Record, Result, Score, measure};
+
+/// Where data sets and prompts come from.
+pub trait Finder {
+    /// The data set of a name.
+    ///
+    /// # Errors
+    /// A data set that is there and cannot be opened, and a name that nothing is known of.
+    fn data_set(&self, name: &str) -> Result<Found>;
+
+    /// The prompt templates of a family for a data set; by itself the finder knows [`prompts::SETS`].
+    ///
+    /// # Errors
+    /// A family that has no templates for it.
+    fn prompts(&self, family: &str, data_set: &str) -> Result<Vec<String>> {
+        let set = prompts::SETS.iter().find(|(known, _)| *known == family).ok_or_else(|| Error::Argument {
+            name: format!("prompts of data set {data_set}"),
+            found: format!("`{family}`"),
+            expected: prompts::SETS.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", "),
+        })?;
+        Ok(set.1.iter().map(|&template| template.to_owned()).collect())
+    }
+}
+
+/// A data set that was looked for.
+pub enum Found {
+    /// It is there.
+    Present {
+        /// The test split.
+        source: Box<dyn Source>,
+        /// Tree of its classes, where it has one.
+        tree: Option<Tree>,
+    },
+    /// It is not there.
+    Absent {
+        /// Which folder has to hold what.
+        layout: String,
+        /// Where to get it.
+        get: String,
+    },
+}
+
+/// What the caller of a suite decides.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// As in [`Options::partial`].
+    pub partial: bool,
+    /// As in [`Options::seed`].
+    pub seed: u64,
+}
+
+/// How a task was run; stands beside its records in result files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Name of the suite.
+    pub suite: String,
+    /// As in [`Task::id`].
+    pub task: String,
+    /// As in [`Task::data`].
+    pub data: String,
+    /// As in [`Task::benchmark`].
+    pub benchmark: String,
+    /// As in [`Task::prompts`].
+    pub prompts: Option<String>,
+    /// As in [`Task::prompts_of`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts_of: Option<String>,
+    /// How photos were cut.
+    pub crop: Crop,
+    /// Which similarity ranked.
+    pub score: Score,
+    /// The gate, radians.
+    pub gate: f64,
+    /// Levels of the widening ball.
+    pub steps: Vec<usize>,
+    /// Whether it was measured on what was there.
+    pub partial: bool,
+    /// Seed of intervals and shuffled baselines.
+    pub seed: u64,
+}
+
+/// What one run of a task gave.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// How it was run.
+    pub setting: Setting,
+    /// [`Source::fingerprint`] of the data.
+    pub data_sha256: String,
+    /// Number of samples of the data set, those left out included.
+    pub samples: usize,
+    /// The numbers.
+    pub records: Vec<Record>,
+}
+
+/// A task whose data set is not there.
+#[derive(Clone, Debug, Serialize)]
+pub struct Missing {
+    /// As in [`Task::id`].
+    pub task: String,
+    /// As in [`Task::data`].
+    pub data: String,
+    /// Which folder has to hold what.
+    pub layout: String,
+    /// Where to get it.
+    pub get: String,
+}
+
+/// A run that ended in an error.
+#[derive(Clone, Debug, Serialize)]
+pub struct Failed {
+    /// As in [`Task::id`].
+    pub task: String,
+    /// As in [`Task::data`].
+    pub data: String,
+    /// The error, in words.
+    pub error: String,
+}
+
+/// What became of every task of a suite.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct SuiteReport {
+    /// Name of the suite.
+    pub suite: String,
+    /// Tasks that were measured, a run each.
+    pub measured: Vec<Measured>,
+    /// Tasks without their data.
+    pub missing: Vec<Missing>,
+    /// Tasks that failed.
+    pub failed: Vec<Failed>,
+}
+
+impl Suite {
+    /// Measures every task. What is missing or fails is told in the report and stops nothing else; `progress` hears what begins.
+    pub fn run(
+        &self,
+        embedder: &dyn Embedder,
+        finder: &dyn Finder,
+        settings: Settings,
+        progress: &mut dyn FnMut(&str),
+    ) -> SuiteReport {
+        let mut report = SuiteReport { suite: self.name.clone(), ..SuiteReport::default() };
+        // Tasks of one data set follow each other: it is opened once, and embedded once.
+        let mut order: Vec<&Task> = self.tasks.iter().collect();
+        let first = |data: &str| self.tasks.iter().position(|task| task.data == data);
+        order.sort_by_key(|task| first(&task.data));
+        let mut done = 0;
+        for tasks in order.chunk_by(|a, b| a.data == b.data) {
+            let Some(data) = tasks.first().map(|task| task.data.as_str()) else { continue };
+            let remember = Remember::new(embedder);
+            let found = finder.data_set(data);
+            for task in tasks {
+                done += 1;
+                progress(&format!("{done} of {}: {} on {data}", order.len(), task.benchmark));
+                match &found {
+                    Ok(Found::Present { source, tree }) => {
+                        for setting in self.settings(task, settings) {
+                            let run = || setting.run(&remember, finder, source.as_ref(), tree.as_ref());
+                            match run() {
+                                Ok(records) => report.measured.push(Measured {
+                                    setting,
+                                    data_sha256: source.fingerprint(),
+                                    samples: source.len(),
+                                    records,
+                                }),
+                                Err(error) => report.fails(task, &error),
+                            }
+                        }
+                    }
+                    Ok(Found::Absent { layout, get }) => report.missing.push(Missing {
+                        task: task.id.clone(),
+                        data: data.into(),
+                        layout: layout.clone(),
+                        get: get.clone(),
+                    }),
+                    Err(error) => report.fails(task, error),
+                }
+            }
+        }
+        report
+    }
+
+    /// Every combination of the settings of a task.
+    fn settings(&self, task: &Task, settings: Settings) -> Vec<Setting> {
+        let defaults = Options::default();
+        let gates = if task.gates.is_empty() { vec![defaults.gate] } else { task.gates.clone() };
+        let steps = if task.steps.is_empty() { defaults.steps } else { task.steps.clone() };
+        let mut all = Vec::new();
+        for &score in &task.scores {
+            for &gate in &gates {
+                all.push(Setting {
+                    suite: self.name.clone(),
+                    task: task.id.clone(),
+                    data: task.data.clone(),
+                    benchmark: task.benchmark.clone(),
+                    prompts: task.prompts.clone(),
+                    prompts_of: task.prompts_of.clone(),
+                    crop: task.crop,
+                    score,
+                    gate,
+                    steps: steps.clone(),
+                    partial: settings.partial,
+                    seed: settings.seed,
+                });
+            }
+        }
+        all
+    }
+}
+
+impl Setting {
+    fn run(
+        &self,
+        embedder: &dyn Embedder,
+        finder: &dyn Finder,
+        source: &dyn Source,
+        tree: Option<&Tree>,
+    ) -> Result<Vec<Record>> {
+        let benchmark = find(&self.benchmark)?;
+        let mut options = Options {
+            score: self.score,
+            crop: self.crop.into(),
+            gate: self.gate,
+            steps: self.steps.clone(),
+            partial: self.partial,
+            seed: self.seed,
+            ..Options::default()
+        };
+        if let Some(family) = &self.prompts {
+            let data = self.prompts_of.as_deref().unwrap_or(&self.data);
+            let note = prompts::Family::ALL.into_iter().find(|it| it.name() == family);
+            let note = note.and_then(|family| prompts::note(family, data));
+            options.prompts = note.map_or_else(|| family.clone(), |note| format!("{family} ({note})"));
+            options.templates = finder.prompts(family, data)?;
+        }
+        measure(benchmark, &Context::new(embedder, source, tree, &options))
+    }
+}
+
+impl SuiteReport {
+    /// Notes an error; one that several variants of a task share, once.
+    fn fails(&mut self, task: &Task, error: &Error) {
+        let error = error.to_string();
+        if !self.failed.iter().any(|it| it.task == task.id && it.error == error) {
+            self.failed.push(Failed { task: task.id.clone(), data: task.data.clone(), error });
+        }
+    }
+}

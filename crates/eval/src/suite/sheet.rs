@@ -1,0 +1,338 @@
+use std::collections::BTreeMap;
+
+use super::{Better, Column, Suite, SuiteReport, Table, Variant};
+use crate::Record;
+
+/// A table of the paper with our rows beside the published ones, in the paper's unit. Renderers only have to write it down.
+#[derive(Clone, Debug)]
+pub struct Sheet {
+    /// What it shows.
+    pub title: String,
+    /// Where it stands in the paper.
+    pub source: String,
+    /// Digits behind the point.
+    pub digits: usize,
+    /// The heads of its columns.
+    pub heads: Vec<Head>,
+    /// Published rows, ours, the trivial answer, the number of queries.
+    pub rows: Vec<Row>,
+    /// Footnotes, the first of which is 1.
+    pub notes: Vec<String>,
+}
+
+/// What stands above a column.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// Above several columns; may be empty.
+    pub group: String,
+    /// Above this one.
+    pub header: String,
+    /// Which way is better.
+    pub better: Better,
+}
+
+/// Whose row it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Printed in the paper.
+    Published,
+    /// Measured now.
+    Ours,
+    /// What a trivial answer gets on the data measured now.
+    Trivial,
+    /// How many queries are behind our cells.
+    Queries,
+}
+
+/// A row.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Whose it is.
+    pub kind: Kind,
+    /// The model.
+    pub name: String,
+    /// Footnotes of the row, as numbers.
+    pub notes: Vec<usize>,
+    /// One a column.
+    pub cells: Vec<Cell>,
+}
+
+/// A cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cell {
+    /// The number; none where nothing was printed or measured.
+    pub value: Option<f64>,
+    /// Half the width of its 95 % interval.
+    pub half: Option<f64>,
+    /// Number of queries behind it.
+    pub n: Option<usize>,
+    /// Its footnotes, as numbers.
+    pub notes: Vec<usize>,
+}
+
+/// The tables of a suite, filled with what was measured of `model`.
+pub fn sheets(suite: &Suite, report: &SuiteReport, model: &str) -> Vec<Sheet> {
+    suite.tables.iter().map(|table| fill(suite, table, report, model)).collect()
+}
+
+/// Footnotes, each said once.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+impl Notes {
+    fn number(&mut self, text: &str) -> usize {
+        match self.0.iter().position(|it| it == text) {
+            Some(at) => at + 1,
+            None => {
+                self.0.push(text.to_owned());
+                self.0.len()
+            }
+        }
+    }
+}
+
+fn fill(suite: &Suite, table: &Table, report: &SuiteReport, model: &str) -> Sheet {
+    let mut notes = Notes::default();
+    let mut rows = Vec::new();
+    for row in &table.rows {
+        rows.push(Row {
+            kind: Kind::Published,
+            name: row.model.clone(),
+            notes: row.note.iter().map(|note| notes.number(note)).collect(),
+            cells: row
+                .values
+                .iter()
+                .map(|&value| Cell { value: (!value.is_nan()).then_some(value), ..Cell::default() })
+                .collect(),
+        });
+    }
+    let plain = [Variant::default()];
+    let variants = if table.variants.is_empty() { &plain[..] } else { &table.variants };
+    let (mut trivial, mut queries) = (Apart::default(), Apart::default());
+    for variant in variants {
+        let mut answers: BTreeMap<String, Answer> = BTreeMap::new();
+        let mut cells = Vec::new();
+        let (mut baselines, mut counts) = (Vec::new(), Vec::new());
+        for column in &table.columns {
+            let answer = if column.mean_of.is_empty() {
+                let parts: Vec<Answer> =
+                    column.parts().iter().map(|part| answer(table, part, variant, report)).collect();
+                mean(parts.iter())
+            } else {
+                mean(column.mean_of.iter().filter_map(|name| answers.get(name)))
+            };
+            let (n, baseline) = match &answer {
+                Answer::Number { n, baseline, .. } => (*n, baseline.clone()),
+                Answer::Empty(_) => (None, None),
+            };
+            counts.push(n);
+            baselines.push(baseline);
+            cells.push(answer.cell(&mut notes));
+            answers.insert(column.name(), answer);
+        }
+        trivial.add(&variant.name, baselines);
+        queries.add(&variant.name, counts);
+        let name = named(model, &variant.name);
+        rows.push(Row { kind: Kind::Ours, name, notes: Vec::new(), cells });
+    }
+    for (name, row) in trivial.rows() {
+        let cells = row.into_iter().map(|it| trivial_cell(it, &mut notes)).collect();
+        rows.push(Row { kind: Kind::Trivial, name: named("chance / trivial", &name), notes: Vec::new(), cells });
+    }
+    for (name, row) in queries.rows() {
+        let cells = row.into_iter().map(|n| Cell { n, ..Cell::default() }).collect();
+        rows.push(Row { kind: Kind::Queries, name: named("n", &name), notes: Vec::new(), cells });
+    }
+    table.notes.iter().chain(&suite.notes).for_each(|note| {
+        notes.number(note);
+    });
+    Sheet {
+        title: table.title.clone(),
+        source: table.source.clone(),
+        digits: table.digits,
+        heads: table
+            .columns
+            .iter()
+            .map(|it| Head { group: it.group.clone(), header: it.header.clone(), better: it.better })
+            .collect(),
+        rows,
+        notes: notes.0,
+    }
+}
+
+fn named(what: &str, variant: &str) -> String {
+    if variant.is_empty() { what.to_owned() } else { format!("{what} ({variant})") }
+}
+
+/// Rows of what the variants say, a row for all that say the same where they say anything; named by the variants where there are
+/// several.
+struct Apart<T>(Vec<(String, Vec<Option<T>>)>);
+
+impl<T> Default for Apart<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: PartialEq> Apart<T> {
+    /// One row is that of all variants and needs no name.
+    fn rows(mut self) -> Vec<(String, Vec<Option<T>>)> {
+        if let [(name, _)] = self.0.as_mut_slice() {
+            name.clear();
+        }
+        self.0
+    }
+
+    fn add(&mut self, variant: &str, row: Vec<Option<T>>) {
+        if row.iter().all(Option::is_none) {
+            return;
+        }
+        let agrees = |known: &[Option<T>]| known.iter().zip(&row).all(|(a, b)| a.is_none() || b.is_none() || a == b);
+        match self.0.iter_mut().find(|(_, known)| agrees(known)) {
+            Some((names, known)) => {
+                *names = [names.as_str(), variant].join("; ");
+                for (known, new) in known.iter_mut().zip(row) {
+                    *known = known.take().or(new);
+                }
+            }
+            None => self.0.push((variant.to_owned(), row)),
+        }
+    }
+}
+
+fn trivial_cell(baseline: Option<(String, f64)>, notes: &mut Notes) -> Cell {
+    let Some((name, value)) = baseline else { return Cell::default() };
+    Cell { value: Some(value), notes: vec![notes.number(&format!("trivial answer: {name}"))], ..Cell::default() }
+}
+
+/// What was measured for a cell.
+#[derive(Clone)]
+enum Answer {
+    Number {
+        value: f64,
+        half: Option<f64>,
+        n: Option<usize>,
+        baseline: Option<(String, f64)>,
+        notes: Vec<String>,
+    },
+    /// Why there is none.
+    Empty(String),
+}
+
+impl Answer {
+    fn cell(&self, notes: &mut Notes) -> Cell {
+        match self {
+            Self::Number { value, half, n, notes: said, .. } => Cell {
+                value: Some(*value),
+                half: *half,
+                n: *n,
+                notes: said.iter().map(|note| notes.number(note)).collect(),
+            },
+            Self::Empty(why) => Cell { notes: vec![notes.number(why)], ..Cell::default() },
+        }
+    }
+}
+
+/// Our number for a column: of the one record that it and the variant name.
+fn answer(table: &Table, column: &Column, variant: &Variant, report: &SuiteReport) -> Answer {
+    let Some(task) = &column.task else {
+        return Answer::Empty(column.unanswered.clone().unwrap_or_default());
+    };
+    let records: Vec<&Record> =
+        report.measured.iter().filter(|it| it.setting.task == *task).flat_map(|it| &it.records).collect();
+    if records.is_empty() {
+        return Answer::Empty(why_unmeasured(task, report));
+    }
+    let metric = variant.metrics.get(&column.metric).unwrap_or(&column.metric);
+    let wanted = |record: &&&Record| {
+        let (protocol, _) = protocol_of(record);
+        record.split == column.split
+            && record.metric == *metric
+            && column.protocol.iter().chain(&variant.protocol).all(|piece| protocol.contains(piece.as_str()))
+            && column.exact.iter().chain(&variant.exact).all(|whole| protocol == whole)
+    };
+    let found: Vec<&Record> = records.iter().filter(wanted).copied().collect();
+    let Some(first) = found.first() else {
+        let protocol: Vec<&str> = [&column.protocol, &variant.protocol]
+            .into_iter()
+            .flatten()
+            .chain(&column.exact)
+            .chain(&variant.exact)
+            .map(String::as_str)
+            .collect();
+        let protocol = if protocol.is_empty() { "any".into() } else { protocol.join(" + ") };
+        return Answer::Empty(format!(
+            "task {task} has no number `{metric}` of split `{}`, protocol {protocol}",
+            column.split
+        ));
+    };
+    if let Some(other) = found.iter().find(|it| it.value.to_bits() != first.value.to_bits()) {
+        return Answer::Empty(format!(
+            "task {task} has several numbers `{metric}` of split `{}`: protocols `{}` and `{}`",
+            column.split, first.protocol, other.protocol
+        ));
+    }
+    let factor = column.factor.unwrap_or(table.factor);
+    let better = |a: f64, b: f64| if column.better == Better::Lower { a < b } else { a > b };
+    let baselines = found.iter().filter_map(|it| it.baseline.as_ref());
+    // The strongest of the trivial answers is the one to beat.
+    let baseline = baselines.reduce(|best, it| if better(it.value, best.value) { it } else { best });
+    Answer::Number {
+        value: first.value * factor,
+        half: first.interval.map(|[low, high]| (high - low) / 2.0 * factor),
+        n: Some(first.n),
+        baseline: baseline.map(|it| (it.name.clone(), it.value * factor)),
+        notes: protocol_of(first).1.map(|left_out| format!("{task}: partial: {left_out}")).into_iter().collect(),
+    }
+}
+
+/// The protocol, and what was left out.
+fn protocol_of(record: &Record) -> (&str, Option<&str>) {
+    match record.protocol.split_once(", partial: ") {
+        Some((protocol, left_out)) => (protocol, Some(left_out)),
+        None => (&record.protocol, None),
+    }
+}
+
+fn why_unmeasured(task: &str, report: &SuiteReport) -> String {
+    if let Some(it) = report.missing.iter().find(|it| it.task == task) {
+        return format!("data set {} is not there", it.data);
+    }
+    match report.failed.iter().find(|it| it.task == task) {
+        Some(it) => format!("task {task} failed: {}", it.error),
+        None => format!("task {task} was not measured"),
+    }
+}
+
+impl Column {
+    /// The columns of one record of which it is the mean; itself where it is no mean.
+    fn parts(&self) -> Vec<Self> {
+        let tasks = self.tasks.iter().map(|task| Self { task: Some(task.clone()), ..self.clone() });
+        let splits = self.splits.iter().map(|split| Self { split: split.clone(), ..self.clone() });
+        let parts: Vec<Self> = tasks.chain(splits).collect();
+        if parts.is_empty() { vec![self.clone()] } else { parts }
+    }
+}
+
+/// One number, or the mean of several. A mean has no interval: its parts may share their queries or not.
+fn mean<'a>(parts: impl Iterator<Item = &'a Answer>) -> Answer {
+    let parts: Vec<&Answer> = parts.collect();
+    if let [one] = parts.as_slice() {
+        return (*one).clone();
+    }
+    let (mut sum, mut trivial, mut notes) =
+        (0.0, Some(0.0), vec!["a mean of several numbers, without an interval".to_owned()]);
+    for part in &parts {
+        match part {
+            Answer::Number { value, baseline, notes: more, .. } => {
+                sum += value;
+                trivial = trivial.zip(baseline.as_ref()).map(|(sum, (_, value))| sum + value);
+                notes.extend(more.iter().cloned());
+            }
+            Answer::Empty(why) => return Answer::Empty(format!("a mean that lacks a number: {why}")),
+        }
+    }
+    let count = parts.len() as f64;
+    let baseline = trivial.map(|sum| ("mean of the trivial answers".into(), sum / count));
+    Answer::Number { value: sum / count, half: None, n: None, baseline, notes }
+}
