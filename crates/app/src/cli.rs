@@ -74,6 +74,12 @@ pub(crate) struct Quickstart {
 pub(crate) enum Data {
     /// List the kinds of sources and the formats that can be imported.
     List,
+    /// List the evaluation data sets of the papers: what each folder has to hold, and where to get it.
+    Sets {
+        /// The folder of all data sets: says which are there.
+        #[arg(long)]
+        root: Option<PathBuf>,
+    },
     /// Write the toy world as grounded JSONL with PNG files, and as class folders.
     Toy {
         /// Folder to write to.
@@ -206,7 +212,8 @@ pub(crate) enum Form {
 /// A data set on the command line.
 #[derive(Args, Clone)]
 pub(crate) struct DataSet {
-    /// `KIND:PATH` (kinds: `conifer data list`), or a path whose kind shows: .jsonl, .csv, .tsv, .tar, a folder of class folders; or `toy`.
+    /// `KIND:PATH` (kinds: `conifer data list`), or a path whose kind shows: .jsonl, .csv, .tsv, .tar, a folder of class folders; `toy`; or
+    /// `set:FOLDER`, an evaluation set called as its folder is (`conifer data sets`).
     #[arg(long)]
     pub(crate) data: String,
     /// Only this split.
@@ -304,6 +311,9 @@ pub(crate) struct Eval {
     /// How the report of a suite is written (default: by the ending of --out, else text).
     #[arg(long, value_enum, requires = "suite")]
     pub(crate) format: Option<ReportFormat>,
+    /// What the tables of a suite call the model (default: the last part of its path).
+    #[arg(long, requires = "suite")]
+    pub(crate) name: Option<String>,
     /// Compare two result files, as --out writes them, on the queries they share: no model is needed.
     #[arg(long, num_args = 2, value_names = ["FIRST", "SECOND"], conflicts_with_all = ["checkpoint", "root_text", "data", "split", "data_options", "benchmarks", "suite", "tree", "prompts", "score", "crop", "gate", "steps", "partial", "out"])]
     pub(crate) compare: Vec<PathBuf>,

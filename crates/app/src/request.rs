@@ -16,7 +16,23 @@ pub(crate) fn source_spec(data: &DataSet) -> anyhow::Result<SourceSpec> {
 
 /// Opens that source.
 pub(crate) fn open_source(data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
+    if let Some(folder) = data.data.strip_prefix("set:") {
+        return open_set(Path::new(folder), data);
+    }
     conifer_data::open(&source_spec(data)?).with_context(|| format!("--data {}", data.data))
+}
+
+/// An evaluation data set in its usual layout, known by the name of its folder.
+fn open_set(folder: &Path, data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
+    anyhow::ensure!(
+        data.split.is_none() && data.data_options.is_empty(),
+        "--data {}: an evaluation set takes neither --split nor --data-option",
+        data.data
+    );
+    let name = folder.file_name().map(|it| it.to_string_lossy()).unwrap_or_default();
+    let place = || format!("--data {}", data.data);
+    let set = conifer_data::sets::find(&name).with_context(place)?;
+    (set.open)(folder).with_context(place)
 }
 
 /// `name=value` settings; a value that reads as JSON (a number, true) is one, else it is a text.

@@ -1,5 +1,6 @@
 mod class_tree;
 mod parts;
+mod sets;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use crate::request::{open_source, source_spec};
 pub(crate) fn run(args: Data, as_json: bool) -> anyhow::Result<()> {
     match args {
         Data::List => list(as_json),
+        Data::Sets { root } => sets::run(root.as_deref(), as_json),
         Data::Toy { out, size, resolution, seed } => {
             toy(&out, ToyConfig { size, resolution, seed, ..ToyConfig::default() }, as_json)
         }

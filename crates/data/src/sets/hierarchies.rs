@@ -44,7 +44,7 @@ macro_rules! breeds {
         pub(super) const $constant: DataSet = DataSet {
             name: $name,
             title: concat!("BREEDS ", $task, " over ImageNet val"),
-            layout: "beside it: imagenet/ as the set of that name, and breeds/ with class_hierarchy.txt, node_names.txt and \
+            layout: "imagenet/ as the set of that name, and breeds/ with class_hierarchy.txt, node_names.txt and \
                      dataset_class_info.json",
             get: "https://github.com/MadryLab/BREEDS-Benchmarks, imagenet_class_hierarchy/modified",
             classes: $classes,
@@ -121,7 +121,7 @@ pub(super) const VG_ATTRIBUTION: DataSet = DataSet {
 pub(super) const COCO_DETECTION: DataSet = DataSet {
     name: "coco_detection",
     title: "COCO val2017 with its boxes",
-    layout: "beside it: coco/annotations/instances_val2017.json and coco/val2017/<photo>.jpg",
+    layout: "coco/annotations/instances_val2017.json and coco/val2017/<photo>.jpg",
     get: "https://cocodataset.org, 2017 val images and 2017 train/val annotations",
     classes: 80,
     photos: 5000,

@@ -37,7 +37,7 @@ pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> an
         "weights_sha256": embedder.model().inner().fingerprint(),
         "split": null,
     });
-    let model = embedder.model().inner().name();
+    let model = &args.name.clone().unwrap_or_else(|| named_as(checkpoint));
     let written = |format| match format {
         ReportFormat::Text => Ok(render(Format::Text, &suite, &report, model)),
         ReportFormat::Md => Ok(render(Format::Markdown, &suite, &report, model)),
@@ -68,6 +68,12 @@ pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> an
     }
     saved.transpose()?;
     verdict(&report, args.partial)
+}
+
+/// What the tables call a model: the end of what was typed.
+fn named_as(checkpoint: &Path) -> String {
+    let whole = || checkpoint.display().to_string();
+    checkpoint.file_name().map_or_else(whole, |name| name.to_string_lossy().into_owned())
 }
 
 /// A suite of a paper, or one of the user's in TOML.
@@ -168,7 +174,10 @@ impl Folder<'_> {
         };
         if !set.is_below(self.0) {
             return Ok(Found::Absent {
-                layout: format!("{}/ with {}", folder.display(), set.layout),
+                layout: match set.beside {
+                    [] => format!("{}/ with {}", folder.display(), set.layout),
+                    _ => format!("{}/ with {}", self.0.display(), set.layout),
+                },
                 get: set.get.to_owned(),
             });
         }
