@@ -32,7 +32,7 @@ pub(crate) enum Command {
     /// Turn photos and texts into a set of embeddings on disk.
     Embed(Embed),
     /// Measure a checkpoint on a data set.
-    Eval(Eval),
+    Eval(Box<Eval>),
     /// The rows of an embedding set nearest to a text, a photo or a row.
     Search(Search),
     /// What lies on the way from a text, a photo or a row to the root, or to another row.

@@ -25,7 +25,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Data(args) => data::run(args, json),
         Command::Train(args) => train::run(args, json, &device),
         Command::Embed(args) => embed::run(args, json, &device),
-        Command::Eval(args) => eval::run(args, json, &device),
+        Command::Eval(args) => eval::run(*args, json, &device),
         Command::Search(args) => search::run(args, json, &device),
         Command::Traverse(args) => traverse::run(args, json, &device),
         Command::Convert(args) => convert::run(args, json),
