@@ -17,7 +17,7 @@ pub use augment::{Augment, Blur, Crop, Jitter};
 pub use pad::white_pad;
 pub use resample::shrink;
 
-use crate::sample::Picture;
+use crate::sample::{BBox, Picture, PixelLimits};
 use resample::{Filter, Region, resample};
 
 /// How a photo becomes a square when measuring.
@@ -56,6 +56,23 @@ pub fn crop_pixels(picture: &Picture, [x1, y1, x2, y2]: [u32; 4]) -> Picture {
         rgb.extend_from_slice(&picture.rgb[start..start + width as usize * 3]);
     }
     Picture { width, height, rgb }
+}
+
+/// A box of a photo as a picture of its own. A box that is thinner than a photo may be ([`PixelLimits::default`]) is grown
+/// around its middle, within the photo: a box of one pixel is there, and has to be looked at.
+pub fn crop_box(picture: &Picture, bbox: &BBox) -> Picture {
+    let limits = PixelLimits::default();
+    let [x1, y1, x2, y2] = bbox.to_pixels(picture.width, picture.height);
+    let least = |other: u32| limits.min_side.max((other as f32 / limits.max_aspect).ceil() as u32);
+    let grown = |from: u32, to: u32, least: u32, side: u32| {
+        let length = (to - from).max(least).min(side);
+        let start = (from + to).saturating_sub(length) / 2;
+        let start = start.min(side - length);
+        (start, start + length)
+    };
+    let (left, right) = grown(x1, x2, least(y2 - y1), picture.width);
+    let (top, bottom) = grown(y1, y2, least(x2 - x1), picture.height);
+    crop_pixels(picture, [left, top, right, bottom])
 }
 
 /// `[height, width, 3]` to `[3, height, width]`.

@@ -65,6 +65,20 @@ fn golden_photos_match_pillow() {
 
 /// Resizing everything and cutting afterwards gives what resampling only the window gives.
 #[test]
+fn a_speck_and_a_line_grow_until_they_can_be_looked_at() {
+    let photo = ramp(200, 100);
+    let sides = |x1: f32, y1: f32, x2: f32, y2: f32| {
+        let crop = crop_box(&photo, &BBox { x1, y1, x2, y2 });
+        (crop.width, crop.height)
+    };
+    assert_eq!(sides(0.25, 0.25, 0.5, 0.75), (50, 50));
+    assert_eq!(sides(0.5, 0.5, 0.505, 0.51), (2, 2)); // one pixel
+    assert_eq!(sides(0.995, 0.99, 1.0, 1.0), (2, 2)); // the last one
+    assert_eq!(sides(0.0, 0.5, 1.0, 0.51), (200, 4)); // a line of 200 pixels: 50 to 1
+    assert_eq!(crop_box(&ramp(1, 1), &BBox { x1: 0.0, y1: 0.0, x2: 1.0, y2: 1.0 }).width, 1);
+}
+
+#[test]
 fn center_equals_resize_then_crop() {
     for (width, height, size) in [(333, 251, 224), (150, 200, 64), (97, 33, 32), (64, 65, 64), (5, 3, 16)] {
         let photo = ramp(width, height);

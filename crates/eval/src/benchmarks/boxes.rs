@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use conifer_data::transform::crop_pixels;
+use conifer_data::transform::crop_box;
 use conifer_data::{BBox, ImageRef, Sample};
 
 use super::{Context, images, open};
@@ -39,7 +39,7 @@ pub(super) fn embed_boxes(
         }
         let picture = open(benchmark, &photos[photo], samples.len())?;
         for (phrase, bbox) in boxes {
-            let crop = crop_pixels(&picture, bbox.to_pixels(picture.width, picture.height));
+            let crop = crop_box(&picture, bbox);
             held += crop.rgb.len();
             crops.push(ImageRef::Pixels(Arc::new(crop)));
             it.class_of.push(phrase.text.clone());

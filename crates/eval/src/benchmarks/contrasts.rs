@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::path::Path;
 use std::sync::Arc;
 
-use conifer_data::transform::{EvalCrop, crop_pixels};
+use conifer_data::transform::{EvalCrop, crop_box};
 use conifer_data::{ImageRef, Sample};
 use conifer_space::space;
 use rayon::prelude::*;
@@ -228,8 +228,7 @@ fn boxes(context: &Context<'_>, benchmark: &'static str, samples: &[Sample]) -> 
         let bbox = sample.phrases.iter().flat_map(|phrase| &phrase.boxes).next();
         let bbox = bbox.ok_or_else(|| lacking(benchmark, sample, "the phrase with a box", "each sample needs one"))?;
         let picture = open(benchmark, photo, photos.len())?;
-        let corners = bbox.to_pixels(picture.width, picture.height);
-        Ok(ImageRef::Pixels(Arc::new(crop_pixels(&picture, corners))))
+        Ok(ImageRef::Pixels(Arc::new(crop_box(&picture, bbox))))
     };
     let mut points = Vec::new();
     for (samples, photos) in samples.chunks(CROPS).zip(photos.chunks(CROPS)) {

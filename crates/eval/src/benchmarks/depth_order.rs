@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use conifer_data::ImageRef;
-use conifer_data::transform::crop_pixels;
+use conifer_data::transform::crop_box;
 use conifer_space::space;
 
 use super::{Benchmark, Context, Input, images, lacking, open};
@@ -46,8 +46,7 @@ impl Benchmark for DepthOrder {
                 Some(crop) => crop.clone(),
                 None => {
                     let picture = open(self.name(), photo, samples.len())?;
-                    let corners = phrase.boxes[0].to_pixels(picture.width, picture.height);
-                    ImageRef::Pixels(Arc::new(crop_pixels(&picture, corners)))
+                    ImageRef::Pixels(Arc::new(crop_box(&picture, &phrase.boxes[0])))
                 }
             };
             kept.push(photo.clone());

@@ -39,6 +39,7 @@ pub struct Suite {
     /// Title of the paper.
     pub title: String,
     /// Authors and year.
+    #[serde(default)]
     pub reference: String,
     /// What a reader of every table has to know.
     #[serde(default)]
@@ -78,8 +79,10 @@ pub struct Task {
     #[serde(default)]
     pub steps: Vec<usize>,
     /// Which of the records follow the paper's text, and where they cannot.
+    #[serde(default)]
     pub paper: String,
     /// Which of the records follow the authors' code; that there is none.
+    #[serde(default)]
     pub released: String,
 }
 
@@ -114,6 +117,7 @@ pub struct Table {
     /// What it shows.
     pub title: String,
     /// Where it stands: `Table 2`.
+    #[serde(default)]
     pub source: String,
     /// Digits behind the point of its numbers.
     pub digits: usize,
@@ -128,7 +132,8 @@ pub struct Table {
     pub variants: Vec<Variant>,
     /// Its columns.
     pub columns: Vec<Column>,
-    /// Its published rows.
+    /// Its published rows; none in a table of one's own.
+    #[serde(default)]
     pub rows: Vec<Published>,
 }
 

@@ -284,7 +284,7 @@ fn cells_by_hand() {
     assert_eq!((ours[0].cells[0].value, ours[0].cells[0].n), (Some(50.0), Some(3)));
     assert!((ours[1].cells[0].value.unwrap() - 200.0 / 3.0).abs() < 1e-9);
     assert!(ours[1].cells[0].half.unwrap() > 0.0);
-    assert_eq!(note(&ours[0].cells[1]), "data set nowhere is not there");
+    assert_eq!(note(&ours[0].cells[1]), "its data set is not there: see the end of the report");
     assert!(note(&ours[0].cells[2]).contains("task pairs failed"));
     assert!(note(&ours[0].cells[3]).contains("no number `no such metric`"));
     assert_eq!((ours[0].cells[4].value, ours[0].cells[5].value), (Some(50.0), Some(50.0)));

@@ -4,13 +4,13 @@ use conifer_data::{BBox, PartRule, import};
 
 use super::*;
 
-/// A photo of 10 x 10 pixels: its first pixel is `photo`, its columns from the second row on are the `things`.
+/// A photo of 20 x 10 pixels: its first pixel is `photo`, its columns of two pixels from the second row on are the `things`.
 fn scene(id: &str, photo: u8, things: &[(&str, u8)]) -> Sample {
     let pixel = |i: usize| match i {
         0 => photo,
-        _ => things.get(i % 10).map_or(0, |it| it.1),
+        _ => things.get(i % 20 / 2).map_or(0, |it| it.1),
     };
-    let rgb = (0..100).flat_map(|i| [pixel(i); 3]).collect();
+    let rgb = (0..200).flat_map(|i| [pixel(i); 3]).collect();
     let phrase = |(column, (text, _)): (usize, &(&str, u8))| {
         let x1 = column as f32 / 10.0;
         let bbox = BBox { x1, y1: 0.1, x2: x1 + 0.1, y2: 1.0 };
@@ -18,7 +18,7 @@ fn scene(id: &str, photo: u8, things: &[(&str, u8)]) -> Sample {
     };
     Sample {
         id: id.into(),
-        image: Some(ImageRef::Pixels(Arc::new(Picture { width: 10, height: 10, rgb }))),
+        image: Some(ImageRef::Pixels(Arc::new(Picture { width: 20, height: 10, rgb }))),
         phrases: things.iter().enumerate().map(phrase).collect(),
         ..Sample::default()
     }
