@@ -289,7 +289,8 @@ pub(crate) struct Eval {
     /// The text whose embedding is the root, such as Eukarya for a published RCME model (default: what the checkpoint was trained with).
     #[arg(long, value_name = "TEXT")]
     pub(crate) root_text: Option<String>,
-    /// `KIND:PATH` (kinds: `conifer data list`), or a path whose kind shows: .jsonl, .csv, .tsv, .tar, a folder of class folders; or `toy`.
+    /// `KIND:PATH` (kinds: `conifer data list`), or a path whose kind shows: .jsonl, .csv, .tsv, .tar, a folder of class folders; `toy`; or
+    /// `set:FOLDER`, an evaluation set called as its folder is (`conifer data sets`).
     #[arg(long)]
     pub(crate) data: Option<String>,
     /// Only this split.

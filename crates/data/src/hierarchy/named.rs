@@ -81,11 +81,12 @@ impl NamedTree {
 
     /// The is-a tree of Open Images' boxable classes, `bbox_labels_600_hierarchy.json`: nested objects with `LabelName`, `Subcategory` and
     /// `Part`. It is no tree but a graph: of several classes above one, the first in the file is the parent. `Part` says what a class has,
-    /// not what is one, so its border is not crossed; what lies below a part is read. Words come from `class-descriptions-boxable.csv`,
-    /// where that lies beside the file.
+    /// not what is one, so its border is not crossed; what lies below a part is read. A class that stands as a part alone is left out, unless
+    /// it has subcategories: then it is a second root, which is an error. Words come from `class-descriptions-boxable.csv`, where that lies
+    /// beside the file.
     ///
     /// # Errors
-    /// A file that cannot be read or is of another format, a class that is only a part, a cycle.
+    /// A file that cannot be read or is of another format, a class that is only a part and has subcategories, a cycle.
     pub fn read_open_images(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
         let root: OpenImagesNode = serde_json::from_str(&text).map_err(|error| {

@@ -16,7 +16,7 @@ impl Benchmark for HierarchicalClassification {
         "tree distance between zero-shot answers and the truth (TIE, LCA, J, P_H, R_H)"
     }
     fn reference(&self) -> &'static str {
-        "HyCoCLIP Table 3 and appendix C, PHyCLIP Table 2"
+        "HyCoCLIP Table 2 and appendix C, PHyCLIP Table 2"
     }
     fn needs(&self) -> &'static [Input] {
         &[Input::Images, Input::Labels, Input::ClassTree]

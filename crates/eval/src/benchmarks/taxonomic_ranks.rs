@@ -8,7 +8,7 @@ use crate::record::{Baseline, Place, Record};
 use crate::score::similarity_rows;
 use crate::{Error, Outcomes, Result};
 
-/// A taxonomy, rank by rank (RCME Tables 1 to 5 and 8): zero-shot accuracy among all taxa of a rank, the same among those of a
+/// A taxonomy, rank by rank (RCME Tables 1 to 5, 8 and 10): zero-shot accuracy among all taxa of a rank, the same among those of a
 /// photo's own kingdom, whether the most similar other photo is of the same taxon, and the taxa of a photo retrieved from
 /// general to specific, as in [`super::hierarcaps`].
 ///
@@ -25,7 +25,7 @@ impl Benchmark for TaxonomicRanks {
         "zero-shot and photo-to-photo accuracy at each rank of a taxonomy; precision, recall, F1 and tau_d of the chain of taxa"
     }
     fn reference(&self) -> &'static str {
-        "RCME Tables 1, 2, 3, 5, 8 and 10"
+        "RCME Tables 1 to 5, 8 and 10"
     }
     fn needs(&self) -> &'static [Input] {
         &[Input::Images, Input::Taxa]
