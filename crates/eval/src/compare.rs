@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
 
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::Serialize;
 
+use crate::metrics::Units;
 use crate::{Error, Outcomes, Record, Result, ResultLine};
 
 /// Two models on the same number.
@@ -240,15 +241,15 @@ fn paired(first: &Record, second: &Record, seed: u64) -> Verdict {
     let (Some(a), Some(b)) = (&first.outcomes, &second.outcomes) else {
         return not("no per-query outcomes");
     };
-    if !a.pairs_with(b) {
+    if !a.pairs_with(b) || first.clusters != second.clusters {
         return not("different queries");
     }
-    let n = a.len();
-    if n < 2 {
+    let units = a.units(first.clusters.as_deref());
+    if units.len() < 2 {
         return not("fewer than two queries");
     }
-    let resamples = (DRAWS / n).clamp(LEAST_RESAMPLES, MOST_RESAMPLES);
-    let mut differences = resampled(a, b, resamples, seed);
+    let resamples = (DRAWS / a.len()).clamp(LEAST_RESAMPLES, MOST_RESAMPLES);
+    let mut differences = resampled(a, b, &units, resamples, seed);
     // NaN on both sides: it speaks for no difference.
     let side = |wrong: fn(f64) -> bool| 1 + differences.iter().filter(|&&d| !wrong(d)).count();
     let tail = side(|d| d > 0.0).min(side(|d| d < 0.0));
@@ -263,19 +264,15 @@ fn paired(first: &Record, second: &Record, seed: u64) -> Verdict {
 }
 
 /// Second minus first on the same resampled queries. Every resample has a stream of its own, so that threads change nothing.
-fn resampled(a: &Outcomes, b: &Outcomes, resamples: usize, seed: u64) -> Vec<f64> {
-    let n = a.len();
+fn resampled(a: &Outcomes, b: &Outcomes, units: &Units, resamples: usize, seed: u64) -> Vec<f64> {
     (0..resamples)
         .into_par_iter()
-        .map_init(
-            || vec![0; n],
-            |rows, resample| {
-                let mut rng = ChaCha8Rng::seed_from_u64(seed);
-                rng.set_stream(resample as u64);
-                rows.iter_mut().for_each(|row| *row = rng.random_range(0..n));
-                b.over(rows) - a.over(rows)
-            },
-        )
+        .map_init(Vec::new, |rows, resample| {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            rng.set_stream(resample as u64);
+            units.draw(&mut rng, rows);
+            b.over(rows) - a.over(rows)
+        })
         .collect()
 }
 

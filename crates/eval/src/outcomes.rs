@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::{bootstrap_statistic, spearman};
+use crate::metrics::{Units, bootstrap_units, spearman};
 
 /// What every query contributed to a number. The number, its interval and the comparison of two models on the same
 /// queries are computed from this.
@@ -85,9 +85,34 @@ impl Outcomes {
         }
     }
 
-    /// 95 % percentile bootstrap interval of the number, resampling queries; see [`crate::metrics::bootstrap_statistic`].
-    pub fn interval(&self, seed: u64) -> Option<[f64; 2]> {
-        bootstrap_statistic(self.len(), seed, |rows| self.over(rows))
+    /// What a resample draws: whole `clusters` where queries hang together; else queries, within their groups where the
+    /// number is a mean of groups, so that no group is missing from a resample.
+    pub fn units(&self, clusters: Option<&[u32]>) -> Units {
+        match (clusters, self) {
+            (Some(clusters), _) => Units::clusters(clusters),
+            (None, Self::MeanOfGroups { groups, .. }) => Units::strata(groups),
+            _ => Units::Rows(self.len()),
+        }
+    }
+
+    /// 95 % percentile bootstrap interval of the number, drawing `units`; see [`crate::metrics::bootstrap_units`].
+    ///
+    /// Where every answer is right, or every one wrong, all resamples are alike: then the exact binomial bound (Clopper and
+    /// Pearson 1934) of as many answers as there are units.
+    pub fn interval(&self, units: &Units, seed: u64) -> Option<[f64; 2]> {
+        let exact = 0.025_f64.powf(1.0 / units.len() as f64);
+        match self {
+            Self::Mean { values } | Self::MeanOfGroups { values, .. } if values.len() > 1 => {
+                if values.iter().all(|&it| it == 1.0) {
+                    return Some([exact, 1.0]);
+                }
+                if values.iter().all(|&it| it == 0.0) {
+                    return Some([0.0, 1.0 - exact]);
+                }
+            }
+            _ => {}
+        }
+        bootstrap_units(units, seed, |rows| self.over(rows))
     }
 
     /// Whether the other was measured on the same queries, as far as it shows: as many, of the same groups or with the same truth.

@@ -24,6 +24,9 @@ pub struct Record {
     /// What each query contributed, where the value is a statistic over queries: for paired comparisons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcomes: Option<Outcomes>,
+    /// Which queries hang together, a number for each: the photo of a caption. Absent where each stands for itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clusters: Option<Vec<u32>>,
 }
 
 /// Where a number belongs: the names of a [`Record`].
@@ -42,24 +45,46 @@ pub struct Place<'a> {
 impl Record {
     /// The record of a statistic over queries, with its interval.
     pub fn of(place: Place<'_>, outcomes: impl Into<Outcomes>, baseline: Option<Baseline>, seed: u64) -> Self {
-        let outcomes = outcomes.into();
+        Self::with(place, outcomes.into(), None, baseline, seed)
+    }
+
+    /// The same for queries that hang together: `clusters` has a number for each, and the interval draws whole clusters.
+    pub fn clustered(
+        place: Place<'_>,
+        outcomes: impl Into<Outcomes>,
+        clusters: Vec<u32>,
+        baseline: Option<Baseline>,
+        seed: u64,
+    ) -> Self {
+        Self::with(place, outcomes.into(), Some(clusters), baseline, seed)
+    }
+
+    fn with(
+        place: Place<'_>,
+        outcomes: Outcomes,
+        clusters: Option<Vec<u32>>,
+        baseline: Option<Baseline>,
+        seed: u64,
+    ) -> Self {
+        let units = outcomes.units(clusters.as_deref());
         Self {
             benchmark: place.benchmark.into(),
             split: place.split.into(),
             protocol: place.protocol.into(),
             metric: place.metric.into(),
             value: outcomes.value(),
-            interval: outcomes.interval(seed),
+            interval: outcomes.interval(&units, seed),
             n: outcomes.len(),
             baseline,
             outcomes: Some(outcomes),
+            clusters,
         }
     }
 
     /// The same without what each query gave, for a reader who wants the numbers.
     #[must_use]
     pub fn without_outcomes(&self) -> Self {
-        Self { outcomes: None, ..self.clone() }
+        Self { outcomes: None, clusters: None, ..self.clone() }
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use burn::tensor::Device;
-use conifer_data::transform::{EvalCrop, crop_pixels};
+use conifer_data::transform::{EvalCrop, crop_box};
 use conifer_data::{Broken, ImageRef, Picture, PixelLimits, Sample};
 use conifer_space::{EmbeddingSet, Modality};
 use rayon::prelude::*;
@@ -142,8 +142,7 @@ impl Rows<ImageRef> {
         }
         if views.contains(&ViewArg::BoxImage) {
             for (p, phrase) in sample.phrases.iter().enumerate() {
-                let cut =
-                    phrase.boxes.iter().map(|it| crop_pixels(&picture, it.to_pixels(picture.width, picture.height)));
+                let cut = phrase.boxes.iter().map(|it| crop_box(&picture, it));
                 let cut = cut.map(|it| ImageRef::Pixels(Arc::new(it))).chain(phrase.crop.clone());
                 for (b, image) in cut.enumerate() {
                     let id = format!("{}#phrase{p}.box{b}", sample.id);

@@ -367,5 +367,6 @@ fn setting(place: Place<'_>, value: f64, n: usize) -> Record {
         n,
         baseline: None,
         outcomes: None,
+        clusters: None,
     }
 }

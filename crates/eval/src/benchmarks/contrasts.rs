@@ -21,6 +21,8 @@ pub(super) struct Contrasts {
     pub(super) right: Vec<f64>,
     /// 1 where the right caption is the longer one, in characters; 1/2 where both are equally long, which is a guess.
     longer: Vec<f64>,
+    /// The photo of each item: items of one photo hang together.
+    photo_of: Vec<u32>,
     /// Score and crop, for the protocol.
     pub(super) protocol: String,
 }
@@ -84,7 +86,11 @@ impl Contrasts {
             EvalCrop::Center => "crop center",
             EvalCrop::Squeeze => "crop squeeze",
         };
-        Ok(Self { samples, right, longer, protocol: format!("{}, {crop}", score.name()) })
+        let photo_of = match shown {
+            Shown::Whole => photo_of.iter().map(|&photo| photo as u32).collect(),
+            Shown::FirstBox => photo_numbers(&images(benchmark, &samples)?),
+        };
+        Ok(Self { samples, right, longer, photo_of, protocol: format!("{}, {crop}", score.name()) })
     }
 
     /// The record of a mean over some of the items, given by number.
@@ -101,7 +107,8 @@ impl Contrasts {
     fn record(&self, place: Place<'_>, items: &[usize], seed: u64, of: impl Fn(Vec<f64>) -> Outcomes) -> Record {
         let pick = |values: &[f64]| of(items.iter().map(|&item| values[item]).collect());
         let baseline = reader(pick(&self.longer).value());
-        Record::of(place, pick(&self.right), baseline, seed)
+        let photos = items.iter().map(|&item| self.photo_of[item]).collect();
+        Record::clustered(place, pick(&self.right), photos, baseline, seed)
     }
 
     /// The name of something of each sample and, for each sample, its number among these names. The `order` comes first,
@@ -198,23 +205,33 @@ fn pair<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<(&'a str, &'a
     }
 }
 
-/// Points of the whole photos, and the number of the point of each sample.
-fn whole(context: &Context<'_>, benchmark: &'static str, samples: &[Sample]) -> Result<(Vec<f32>, Vec<usize>)> {
-    #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-    enum Key<'a> {
-        File(&'a Path),
-        /// A photo in memory is taken as it is.
-        Sample(usize),
-    }
-    let photos = images(benchmark, samples)?;
-    let keys: Vec<Key<'_>> = photos
-        .iter()
-        .enumerate()
-        .map(|(number, photo)| match photo {
+/// What tells photos apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Key<'a> {
+    File(&'a Path),
+    /// A photo in memory is taken as it is.
+    Sample(usize),
+}
+
+fn keys(photos: &[ImageRef]) -> Vec<Key<'_>> {
+    fn key((number, photo): (usize, &ImageRef)) -> Key<'_> {
+        match photo {
             ImageRef::File(path) => Key::File(path),
             _ => Key::Sample(number),
-        })
-        .collect();
+        }
+    }
+    photos.iter().enumerate().map(key).collect()
+}
+
+/// A number for each photo, the same for the same photo.
+fn photo_numbers(photos: &[ImageRef]) -> Vec<u32> {
+    distinct(&keys(photos)).1.into_iter().map(|number| number as u32).collect()
+}
+
+/// Points of the whole photos, and the number of the point of each sample.
+fn whole(context: &Context<'_>, benchmark: &'static str, samples: &[Sample]) -> Result<(Vec<f32>, Vec<usize>)> {
+    let photos = images(benchmark, samples)?;
+    let keys = keys(&photos);
     let (distinct_keys, photo_of) = distinct(&keys);
     let first: HashMap<Key<'_>, &ImageRef> = keys.iter().copied().zip(&photos).rev().collect();
     let once: Vec<ImageRef> = distinct_keys.iter().filter_map(|key| first.get(key).map(|&it| it.clone())).collect();

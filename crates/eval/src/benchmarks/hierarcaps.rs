@@ -7,8 +7,7 @@ use rand::seq::SliceRandom;
 use super::zero_shot_classification::first_maximum;
 use super::{Benchmark, Context, Input, images, lacking};
 use crate::metrics::{
-    ChainRetrieval, chain_precision_recall, depth_levels, kendall_tau_permutation, ordering_by_ascending,
-    pair_order_tau, retrieve_chain,
+    ChainRetrieval, chain_precision_recall, depth_levels, ordering_by_ascending, pair_order_tau, retrieve_chain,
 };
 use crate::record::{Baseline, Place, Record};
 use crate::score::{Score, similarity_rows};
@@ -220,7 +219,7 @@ fn order(split: &str, protocol: &str, rows: &[usize], tau: &[f64], tiers: &[Vec<
     })
 }
 
-/// Kendall's tau of every row.
+/// Kendall's tau of every row, equal depths counting 0: texts that are all at one place are in no order.
 fn orders(tiers: &[Vec<String>], depths: &[f64]) -> Vec<f64> {
     let mut rest = depths;
     tiers
@@ -228,7 +227,7 @@ fn orders(tiers: &[Vec<String>], depths: &[f64]) -> Vec<f64> {
         .map(|row| {
             let (own, others) = rest.split_at(row.len());
             rest = others;
-            kendall_tau_permutation(&ordering_by_ascending(own))
+            pair_order_tau(own)
         })
         .collect()
 }

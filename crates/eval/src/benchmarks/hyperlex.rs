@@ -124,6 +124,15 @@ impl Benchmark for HyperLex {
             };
             let prevalence = trivial(&|it| prevalence.get(it.general).copied().unwrap_or(0.0));
             let length = Baseline::named(LENGTH, trivial(&|it| longer(it.general, it.specific)));
+            // Pairs of one general word hang together.
+            let mut numbers = HashMap::new();
+            let words: Vec<u32> = rows
+                .iter()
+                .map(|it| {
+                    let next = numbers.len() as u32;
+                    *numbers.entry(it.general).or_insert(next)
+                })
+                .collect();
             let first = records.len();
             for (name, score) in SCORES {
                 let found: Vec<f64> = rows.iter().map(|it| score(&pair(it))).collect();
@@ -135,7 +144,7 @@ impl Benchmark for HyperLex {
                     Place { benchmark: self.name(), split: &split, protocol: &protocol, metric: "spearman rho" };
                 let outcomes = Outcomes::Spearman { found, truth: truth.clone() };
                 let baseline = Baseline::named(PREVALENCE, prevalence);
-                records.push(Record::of(place, outcomes, baseline, context.options.seed));
+                records.push(Record::clustered(place, outcomes, words.clone(), baseline, context.options.seed));
             }
             let again = records.get(first).cloned();
             records.extend(again.map(|record| Record { baseline: length, ..record }));

@@ -14,7 +14,7 @@ mod threshold_curve;
 mod wasserstein;
 
 pub use average_precision::{Ranking, average_precision, average_precision_101};
-pub use bootstrap::{bootstrap_mean, bootstrap_statistic};
+pub use bootstrap::{Units, bootstrap_mean, bootstrap_statistic, bootstrap_units};
 pub use bootstrap_counts::{bootstrap_counts, normal_interval};
 pub use chain::{ChainRetrieval, chain_precision_recall, depth_levels, retrieve_chain};
 pub use classification::{Accuracy, accuracy};

@@ -88,7 +88,7 @@ fn spearman_with_and_without_ties() {
     assert!(spearman(&[1.0, 1.0], &[1.0, 2.0]).is_nan());
     // As the outcome of a benchmark, an answer that orders nothing has 0.
     let constant = crate::Outcomes::Spearman { found: vec![1.0; 3], truth: vec![1.0, 2.0, 3.0] };
-    assert_eq!((constant.value(), constant.interval(0)), (0.0, Some([0.0, 0.0])));
+    assert_eq!((constant.value(), constant.interval(&Units::Rows(3), 0)), (0.0, Some([0.0, 0.0])));
 }
 
 #[test]
@@ -159,3 +159,32 @@ fn golden_hierarchical_scores() {
 
 mod detection;
 mod outside;
+
+/// Ten photos of five captions each, whose captions stand or fall together: ten answers, not fifty.
+#[test]
+fn rows_that_hang_together_are_drawn_together() {
+    let values: Vec<f64> = (0..50).map(|i| f64::from(u8::from(i / 5 % 2 == 0))).collect();
+    let photos: Vec<u32> = (0..50).map(|i| i / 5).collect();
+    let outcomes = crate::Outcomes::from(values.clone());
+    let width = |units: &Units| outcomes.interval(units, 1).map(|[low, high]| high - low).unwrap();
+    let (apart, together) = (width(&outcomes.units(None)), width(&outcomes.units(Some(&photos))));
+    // Standard errors .5 / sqrt(50) and .5 / sqrt(10).
+    assert!((apart - 2.0 * 1.96 * 0.5 / 50f64.sqrt()).abs() < 0.03, "{apart}");
+    assert!((together - 2.0 * 1.96 * 0.5 / 10f64.sqrt()).abs() < 0.06, "{together}");
+
+    // Two classes of ten and of one: no resample lacks the one, and the macro mean moves by the ten alone.
+    let groups: Vec<u32> = (0..11).map(|i| u32::from(i == 10)).collect();
+    let macro_mean = crate::Outcomes::MeanOfGroups { values: values[..11].to_vec(), groups };
+    let [low, high] = macro_mean.interval(&macro_mean.units(None), 1).unwrap();
+    assert!(macro_mean.value() == 0.75 && low >= 0.5 && high <= 1.0, "{low} .. {high}");
+}
+
+/// Nothing wrong in 30 answers does not prove that nothing can be: 1 - .025^(1/30) = .116.
+#[test]
+fn answers_that_are_all_alike_have_an_interval() {
+    let all = |value: f64| crate::Outcomes::from(vec![value; 30]);
+    let [low, high] = all(1.0).interval(&Units::Rows(30), 0).unwrap();
+    assert!((low - 0.8843).abs() < 1e-4 && high == 1.0, "{low}");
+    let [low, high] = all(0.0).interval(&Units::Rows(30), 0).unwrap();
+    assert!(low == 0.0 && (high - 0.1157).abs() < 1e-4, "{high}");
+}

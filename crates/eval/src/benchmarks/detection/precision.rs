@@ -225,6 +225,7 @@ impl Setting {
                         n: total,
                         baseline,
                         outcomes: None,
+                        clusters: None,
                     });
                 }
             }

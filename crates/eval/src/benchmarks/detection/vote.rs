@@ -38,7 +38,8 @@ pub(super) fn records(context: &Context<'_>, proposals: &Proposals, note: &str) 
             let mut record = |metric: &str, outcomes: Outcomes, most: f64| {
                 let place = Place { benchmark: NAME, split: "all classes", protocol: &protocol, metric };
                 let baseline = Baseline::named("the most frequent class", most);
-                records.push(Record::of(place, outcomes, baseline, context.options.seed));
+                let photos = electorate.photos.iter().map(|&photo| photo as u32).collect();
+                records.push(Record::clustered(place, outcomes, photos, baseline, context.options.seed));
             };
             let groups = electorate.labels.iter().map(|&label| label as u32).collect();
             record("accuracy (micro)", values.clone().into(), electorate.largest_share());

@@ -122,7 +122,8 @@ impl Things {
         for question in &questions {
             let protocol = question.protocol();
             for (metric, trivial) in question.metrics() {
-                let found: Vec<[f64; 2]> = answers.iter().filter_map(|it| it[column]).collect();
+                let found = answers.iter().enumerate().filter_map(|(query, it)| Some((query, it[column]?)));
+                let (queries, found): (Vec<usize>, Vec<[f64; 2]>) = found.unzip();
                 if found.is_empty() {
                     return Err(Error::Missing {
                         benchmark: NAME,
@@ -134,7 +135,14 @@ impl Things {
                 let trivial_value = found.iter().map(|it| it[1]).sum::<f64>() / found.len() as f64;
                 let place = Place { benchmark: NAME, split: direction.name(), protocol: &protocol, metric: &metric };
                 let baseline = Baseline::named(trivial, trivial_value);
-                records.push(Record::of(place, values, baseline, context.options.seed));
+                records.push(match direction {
+                    Direction::Down => Record::of(place, values, baseline, context.options.seed),
+                    Direction::Up => {
+                        // The boxes of a photo ask the same photos.
+                        let photos = queries.iter().map(|&query| self.photo_of[query] as u32).collect();
+                        Record::clustered(place, values, photos, baseline, context.options.seed)
+                    }
+                });
                 column += 1;
             }
         }
