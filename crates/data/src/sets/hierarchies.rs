@@ -32,7 +32,7 @@ pub(super) const HYPERLEX: DataSet = DataSet {
     layout: "hyperlex-all.txt",
     get: "https://github.com/cambridgeltl/hyperlex",
     classes: 0,
-    photos: 0,
+    photos: 2616,
     tree: None,
     beside: &[],
     open: |folder| source("hyperlex", &Archive::new(&HYPERLEX, folder, &[]).find(&["hyperlex-all.txt"])?, &[]),

@@ -7,7 +7,8 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::sources::Source;
+use crate::sample::{Broken, Sample, View};
+use crate::sources::{Class, Source};
 
 mod annotated;
 mod archive;
@@ -31,8 +32,7 @@ pub struct DataSet {
     pub get: &'static str,
     /// Number of classes, 0 where there are none.
     pub classes: usize,
-    /// Number of photos (of items, where these share photos), 0 where it has none or nobody says; as [`Source::complete`] of what
-    /// `open` gives, where that knows it.
+    /// Number of samples (photos, or items of which several share a photo), 0 where nobody says.
     pub photos: usize,
     /// A file below the set's folder with a line `parent child` for each edge of a tree over its labels.
     pub tree: Option<&'static str>,
@@ -87,6 +87,18 @@ pub const DATA_SETS: &[DataSet] = &[
 ];
 
 impl DataSet {
+    /// Opens it, as [`DataSet::open`] does; what it gives knows how many samples the whole set has.
+    ///
+    /// # Errors
+    /// Those of [`DataSet::open`].
+    pub fn open_whole(&self, folder: &Path) -> Result<Box<dyn Source>> {
+        let source = (self.open)(folder)?;
+        Ok(match source.complete() {
+            None if self.photos > 0 => Box::new(Published { source, samples: self.photos }),
+            _ => source,
+        })
+    }
+
     /// Whether the folders that it reads are below `root`.
     pub fn is_below(&self, root: &Path) -> bool {
         match self.beside {
@@ -106,6 +118,46 @@ pub fn find(name: &str) -> Result<&'static DataSet> {
         found: name.to_owned(),
         known: DATA_SETS.iter().map(|set| set.name).collect::<Vec<_>>().join(", "),
     })
+}
+
+/// A source of a data set whose published size is known.
+struct Published {
+    source: Box<dyn Source>,
+    samples: usize,
+}
+
+impl Source for Published {
+    fn name(&self) -> &str {
+        self.source.name()
+    }
+
+    fn len(&self) -> usize {
+        self.source.len()
+    }
+
+    fn get(&self, index: usize) -> std::result::Result<Sample, Broken> {
+        self.source.get(index)
+    }
+
+    fn views(&self) -> &[View] {
+        self.source.views()
+    }
+
+    fn fingerprint(&self) -> String {
+        self.source.fingerprint()
+    }
+
+    fn classes(&self) -> Vec<Class> {
+        self.source.classes()
+    }
+
+    fn complete(&self) -> Option<usize> {
+        Some(self.samples)
+    }
+
+    fn left_out(&self) -> Option<String> {
+        self.source.left_out()
+    }
 }
 
 #[cfg(test)]

@@ -41,6 +41,9 @@ impl Default for Options {
     }
 }
 
+/// Scenes are drawn when they are asked for, but where each stands is kept in memory.
+const MOST_SCENES: usize = 10_000_000;
+
 fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
     if let Some(path) = &spec.path {
         return Err(Error::config(
@@ -51,6 +54,9 @@ fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
     }
     let Options { size, resolution, seed, per_class, hard_negatives } = spec.parse_options()?;
     let split = spec.split.as_deref().map_or(Ok(Split::Train), Split::named)?;
+    if size > MOST_SCENES {
+        return Err(Error::config("size of the toy world", size.to_string(), format!("at most {MOST_SCENES} scenes")));
+    }
     let world = ToyWorld::new(ToyConfig { size, resolution, seed, split })?;
     Ok(match (per_class, hard_negatives) {
         (Some(count), false) => Box::new(world.gallery(count)?),

@@ -194,6 +194,12 @@ fn reader(longer: f64) -> Option<Baseline> {
 /// The two captions of a sample.
 fn pair<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<(&'a str, &'a str)> {
     match (&sample.captions[..], &sample.wrong[..]) {
+        // By the rule for ties no model can be right about it.
+        ([right], [wrong]) if right == wrong => Err(Error::Argument {
+            name: format!("{benchmark}: wrong caption of sample `{}`", sample.id),
+            found: format!("{wrong:?}, the right one"),
+            expected: "another text".into(),
+        }),
         ([right], [wrong]) => Ok((right, wrong)),
         ([], _) => Err(lacking(benchmark, sample, "the caption", "each sample needs one, and a wrong one")),
         (_, []) => Err(lacking(benchmark, sample, "the wrong caption", "each sample needs one")),

@@ -61,6 +61,9 @@ impl Benchmark for DepthOrder {
                 expected: "grounded samples".into(),
             });
         }
+        if kept.len() < samples.len() {
+            context.leaves_out(format!("{} of {} samples have a phrase with a box", kept.len(), samples.len()));
+        }
         let root = context.embedder.root()?;
         let space = space::<f64>(context.embedder.spec())?;
         let dim = context.embedder.spec().dim;

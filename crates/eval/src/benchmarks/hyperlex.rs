@@ -114,8 +114,12 @@ impl Benchmark for HyperLex {
             if truth.iter().all(|grade| *grade == truth[0]) {
                 return Err(Error::Missing {
                     benchmark: self.name(),
-                    missing: format!("every second grade of {split} ({} pairs)", rows.len()),
-                    expected: "two different grades; one orders nothing".into(),
+                    missing: format!(
+                        "a second grade: all {} pairs ({split}) have the grade {}, which",
+                        rows.len(),
+                        truth[0]
+                    ),
+                    expected: "a correlation needs two different grades".into(),
                 });
             }
             let trivial = |answer: &dyn Fn(&Graded<'_>) -> f64| {

@@ -18,7 +18,7 @@ mod vl_checklist;
 mod zero_shot_classification;
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use conifer_data::hierarchy::Tree;
 use conifer_data::transform::EvalCrop;
@@ -215,6 +215,14 @@ impl<'a> Context<'a> {
         if let Some(first) = broken.first() {
             return Err(Error::Broken { benchmark, count: broken.len(), total, first: first.to_string() });
         }
+        let mut ids = HashSet::new();
+        if let Some(twice) = samples.iter().find(|sample| !ids.insert(sample.id.as_str())) {
+            return Err(Error::Argument {
+                name: format!("{benchmark}: id of a sample"),
+                found: format!("`{}`, twice", twice.id),
+                expected: "one sample of each id: a sample that counts twice changes the number".into(),
+            });
+        }
         if samples.is_empty() {
             return Err(Error::Missing {
                 benchmark,
@@ -297,12 +305,11 @@ pub(crate) fn lacking(benchmark: &'static str, sample: &Sample, what: &str, expe
     Error::Missing { benchmark, missing: format!("{what} of sample `{}`", sample.id), expected: expected.into() }
 }
 
+const NEEDS_PHOTO: &str = "each sample needs one (some sources are told where photos lie: --data-option images=FOLDER)";
+
 /// Photographs of all samples, in order.
 pub(crate) fn images(benchmark: &'static str, samples: &[Sample]) -> Result<Vec<ImageRef>> {
-    samples
-        .iter()
-        .map(|it| it.image.clone().ok_or_else(|| lacking(benchmark, it, "the photo", "each sample needs one")))
-        .collect()
+    samples.iter().map(|it| it.image.clone().ok_or_else(|| lacking(benchmark, it, "the photo", NEEDS_PHOTO))).collect()
 }
 
 /// The pixels of a photograph, one of `total`.

@@ -12,7 +12,7 @@ use crate::{Error, Outcomes, Result};
 /// photo's own kingdom, whether the most similar other photo is of the same taxon, and the taxa of a photo retrieved from
 /// general to specific, as in [`super::hierarcaps`].
 ///
-/// Samples without a taxon of at least two ranks are left out; `n` says how many are left. The text of a taxon is its names
+/// Samples without a taxon of at least two ranks are left out; the protocol says how many are left. The text of a taxon is its names
 /// from the most general rank down, joined by spaces ("Animalia Chordata Aves"), without a prompt. A rank has as many
 /// candidates as the data set has taxa of it.
 pub(super) struct TaxonomicRanks;
@@ -32,13 +32,18 @@ impl Benchmark for TaxonomicRanks {
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
-        let samples: Vec<Sample> = context.samples(self.name())?.into_iter().filter(|it| it.taxon.len() > 1).collect();
+        let all = context.samples(self.name())?;
+        let total = all.len();
+        let samples: Vec<Sample> = all.into_iter().filter(|it| it.taxon.len() > 1).collect();
         if samples.is_empty() {
             return Err(Error::Missing {
                 benchmark: self.name(),
                 missing: "the taxon of every sample".into(),
                 expected: "at least two ranks, general before specific".into(),
             });
+        }
+        if samples.len() < total {
+            context.leaves_out(format!("{} of {total} samples have a taxon", samples.len()));
         }
         let chains: Vec<Vec<String>> = samples.iter().map(Sample::taxon_texts).collect();
         let photos = context.embedder.images(&images(self.name(), &samples)?, context.options.crop)?;

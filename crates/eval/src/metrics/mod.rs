@@ -21,7 +21,7 @@ pub use classification::{Accuracy, accuracy};
 pub use correlation::spearman;
 pub use hierarchical::{HierarchicalScores, hierarchical_scores, random_hierarchical_scores};
 pub use matching::{iou, iou_matches};
-pub use ordering::{kendall_tau_permutation, ordering_by_ascending, pair_order_tau};
+pub use ordering::{ordering_by_ascending, pair_order_tau};
 pub use recall::{chance_hit_at_k, hit_at_k, rank_of_best};
 pub use threshold_curve::ThresholdCurve;
 pub use wasserstein::{LabelDistance, wasserstein};

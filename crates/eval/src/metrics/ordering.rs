@@ -5,19 +5,11 @@ pub fn ordering_by_ascending(values: &[f64]) -> Vec<usize> {
     order
 }
 
-/// Kendall's tau of a permutation against the identity, in `[-1, 1]`: `1 - 4 inversions / (n (n - 1))`.
-///
-/// HierarCaps' tau_d uses the `argsort` of the depths, which is the inverse of their ranks: a permutation
-/// and its inverse have equally many inversions, so both give the same value. NaN for `n < 2`.
-pub fn kendall_tau_permutation(permutation: &[usize]) -> f64 {
-    let n = permutation.len();
-    let inversions =
-        (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))).filter(|&(i, j)| permutation[i] > permutation[j]).count();
-    1.0 - 4.0 * inversions as f64 / (n * n.saturating_sub(1)) as f64
-}
-
 /// Kendall's tau-a of `values` against their index order: concordant minus discordant pairs over all pairs,
 /// a tie counting 0. NaN for fewer than two values.
+///
+/// HierarCaps' tau_d takes the tau of the `argsort` of the depths, which is the inverse of their ranks: a permutation and its
+/// inverse have equally many inversions, so without ties it is this number.
 pub fn pair_order_tau(values: &[f64]) -> f64 {
     let n = values.len();
     let sum: i64 = (0..n)

@@ -21,7 +21,7 @@ pub(super) fn run(root: Option<&Path>, as_json: bool) -> anyhow::Result<()> {
             .collect();
         return print_json(&rows);
     }
-    let mut rows = vec![["data set", "there", "classes", "photos", "what"].map(String::from).to_vec()];
+    let mut rows = vec![["data set", "there", "classes", "samples", "what"].map(String::from).to_vec()];
     let count = |number: usize| if number == 0 { String::new() } else { number.to_string() };
     rows.extend(DATA_SETS.iter().map(|it| {
         let there = there(it).map_or("", |there| if there { "yes" } else { "no" });

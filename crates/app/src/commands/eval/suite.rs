@@ -183,7 +183,7 @@ impl Folder<'_> {
         }
         let tree = set.tree.map(|file| folder.join(file)).filter(|path| path.is_file());
         let tree = tree.map(|path| Tree::read_edges(&path)).transpose()?;
-        Ok(Found::Present { source: (set.open)(folder)?, tree })
+        Ok(Found::Present { source: set.open_whole(folder)?, tree })
     }
 }
 

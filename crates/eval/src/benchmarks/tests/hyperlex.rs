@@ -87,14 +87,17 @@ fn hyperlex_names_what_is_missing() {
     let embedder = euclidean(&[("a picture of a dog", [0.0, 1.0]), ("a picture of a pug", [0.0, 2.0])], &[]);
     let fails = |samples| run("hyperlex", &embedder, samples, None).unwrap_err().to_string();
     let pair = graded("dog", "pug", 9.0, "N");
-    let text = fails(vec![pair.clone(), Sample { grade: None, ..pair.clone() }]);
-    assert!(text.contains("the graded chain of sample `pug dog`"), "{text}");
+    let again = Sample { id: "again".into(), ..pair.clone() };
+    let text = fails(vec![pair.clone(), pair.clone()]);
+    assert!(text.contains("id of a sample is `pug dog`, twice"), "{text}");
+    let text = fails(vec![pair.clone(), Sample { grade: None, ..again.clone() }]);
+    assert!(text.contains("the graded chain of sample `again`"), "{text}");
     let short = Tiers { positive: vec!["dog".into()], negative: Vec::new() };
     assert!(fails(vec![Sample { tiers: Some(short), ..pair.clone() }]).contains("a general and a specific text"));
-    let text = fails(vec![pair.clone(), pair.clone()]);
-    assert!(text.contains("every second grade of all (2 pairs)"), "{text}");
-    let text = fails(vec![pair.clone(), graded("pug", "dog", 1.0, "V"), pair]);
-    assert!(text.contains("of nouns (2 pairs)"), "{text}");
+    let text = fails(vec![pair.clone(), again.clone()]);
+    assert!(text.contains("all 2 pairs (all) have the grade 9"), "{text}");
+    let text = fails(vec![pair, graded("pug", "dog", 1.0, "V"), again]);
+    assert!(text.contains("all 2 pairs (nouns) have the grade 9"), "{text}");
 }
 
 fn published(split: Option<&str>) -> Option<Box<dyn Source>> {
