@@ -66,12 +66,13 @@ fn snapshot(folder: &Path) -> Option<PathBuf> {
     let snapshots = folder.join("snapshots");
     // Other programs fetch single files, such as the tokenizer: without weights it is no model.
     let whole = |path: &PathBuf| published::is_published(path) || path.join(MANIFEST).is_file();
-    let main = fs::read_to_string(folder.join("refs/main")).ok().map(|commit| snapshots.join(commit.trim()));
-    main.filter(whole).or_else(|| {
-        let mut found = fs::read_dir(&snapshots).ok()?.filter_map(|entry| Some(entry.ok()?.path())).filter(whole);
-        let (one, other) = (found.next(), found.next());
-        one.filter(|_| other.is_none())
-    })
+    // Where `main` is known, another snapshot is an older or another model: it is not taken in its place.
+    if let Ok(commit) = fs::read_to_string(folder.join("refs/main")) {
+        return Some(snapshots.join(commit.trim())).filter(whole);
+    }
+    let mut found = fs::read_dir(&snapshots).ok()?.filter_map(|entry| Some(entry.ok()?.path())).filter(whole);
+    let (one, other) = (found.next(), found.next());
+    one.filter(|_| other.is_none())
 }
 
 fn cache() -> Option<PathBuf> {
@@ -110,6 +111,10 @@ mod tests {
         assert!(find("a/b").unwrap_err().to_string().contains("hf download a/b"), "no weights, no model");
         fill(&only);
         assert_eq!(find("a/b").unwrap(), only);
+        let refs = cache.path().join("models--a--b/refs");
+        fs::create_dir_all(&refs).unwrap();
+        fs::write(refs.join("main"), "ddd").unwrap();
+        assert!(find("a/b").is_err(), "main is another snapshot, which is not there");
 
         let message = find("openai/absent").unwrap_err().to_string();
         assert!(

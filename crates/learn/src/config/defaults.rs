@@ -1,0 +1,99 @@
+//! What a section says that is not in the file.
+
+use super::*;
+
+impl Default for DataConfig {
+    fn default() -> Self {
+        let loader = LoaderConfig::default();
+        Self {
+            kind: "toy".to_owned(),
+            path: None,
+            split: None,
+            options: BTreeMap::new(),
+            augment: loader.augment,
+            caption: loader.caption,
+            chain: loader.chain,
+            edges: loader.edges,
+            min_box_pixels: loader.min_box_pixels,
+            limits: loader.limits,
+            drop_last: loader.drop_last,
+            max_broken_share: loader.max_broken_share,
+            cache_pixels: loader.cache_pixels,
+            workers: loader.workers,
+            prefetch: loader.prefetch,
+        }
+    }
+}
+
+impl Default for TokenizerConfig {
+    fn default() -> Self {
+        Self::Train { vocab_size: 2048 }
+    }
+}
+
+impl Default for ModelSection {
+    fn default() -> Self {
+        Self {
+            init: None,
+            init_visual: None,
+            new_projection: false,
+            embed_dim: 64,
+            visual: VisualConfig::preset("vit_nano").expect("a preset of this crate"),
+            textual: TextualConfig::preset("text_nano").expect("a preset of this crate"),
+            pixels: PixelStatistics::default(),
+            gradient_checkpointing: false,
+        }
+    }
+}
+
+impl Default for MethodSection {
+    fn default() -> Self {
+        Self { kind: "phyclip".to_owned(), settings: toml::Table::new() }
+    }
+}
+
+impl Default for OptimConfig {
+    fn default() -> Self {
+        Self {
+            lr: 5e-4,
+            betas: [0.9, 0.98],
+            eps: 1e-8,
+            weight_decay: 0.2,
+            schedule: "cosine".to_owned(),
+            warmup_steps: 4000,
+            clip_norm: 0.0,
+            accumulate: 1,
+            reference: false,
+        }
+    }
+}
+
+impl Default for TrainConfig {
+    fn default() -> Self {
+        Self {
+            steps: 120_000,
+            batch_size: 128,
+            log_every: 10,
+            checkpoint_every: 1000,
+            keep: 2,
+            freeze: Vec::new(),
+            out: PathBuf::from("runs/train"),
+        }
+    }
+}
+
+impl Default for EvalConfig {
+    fn default() -> Self {
+        Self {
+            every: 0,
+            benchmarks: vec!["cross_modal_retrieval".to_owned()],
+            kind: None,
+            path: None,
+            split: None,
+            options: BTreeMap::new(),
+            tree: None,
+            prompts: "photo".to_owned(),
+            crop: EvalCrop::Center,
+        }
+    }
+}
