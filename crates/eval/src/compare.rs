@@ -313,13 +313,14 @@ fn paired(first: &Record, second: &Record, seed: u64) -> Verdict {
 
 /// Second minus first on the same resampled queries. Every resample has a stream of its own, so that threads change nothing.
 fn resampled(a: &Outcomes, b: &Outcomes, units: &Units, resamples: usize, seed: u64) -> Vec<f64> {
+    let (a, b) = (a.draws(), b.draws());
     (0..resamples)
         .into_par_iter()
         .map_init(Vec::new, |rows, resample| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             rng.set_stream(resample as u64);
             units.draw(&mut rng, rows);
-            b.over(rows) - a.over(rows)
+            b(rows) - a(rows)
         })
         .collect()
 }
