@@ -2,6 +2,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::metrics::{Orders, Units, bootstrap_units, spearman};
 
+/// A number over rows.
+pub(crate) type Statistic<'a> = Box<dyn Fn(&[usize]) -> f64 + Sync + 'a>;
+
 /// What every query contributed to a number. The number, its interval and the comparison of two models on the same
 /// queries are computed from this.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,7 +89,7 @@ impl Outcomes {
     }
 
     /// [`Outcomes::over`] for many draws.
-    pub fn draws(&self) -> Box<dyn Fn(&[usize]) -> f64 + Sync + '_> {
+    pub(crate) fn draws(&self) -> Statistic<'_> {
         let Self::Spearman { found, truth } = self else { return Box::new(|rows| self.over(rows)) };
         let orders = Orders::new(found, truth);
         Box::new(move |rows| {
