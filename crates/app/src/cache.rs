@@ -1,5 +1,7 @@
 //! Embeddings kept between runs, by the content of what was embedded.
 
+mod store;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,18 +12,14 @@ use conifer_data::{ImageRef, PixelLimits};
 use conifer_eval::{Embedder, Error, Result};
 use conifer_space::{ManifoldSpec, Root};
 use rayon::prelude::*;
-use redb::{Database, ReadableDatabase as _, TableDefinition};
 use sha2::{Digest as _, Sha256};
 
 use crate::embedder::ModelEmbedder;
 use crate::output::note;
+use store::{Key, Store};
 
-/// Content hash of a text or photo -> its point, `f32` little endian.
-const POINTS: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("points");
-/// Points embedded between two commits: what a killed run loses at most.
-const COMMIT: usize = 1024;
-
-type Key = [u8; 32];
+/// Points embedded between two writes: what a killed run loses at most.
+const BATCH: usize = 1024;
 
 /// A model whose points are looked up before they are computed, and kept afterwards.
 ///
@@ -35,8 +33,7 @@ pub(crate) struct CachedEmbedder {
 }
 
 struct Kept {
-    file: PathBuf,
-    database: Database,
+    store: Store,
     /// Whether a point of it was computed again and agreed.
     checked: bool,
 }
@@ -56,7 +53,7 @@ impl CachedEmbedder {
     /// The points of items given by their keys: kept ones, and others as `embed` computes them for their numbers.
     fn points(&self, keys: &[Key], embed: &dyn Fn(&[usize]) -> Result<Vec<f32>>) -> Result<Vec<f32>> {
         let dim = self.spec().dim;
-        let mut known = self.look_up(keys, dim);
+        let mut known = self.look_up(keys);
         if let Some(first) = (0..keys.len()).find(|&i| known.contains_key(&keys[i]))
             && !self.is_checked()
         {
@@ -71,7 +68,7 @@ impl CachedEmbedder {
         let mut asked = std::collections::HashSet::new();
         let missing: Vec<usize> =
             (0..keys.len()).filter(|&i| !known.contains_key(&keys[i]) && asked.insert(keys[i])).collect();
-        for some in missing.chunks(COMMIT) {
+        for some in missing.chunks(BATCH) {
             let fresh: Vec<(Key, Vec<f32>)> =
                 some.iter().map(|&i| keys[i]).zip(embed(some)?.chunks(dim).map(<[f32]>::to_vec)).collect();
             self.keep(&fresh);
@@ -80,48 +77,25 @@ impl CachedEmbedder {
         Ok(keys.iter().flat_map(|key| known.get(key).into_iter().flatten()).copied().collect())
     }
 
-    fn look_up(&self, keys: &[Key], dim: usize) -> HashMap<Key, Vec<f32>> {
-        self.attempt("read", |kept| {
-            let table = kept.database.begin_read()?.open_table(POINTS)?;
-            let mut found = HashMap::new();
-            for key in keys {
-                if let Some(bytes) = table.get(key)?
-                    && bytes.value().len() == dim * 4
-                {
-                    let numbers = bytes.value().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b));
-                    found.insert(*key, numbers.collect());
-                }
-            }
-            Ok(found)
-        })
-        .unwrap_or_default()
+    fn look_up(&self, keys: &[Key]) -> HashMap<Key, Vec<f32>> {
+        self.attempt("read", |kept| Ok(kept.store.find(keys)?)).unwrap_or_default()
     }
 
+    /// Keeps points. Where that fails, what is kept already can still be read.
     fn keep(&self, points: &[(Key, Vec<f32>)]) {
-        self.attempt("written", |kept| {
-            let change = kept.database.begin_write()?;
-            {
-                let mut table = change.open_table(POINTS)?;
-                for (key, point) in points {
-                    let bytes: Vec<u8> = point.iter().flat_map(|v| v.to_le_bytes()).collect();
-                    table.insert(key, bytes.as_slice())?;
-                }
-            }
-            Ok(change.commit()?)
+        self.with(|kept| {
+            let (path, done) = (kept.store.path().to_owned(), kept.store.add(points));
+            told("written", &path, done.map_err(Into::into));
         });
     }
 
     fn throw_away(&self) {
         self.attempt("emptied", |kept| {
-            note(&format!(
-                "{}: the model gives other points now than those kept; they are thrown away",
-                kept.file.display()
-            ));
-            let change = kept.database.begin_write()?;
-            change.delete_table(POINTS)?;
-            change.open_table(POINTS)?;
+            let what = if kept.store.writes() { "they are thrown away" } else { "they are not used" };
+            let place = kept.store.path().display();
+            note(&format!("{place}: the model gives other points now than those kept; {what}"));
             kept.checked = true;
-            Ok(change.commit()?)
+            Ok(kept.store.clear()?)
         });
     }
 
@@ -139,7 +113,7 @@ impl CachedEmbedder {
     fn attempt<T>(&self, what: &str, work: impl FnOnce(&mut Kept) -> anyhow::Result<T>) -> Option<T> {
         let mut place = self.kept.borrow_mut();
         let kept = place.as_mut()?;
-        let file = kept.file.clone();
+        let file = kept.store.path().to_owned();
         let done = told(what, &file, work(kept));
         if done.is_none() {
             *place = None;
@@ -182,11 +156,16 @@ impl Embedder for CachedEmbedder {
             _ => Ok(key(&kind, image.bytes(limits.max_bytes)?.as_deref().unwrap_or_default())),
         };
         let keys: std::result::Result<Vec<Key>, conifer_data::Broken> = images.par_iter().map(key_of).collect();
-        // A photo that cannot be read is reported as the model reports it.
-        let Ok(keys) = keys else { return self.model.images(images, crop) };
+        // Photos that cannot be read are counted among all that were asked for, whatever is kept.
+        let unreadable = |error| self.model.unreadable(images).unwrap_or(error);
+        let keys = match keys {
+            Ok(keys) => keys,
+            Err(broken) => return Err(unreadable(Error::Embedder(broken.to_string()))),
+        };
         self.points(&keys, &|some| {
             self.model.images(&some.iter().map(|&i| images[i].clone()).collect::<Vec<_>>(), crop)
         })
+        .map_err(unreadable)
     }
 }
 
@@ -198,14 +177,17 @@ pub(crate) fn default_folder() -> Option<PathBuf> {
 }
 
 fn open(folder: &Path, model: &ModelEmbedder) -> anyhow::Result<Kept> {
+    open_of(folder, &model.identity()?, model.inner().spec().dim)
+}
+
+/// The file of a model, known by what decides its points.
+fn open_of(folder: &Path, identity: &str, dim: usize) -> anyhow::Result<Kept> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let name: String = key("model", model.identity()?.as_bytes())[..12].iter().map(|b| format!("{b:02x}")).collect();
-    let file = folder.join(format!("{name}.redb"));
-    let database = Database::create(&file)?;
-    let change = database.begin_write()?;
-    change.open_table(POINTS)?;
-    change.commit()?;
-    Ok(Kept { file, database, checked: false })
+    let name: String = key("model", identity.as_bytes())[..12].iter().map(|b| format!("{b:02x}")).collect();
+    let file = folder.join(format!("{name}.points"));
+    let (store, lines) = Store::open(&file, dim).with_context(|| file.display().to_string())?;
+    lines.iter().for_each(|line| note(line));
+    Ok(Kept { store, checked: false })
 }
 
 /// The result of work on the cache; a failure is said on stderr, and is none to the run.
@@ -231,7 +213,19 @@ fn agree(kept: &[f32], again: &[f32]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_file_in_the_place_of_the_folder_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("cache");
+        assert!(open_of(&place, "a", 3).is_ok());
+        assert_eq!(std::fs::read_dir(&place).unwrap().count(), 1);
+        let file = std::fs::read_dir(&place).unwrap().next().unwrap().unwrap().path();
+        let error = open_of(&file, "a", 3).err().unwrap().to_string();
+        assert!(error.contains(".points"), "{error}");
+    }
 
     #[test]
     fn points_agree_up_to_rounding() {

@@ -307,14 +307,17 @@ pub(crate) struct Eval {
     #[arg(long, value_name = "SUITE", conflicts_with_all = ["data", "split", "data_options", "benchmarks", "tree", "prompts", "score", "crop", "gate", "steps"])]
     pub(crate) suite: Option<String>,
     /// The folder in which each data set of a suite has a folder.
-    #[arg(long, value_name = "DIR", requires = "suite")]
+    #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
     /// How the report of a suite is written (default: by the ending of --out, else text).
-    #[arg(long, value_enum, requires = "suite")]
+    #[arg(long, value_enum)]
     pub(crate) format: Option<ReportFormat>,
     /// What the tables of a suite call the model (default: the last part of its path).
-    #[arg(long, requires = "suite")]
+    #[arg(long)]
     pub(crate) name: Option<String>,
+    /// Let the report of a suite take the place of the file that --out names.
+    #[arg(long)]
+    pub(crate) overwrite: bool,
     /// Compare two result files, as --out writes them, on the queries they share: no model is needed.
     #[arg(long, num_args = 2, value_names = ["FIRST", "SECOND"], conflicts_with_all = ["checkpoint", "root_text", "data", "split", "data_options", "benchmarks", "suite", "tree", "prompts", "score", "crop", "gate", "steps", "partial", "out"])]
     pub(crate) compare: Vec<PathBuf>,
@@ -342,7 +345,8 @@ pub(crate) struct Eval {
     /// Seed of intervals and shuffled baselines.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Append the records to this JSONL file, with what produced them; of a suite, write the report to this file.
+    /// Append the records to this JSONL file, with what produced them; of a suite, write the report to this file, which must not be there
+    /// yet (but see --overwrite).
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]

@@ -49,6 +49,11 @@ impl ModelEmbedder {
         Ok(format!("{}\n{}\n{fed}\n{spec}", env!("CARGO_PKG_VERSION"), self.inner.fingerprint()))
     }
 
+    /// The error of those of these photos that cannot be read, if any.
+    pub(crate) fn unreadable(&self, images: &[ImageRef]) -> Option<Error> {
+        self.inner.unreadable(images).map(|error| Error::Embedder(error.to_string()))
+    }
+
     /// That the set lives in this model's space.
     pub(crate) fn check_made(&self, set: &EmbeddingSet) -> anyhow::Result<()> {
         let weights = &set.source.weights;

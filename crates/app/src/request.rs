@@ -29,8 +29,13 @@ fn open_set(folder: &Path, data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
         "--data {}: an evaluation set takes neither --split nor --data-option",
         data.data
     );
-    let name = folder.file_name().map(|it| it.to_string_lossy()).unwrap_or_default();
     let place = || format!("--data {}", data.data);
+    // `.` and `..` have no name of their own.
+    let folder = &match folder.file_name() {
+        Some(_) => folder.to_owned(),
+        None => folder.canonicalize().with_context(place)?,
+    };
+    let name = folder.file_name().map(|it| it.to_string_lossy()).unwrap_or_default();
     let set = conifer_data::sets::find(&name).with_context(place)?;
     set.open_whole(folder).with_context(place)
 }

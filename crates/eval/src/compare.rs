@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::metrics::Units;
-use crate::{Error, Outcomes, Record, Result, ResultLine};
+use crate::{Outcomes, Record, ResultLine};
 
 /// Two models on the same number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,7 +44,7 @@ pub enum Verdict {
         interval: [f64; 2],
         /// Two-sided p of no difference; see [`compare`].
         p: f64,
-        /// Resamples drawn; the smallest p is 2 / (resamples + 1).
+        /// Resamples drawn.
         resamples: usize,
     },
     /// There is no paired comparison.
@@ -59,6 +59,8 @@ const MOST_RESAMPLES: usize = 10_000;
 /// With many queries fewer do, so that a comparison takes seconds, not minutes: the difference is then all but normal, and what
 /// 1000 resamples leave open is far below what would change a conclusion.
 const LEAST_RESAMPLES: usize = 1_000;
+/// Of correlations: each resample is ranked anew, and 10,000 took a minute.
+const MOST_RANKED: usize = 2_000;
 /// Queries drawn in a comparison, about.
 const DRAWS: usize = 200_000_000;
 
@@ -66,8 +68,10 @@ const DRAWS: usize = 200_000_000;
 ///
 /// The paired bootstrap (Efron and Tibshirani 1993, chapter 16) draws the same queries for both models, `R` times: 10,000, or
 /// `2e8 / n` and at least 1,000 where `n` is above 20,000. With `d` the differences of the resamples,
-/// `p = min(1, 2 min(1 + #(d <= 0), 1 + #(d >= 0)) / (R + 1))`, so the smallest p is `2 / (R + 1)`. A resample without a
-/// number (a correlation of equal values) counts on both sides, and is left out of the interval. p is of one comparison: nothing corrects for their number.
+/// `p = min(1, 2 min(1 + #(d <= 0), 1 + #(d >= 0)) / (R + 1))`, and at least `2^(1 - m)` for `m` drawn units (queries, or
+/// clusters of them): the exact test that flips the sign of each unit's difference goes no lower, and the bootstrap of a few
+/// equal differences would. Correlations are resampled at most 2,000 times. A resample without a number (a correlation of equal
+/// values) counts on both sides, and is left out of the interval. p is of one comparison: nothing corrects for their number.
 ///
 /// Deterministic in `seed`.
 pub fn compare(a: &[Record], b: &[Record], seed: u64) -> Vec<Comparison> {
@@ -85,95 +89,137 @@ pub fn compare(a: &[Record], b: &[Record], seed: u64) -> Vec<Comparison> {
     let mut rows: Vec<(Names<'_>, [Vec<&Record>; 2])> = names.into_iter().collect();
     let position = |names: &Names<'_>| a.iter().chain(b).position(|record| Names::of(record) == *names);
     rows.sort_by_key(|(names, _)| position(names));
-    rows.into_iter()
-        .map(|(names, [first, second])| {
-            let verdict = match (first.as_slice(), second.as_slice()) {
-                ([first], [second]) => paired(first, second, seed),
-                (_, []) => not("only the first model has this number"),
-                ([], _) => not("only the second model has this number"),
-                _ => not("a model has several different numbers of this name"),
-            };
-            let one = |records: &[&Record]| match records {
-                [one] => Some(one.value),
-                _ => None,
-            };
-            Comparison {
-                task: None,
-                benchmark: names.benchmark.into(),
-                split: names.split.into(),
-                protocol: names.protocol.into(),
-                metric: names.metric.into(),
-                first: one(&first),
-                second: one(&second),
-                n: first.first().or(second.first()).map_or(0, |record| record.n),
-                verdict,
-            }
-        })
-        .collect()
+    rows.into_iter().map(|(names, [first, second])| row(names, &first, &second, seed)).collect()
 }
 
-/// Compares two result files: lines are paired by task, settings and data, then as [`compare`] does.
-///
-/// # Errors
-/// A number that both files have, but of different data (`data_sha256`): such numbers do not compare.
-pub fn compare_results(a: &[ResultLine], b: &[ResultLine], seed: u64) -> Result<Vec<Comparison>> {
-    refuse_other_data(a, b)?;
-    let mut groups: BTreeMap<(String, &str), Group> = BTreeMap::new();
+/// What can be said of the numbers of one name.
+fn row(names: Names<'_>, first: &[&Record], second: &[&Record], seed: u64) -> Comparison {
+    let verdict = match (first, second) {
+        ([first], [second]) => paired(first, second, seed),
+        (_, []) => not("only the first model has this number"),
+        ([], _) => not("only the second model has this number"),
+        _ => not("a model has several different numbers of this name"),
+    };
+    unlike(names, first, second, verdict)
+}
+
+fn unlike(names: Names<'_>, first: &[&Record], second: &[&Record], verdict: Verdict) -> Comparison {
+    let one = |records: &[&Record]| match records {
+        [one] => Some(one.value),
+        _ => None,
+    };
+    Comparison {
+        task: None,
+        benchmark: names.benchmark.into(),
+        split: names.split.into(),
+        protocol: names.protocol.into(),
+        metric: names.metric.into(),
+        first: one(first),
+        second: one(second),
+        n: first.first().or(second.first()).map_or(0, |record| record.n),
+        verdict,
+    }
+}
+
+/// Compares two result files: lines are paired by task, names, data and settings, then as [`compare`] does. Numbers of one name
+/// but of other data or settings are not compared; the row says what differs. `progress` hears how many names are done, and of
+/// how many.
+pub fn compare_results(
+    a: &[ResultLine],
+    b: &[ResultLine],
+    seed: u64,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Vec<Comparison> {
+    let mut groups: BTreeMap<(String, Names<'_>), Group<'_>> = BTreeMap::new();
     for (side, lines) in [a, b].into_iter().enumerate() {
         for line in lines {
             let next = groups.len();
             let (_, sides) =
-                groups.entry((setting(line), &line.data_sha256)).or_insert_with(|| (next, Default::default()));
-            sides[side].push(line.record.clone());
+                groups.entry((line.run(), Names::of(&line.record))).or_insert_with(|| (next, Default::default()));
+            // A number that stands there again, beside another trivial answer, is one number.
+            let again = |it: &&ResultLine| {
+                let (old, new) = (&it.record, &line.record);
+                old.value == new.value && old.outcomes == new.outcomes && unlike_in(it, line).is_none()
+            };
+            if !sides[side].iter().any(again) {
+                sides[side].push(line);
+            }
         }
     }
-    let task = |line: &ResultLine| line.task.as_ref().map(|it| it.task.clone());
-    let tasks: BTreeMap<String, Option<String>> = a.iter().chain(b).map(|line| (setting(line), task(line))).collect();
     // In the order of the files.
     let mut rows: Vec<_> = groups.into_iter().collect();
     rows.sort_by_key(|(_, (order, _))| *order);
+    let total = rows.len();
     let mut all = Vec::new();
-    for ((setting, _), (_, [first, second])) in rows {
-        let task = tasks.get(&setting).cloned().flatten();
-        all.extend(compare(&first, &second, seed).into_iter().map(|it| Comparison { task: task.clone(), ..it }));
+    for (done, ((_, names), (_, [first, second]))) in rows.into_iter().enumerate() {
+        progress(done, total);
+        let task = first.iter().chain(&second).find_map(|line| line.task.as_ref()).map(|it| it.task.clone());
+        let rows = of_one_name(names, &first, &second, seed);
+        all.extend(rows.into_iter().map(|it| Comparison { task: task.clone(), ..it }));
     }
-    Ok(all)
+    all
 }
 
-/// Where a group of lines first stood, and its records in either file.
-type Group = (usize, [Vec<Record>; 2]);
+/// Where a group of lines first stood, and its lines in either file.
+type Group<'a> = (usize, [Vec<&'a ResultLine>; 2]);
 
-/// Everything that decides what a line's number means, but for its names and its data; seeds do not.
-fn setting(line: &ResultLine) -> String {
-    line.task.as_ref().map_or_else(String::new, |it| {
-        let (crop, score) = (it.crop, it.score);
-        let prompts = (&it.prompts, &it.prompts_of);
-        format!("{} {} {prompts:?} {crop:?} {score:?} {} {:?} {}", it.task, it.data, it.gate, it.steps, it.partial)
-    })
+/// Lines of one name and task: a row for each data and settings.
+fn of_one_name(names: Names<'_>, first: &[&ResultLine], second: &[&ResultLine], seed: u64) -> Vec<Comparison> {
+    let records = |lines: &[&ResultLine]| -> Vec<Record> { lines.iter().map(|line| line.record.clone()).collect() };
+    let row_of = |first: &[&ResultLine], second: &[&ResultLine]| {
+        let (first, second) = (records(first), records(second));
+        row(names, &first.iter().collect::<Vec<_>>(), &second.iter().collect::<Vec<_>>(), seed)
+    };
+    let (mut rows, mut alone, mut rest) = (Vec::new(), Vec::new(), second.to_vec());
+    for like in alike(first) {
+        let (with, without) = rest.into_iter().partition::<Vec<_>, _>(|line| unlike_in(like[0], line).is_none());
+        rest = without;
+        match with.as_slice() {
+            [] => alone.push(like),
+            with => rows.push(row_of(&like, with)),
+        }
+    }
+    if rows.is_empty()
+        && let ([one, ..], [other, ..]) = (alone.as_slice(), rest.as_slice())
+        && let Some(reason) = unlike_in(one[0], other)
+    {
+        let (first, second) = (records(first), records(second));
+        let verdict = Verdict::NotCompared { reason };
+        return vec![unlike(names, &first.iter().collect::<Vec<_>>(), &second.iter().collect::<Vec<_>>(), verdict)];
+    }
+    rows.extend(alone.iter().map(|first| row_of(first, &[])));
+    rows.extend(alike(&rest).iter().map(|second| row_of(&[], second)));
+    rows
 }
 
-fn refuse_other_data(a: &[ResultLine], b: &[ResultLine]) -> Result<()> {
-    let mut data: BTreeMap<(String, Names<'_>), [Vec<&ResultLine>; 2]> = BTreeMap::new();
-    for (side, lines) in [a, b].into_iter().enumerate() {
-        for line in lines {
-            data.entry((setting(line), Names::of(&line.record))).or_default()[side].push(line);
+/// The lines of each data and settings; none of them is empty.
+fn alike<'a>(lines: &[&'a ResultLine]) -> Vec<Vec<&'a ResultLine>> {
+    let mut groups: Vec<Vec<&ResultLine>> = Vec::new();
+    for line in lines {
+        match groups.iter_mut().find(|group| unlike_in(group[0], line).is_none()) {
+            Some(group) => group.push(line),
+            None => groups.push(vec![line]),
         }
     }
-    for [first, second] in data.values() {
-        let shared = first.iter().any(|line| second.iter().any(|other| line.data_sha256 == other.data_sha256));
-        if let ([line, ..], [other, ..], false) = (first.as_slice(), second.as_slice(), shared) {
-            let what = line.task.as_ref().map_or(&line.record.benchmark, |it| &it.task);
-            return Err(Error::Argument {
-                name: format!("data_sha256 of {what}"),
-                found: format!(
-                    "`{}` in the first file (line {}) and `{}` in the second (line {})",
-                    line.data_sha256, line.line, other.data_sha256, other.line
-                ),
-                expected: "the same data: other numbers do not compare".into(),
-            });
-        }
+    groups
+}
+
+/// In what two numbers of one name are of different things: the data, or a setting.
+fn unlike_in(first: &ResultLine, second: &ResultLine) -> Option<String> {
+    let (a, b) = (&first.data_sha256, &second.data_sha256);
+    if a != b {
+        return Some(format!(
+            "other data: data_sha256 is `{a}` in the first file (line {}), `{b}` in the second (line {})",
+            first.line, second.line
+        ));
     }
-    Ok(())
+    let differing = first.told().into_iter().zip(second.told()).find_map(|((name, a), (_, b))| match (a, b) {
+        // What a file of an older version does not say is not held against it.
+        (Some(a), Some(b)) if a.is != b.is => Some((name, a.shown, b.shown)),
+        _ => None,
+    });
+    let (name, a, b) = differing?;
+    Some(format!("other settings: {name} is {a} in the first, {b} in the second"))
 }
 
 /// Rows of cells for people, the head first.
@@ -248,12 +294,14 @@ fn paired(first: &Record, second: &Record, seed: u64) -> Verdict {
     if units.len() < 2 {
         return not("fewer than two queries");
     }
-    let resamples = (DRAWS / a.len()).clamp(LEAST_RESAMPLES, MOST_RESAMPLES);
+    let most = if matches!(a, Outcomes::Spearman { .. }) { MOST_RANKED } else { MOST_RESAMPLES };
+    let resamples = (DRAWS / a.len()).clamp(LEAST_RESAMPLES, most);
     let mut differences = resampled(a, b, &units, resamples, seed);
     // NaN on both sides: it speaks for no difference.
     let side = |wrong: fn(f64) -> bool| 1 + differences.iter().filter(|&&d| !wrong(d)).count();
     let tail = side(|d| d > 0.0).min(side(|d| d < 0.0));
-    let p = (2.0 * tail as f64 / (resamples + 1) as f64).min(1.0);
+    let least = (1.0 - units.len() as f64).exp2();
+    let p = (2.0 * tail as f64 / (resamples + 1) as f64).max(least).min(1.0);
     differences.retain(|it| !it.is_nan());
     differences.sort_by(f64::total_cmp);
     let at = |q: f64| differences.get((differences.len().saturating_sub(1) as f64 * q).round() as usize).copied();
@@ -265,13 +313,14 @@ fn paired(first: &Record, second: &Record, seed: u64) -> Verdict {
 
 /// Second minus first on the same resampled queries. Every resample has a stream of its own, so that threads change nothing.
 fn resampled(a: &Outcomes, b: &Outcomes, units: &Units, resamples: usize, seed: u64) -> Vec<f64> {
+    let (a, b) = (a.draws(), b.draws());
     (0..resamples)
         .into_par_iter()
         .map_init(Vec::new, |rows, resample| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             rng.set_stream(resample as u64);
             units.draw(&mut rng, rows);
-            b.over(rows) - a.over(rows)
+            b(rows) - a(rows)
         })
         .collect()
 }

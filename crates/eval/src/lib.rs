@@ -15,6 +15,7 @@ mod outcomes;
 mod record;
 mod results;
 mod score;
+mod settings;
 pub mod suite;
 
 pub use benchmarks::{BENCHMARKS, Benchmark, Context, Input, Options, measure};
@@ -25,4 +26,5 @@ pub use outcomes::Outcomes;
 pub use record::{Baseline, Place, Record, table};
 pub use results::{ResultLine, read_results};
 pub use score::{Score, similarity_rows};
+pub use settings::{TreeFile, settings};
 pub use suite::{SUITES, Suite, SuiteReport};

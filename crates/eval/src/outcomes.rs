@@ -1,6 +1,9 @@
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::{Units, bootstrap_units, spearman};
+use crate::metrics::{Orders, Units, bootstrap_units, spearman};
+
+/// A number over rows.
+pub(crate) type Statistic<'a> = Box<dyn Fn(&[usize]) -> f64 + Sync + 'a>;
 
 /// What every query contributed to a number. The number, its interval and the comparison of two models on the same
 /// queries are computed from this.
@@ -85,6 +88,16 @@ impl Outcomes {
         }
     }
 
+    /// [`Outcomes::over`] for many draws.
+    pub(crate) fn draws(&self) -> Statistic<'_> {
+        let Self::Spearman { found, truth } = self else { return Box::new(|rows| self.over(rows)) };
+        let orders = Orders::new(found, truth);
+        Box::new(move |rows| {
+            let rho = orders.over(rows);
+            if rho.is_nan() && !rows.is_empty() { 0.0 } else { rho }
+        })
+    }
+
     /// What a resample draws: whole `clusters` where queries hang together; else queries, within their groups where the
     /// number is a mean of groups, so that no group is missing from a resample.
     pub fn units(&self, clusters: Option<&[u32]>) -> Units {
@@ -112,7 +125,7 @@ impl Outcomes {
             }
             _ => {}
         }
-        bootstrap_units(units, seed, |rows| self.over(rows))
+        bootstrap_units(units, seed, self.draws())
     }
 
     /// Whether the other was measured on the same queries, as far as it shows: as many, of the same groups or with the same truth.

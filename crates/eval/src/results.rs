@@ -19,14 +19,73 @@ pub struct ResultLine {
     pub data_sha256: String,
 }
 
+/// What a line says of a setting.
+pub(crate) struct Told {
+    /// What two lines have to share.
+    pub(crate) is: Value,
+    /// The same for people.
+    pub(crate) shown: String,
+}
+
+impl Told {
+    fn of(is: &Value) -> Self {
+        let shown = match is {
+            Value::Null => "not set".into(),
+            Value::String(text) => format!("`{text}`"),
+            other => other.to_string(),
+        };
+        Self { is: is.clone(), shown }
+    }
+
+    /// A file or a set of prompts: its hash counts, its name is shown beside.
+    fn hashed(is: &Value, name: &str) -> Self {
+        match (is["sha256"].as_str(), is[name].as_str()) {
+            (Some(hash), Some(name)) => {
+                let short = hash.get(..12).unwrap_or(hash);
+                Self { is: hash.into(), shown: format!("`{name}` (sha256 {short})") }
+            }
+            _ => Self::of(is),
+        }
+    }
+}
+
+impl ResultLine {
+    /// What tells the runs of a suite apart, besides the settings that are compared by name; empty outside of suites.
+    pub(crate) fn run(&self) -> String {
+        self.task
+            .as_ref()
+            .map_or_else(String::new, |it| format!("{} {} {:?} {} {:?}", it.task, it.data, it.score, it.gate, it.steps))
+    }
+
+    /// The settings that two numbers have to share to be compared, always the same names in the same order; `None` for what the
+    /// line does not say.
+    pub(crate) fn told(&self) -> [(&'static str, Option<Told>); 4] {
+        let by = &self.produced_by;
+        let setting = |name: &str| by["settings"].get(name);
+        let of_task = |value: Option<Value>| value.as_ref().map(Told::of);
+        let crop = self.task.as_ref().and_then(|it| serde_json::to_value(it.crop).ok());
+        [
+            ("crop", setting("crop").map(Told::of).or_else(|| of_task(crop))),
+            ("prompts", setting("prompts").map(|it| Told::hashed(it, "name"))),
+            ("root_text", setting("root_text").or_else(|| by.get("root_text")).map(Told::of)),
+            ("tree", setting("tree").map(|it| Told::hashed(it, "path"))),
+        ]
+    }
+}
+
 /// Most groups of a statistic: a file that names more is damaged, and would only cost memory.
 const MOST_GROUPS: u32 = 10_000_000;
+
+/// Faults of a file that are told; a file of another kind has one in every line.
+const MOST_FAULTS: usize = 5;
+/// Characters of a line that are shown.
+const SHOWN: usize = 40;
 
 /// Reads a result file, one JSON object a line; `file` is named in messages. Blank lines are skipped.
 ///
 /// # Errors
 /// Lines that are no records, that do not say on which data they were measured, or whose number is not what their outcomes give;
-/// each is told, with its line.
+/// the first five are told, each with its line, and how many more there are.
 pub fn read_results(file: &str, text: &str) -> Result<Vec<ResultLine>> {
     let (mut lines, mut faults) = (Vec::new(), Vec::new());
     for (at, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
@@ -40,7 +99,12 @@ pub fn read_results(file: &str, text: &str) -> Result<Vec<ResultLine>> {
             Err(Error::Results { file: file.into(), faults: "no line; expected one record a line".into() })
         }
         true => Ok(lines),
-        false => Err(Error::Results { file: file.into(), faults: faults.join("; ") }),
+        false => {
+            let more = faults.len().saturating_sub(MOST_FAULTS);
+            faults.truncate(MOST_FAULTS);
+            let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+            Err(Error::Results { file: file.into(), faults: faults.join("; ") + &more })
+        }
     }
 }
 
@@ -49,6 +113,9 @@ fn line(number: usize, text: &str) -> std::result::Result<ResultLine, String> {
     struct Around {
         task: Option<Setting>,
         produced_by: Option<Value>,
+    }
+    if !text.trim_start().starts_with('{') {
+        return Err(format!("`{}`; expected a JSON object", text.trim().chars().take(SHOWN).collect::<String>()));
     }
     let record: Record = serde_json::from_str(text).map_err(|error| in_line(&error))?;
     let around: Around = serde_json::from_str(text).map_err(|error| in_line(&error))?;
@@ -130,6 +197,9 @@ mod tests {
             assert!(message.contains(words), "`{words}` is not in {message}");
         }
         assert!(!message.contains("line 2"), "{message}");
+        let message = read_results("a.md", &"# Table 1\n".repeat(8)).unwrap_err().to_string();
+        assert!(message.starts_with("a.md: line 1: `# Table 1`; expected a JSON object; line 2"), "{message}");
+        assert!(message.ends_with("; and 3 more") && !message.contains("line 6"), "{message}");
         assert!(read_results("a.jsonl", "\n").unwrap_err().to_string().contains("no line"));
     }
 }

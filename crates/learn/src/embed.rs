@@ -237,17 +237,23 @@ impl Embedder {
         for chunk in images.chunks(self.batch) {
             let read = |image: &ImageRef| Ok(evaluate(&image.open(&self.limits)?, size as u32, crop));
             let rows: Vec<Result<Vec<u8>, Broken>> = chunk.par_iter().map(read).collect();
-            let failed = rows.iter().filter(|row| row.is_err()).count();
-            let rows: Vec<Vec<u8>> = rows
-                .into_iter()
-                .collect::<Result<_, Broken>>()
-                .map_err(|first| Error::Broken { count: failed, total: chunk.len(), first: first.to_string() })?;
+            let rows: Vec<Vec<u8>> = rows.into_iter().collect::<Result<_, Broken>>().map_err(|first| {
+                let only = Error::Broken { count: 1, total: images.len(), first: first.to_string() };
+                self.unreadable(images).unwrap_or(only)
+            })?;
             rows.iter().for_each(|row| seen(row));
             let batch = ImageBatch::from_rows(&rows, size);
             points.extend(finite(self.model.embed_images(pixels(&batch, &self.device))?)?);
             progress(points.len() / self.spec.dim, images.len());
         }
         Ok(points)
+    }
+
+    /// [`Error::Broken`] of those of `images` that cannot be read, counted over all of them; `None` if all can be.
+    pub fn unreadable(&self, images: &[ImageRef]) -> Option<Error> {
+        let broken: Vec<Broken> = images.par_iter().filter_map(|image| image.open(&self.limits).err()).collect();
+        let first = broken.first()?.to_string();
+        Some(Error::Broken { count: broken.len(), total: images.len(), first })
     }
 
     fn set(

@@ -1,24 +1,33 @@
 mod compare;
+mod out;
 mod suite;
-
-use std::io::Write as _;
-use std::path::Path;
 
 use anyhow::Context as _;
 use burn::tensor::Device;
 use conifer_data::Source;
-use conifer_data::hierarchy::Tree;
 use conifer_eval::benchmarks::{find, prompts};
-use conifer_eval::{Context, Options, Record, Score, measure, table};
-use serde_json::json;
+use conifer_eval::{Benchmark, Context, Error, Options, Record, Score, TreeFile, measure, settings, table};
+use serde_json::{Value, json};
 
 use crate::cache::CachedEmbedder;
 use crate::cli::{DataSet, Eval, ScoreArg};
 use crate::embedder::ModelEmbedder;
-use crate::output::{columns, print, print_json};
+use crate::output::{columns, note, print, print_json};
 use crate::request::open_source;
 
+use out::Log;
+
 pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<()> {
+    if args.suite.is_none() {
+        for (name, given) in [
+            ("--root", args.root.is_some()),
+            ("--format", args.format.is_some()),
+            ("--name", args.name.is_some()),
+            ("--overwrite", args.overwrite),
+        ] {
+            anyhow::ensure!(!given, "{name} is given without --suite; it is for the report of a suite only");
+        }
+    }
     if let [first, second] = args.compare.as_slice() {
         return compare::run(first, second, args.seed, as_json);
     }
@@ -34,10 +43,10 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
     let right = (0.0..=std::f64::consts::PI).contains(&args.gate);
     anyhow::ensure!(right, "--gate is {}; expected an angle in radians, 0 to 3.1416", args.gate);
     let benchmarks = args.benchmarks.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
-    let tree = args.tree.as_deref().map(Tree::read_edges).transpose()?;
+    let tree = args.tree.as_deref().map(TreeFile::read).transpose()?;
     let source = open_source(&data)?;
     // Opened before the work, so that a path that cannot be written shows before it, too.
-    let log = args.out.as_deref().map(open_log).transpose()?;
+    let log = args.out.as_deref().map(Log::open).transpose()?;
     let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let embedder = CachedEmbedder::new(model, args.cache.folder().as_deref());
     let options = Options {
@@ -53,25 +62,52 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
         partial: args.partial,
         seed: args.seed,
     };
-    let context = Context::new(&embedder, source.as_ref(), tree.as_ref(), &options);
-    let mut records = Vec::new();
+    let context = Context::new(&embedder, source.as_ref(), tree.as_ref().map(|it| &it.tree), &options);
+    let (mut records, mut lines, mut failed) = (Vec::new(), String::new(), Vec::new());
+    let count = benchmarks.len();
     for benchmark in benchmarks {
-        records.extend(measure(benchmark, &context)?);
+        match measure(benchmark, &context) {
+            Ok(measured) => {
+                let settings = settings(benchmark, &options, tree.as_ref(), args.root_text.as_deref());
+                let by = produced_by(&args, embedder.model(), source.as_ref(), &settings);
+                for record in &measured {
+                    let mut line = serde_json::to_value(record)?;
+                    line["produced_by"] = by.clone();
+                    lines += &format!("{line}\n");
+                }
+                records.extend(measured);
+            }
+            Err(error) => failed.push((benchmark, error)),
+        }
     }
-    if as_json {
-        print_json(&records.iter().map(Record::without_outcomes).collect::<Vec<_>>())?
-    } else {
-        print(&columns(&table(&records)))?
+    if !records.is_empty() || failed.is_empty() {
+        // Printed whatever becomes of the file: the work is not lost with it.
+        let saved = log.map_or(Ok(()), |log| log.append(&lines));
+        if as_json {
+            print_json(&records.iter().map(Record::without_outcomes).collect::<Vec<_>>())?;
+        } else {
+            print(&columns(&table(&records)))?;
+        }
+        if saved.is_err() {
+            failed.iter().for_each(|(_, error)| note(&error.to_string()));
+        }
+        saved?;
     }
-    match (log, &args.out) {
-        (Some(log), Some(path)) => append(log, path, &records, &args, embedder.model(), source.as_ref()),
-        _ => Ok(()),
-    }
+    verdict(failed, count)
 }
 
-fn open_log(path: &Path) -> anyhow::Result<std::fs::File> {
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-    file.with_context(|| format!("--out {}", path.display()))
+/// What failed of several benchmarks.
+fn verdict(mut failed: Vec<(&dyn Benchmark, Error)>, count: usize) -> anyhow::Result<()> {
+    if count == 1 {
+        return failed.pop().map_or(Ok(()), |(_, error)| Err(error.into()));
+    }
+    let said = failed.iter().map(|(benchmark, error)| match error.to_string() {
+        said if said.starts_with(benchmark.name()) => said,
+        said => format!("{}: {said}", benchmark.name()),
+    });
+    let said = said.collect::<Vec<_>>().join("; ");
+    anyhow::ensure!(failed.is_empty(), "{} of {count} benchmarks failed: {said}", failed.len());
+    Ok(())
 }
 
 /// The templates of a named set or of a file.
@@ -82,26 +118,31 @@ pub(crate) fn templates(name: &str) -> anyhow::Result<Vec<String>> {
     if let Some((family, data_set)) = name.split_once(':')
         && let Some(&family) = prompts::Family::ALL.iter().find(|it| it.name() == family)
     {
-        let templates = prompts::for_data_set(family, data_set)
-            .with_context(|| format!("--prompts {name}: there are none for data set `{data_set}`"))?;
+        let templates = prompts::for_data_set(family, data_set).with_context(|| {
+            let known = conifer_data::DATA_SETS.iter().map(|set| set.name);
+            let known: Vec<_> = known.filter(|set| prompts::for_data_set(family, set).is_some()).collect();
+            format!("--prompts {name}: there are none for data set `{data_set}`; expected one of {}", known.join(", "))
+        })?;
         return Ok(templates.iter().map(|&it| it.into()).collect());
     }
-    let known: Vec<_> = prompts::SETS.iter().map(|(known, _)| *known).collect();
-    let text = std::fs::read_to_string(name)
-        .with_context(|| format!("--prompts {name}: neither {} nor a file that can be read", known.join(", ")))?;
-    Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
+    let text = std::fs::read_to_string(name).with_context(|| {
+        let known = prompts::SETS.iter().map(|(known, _)| (*known).to_owned());
+        let families = prompts::Family::ALL.into_iter().map(|family| format!("{}:SET", family.name()));
+        let known: Vec<_> = known.chain(families).collect();
+        format!("--prompts {name}: neither {} nor a file that can be read", known.join(", "))
+    })?;
+    let templates: Vec<String> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    anyhow::ensure!(
+        !templates.is_empty(),
+        "--prompts {name}: no template in this file; expected one a line, {{}} for the class"
+    );
+    Ok(templates)
 }
 
-/// Appends the records with what produced them: model, data, protocol, version.
-fn append(
-    mut file: std::fs::File,
-    path: &Path,
-    records: &[Record],
-    args: &Eval,
-    embedder: &ModelEmbedder,
-    source: &dyn Source,
-) -> anyhow::Result<()> {
-    let produced_by = json!({
+/// What produced a record: model, data, protocol, version.
+fn produced_by(args: &Eval, embedder: &ModelEmbedder, source: &dyn Source, settings: &Value) -> Value {
+    json!({
         "conifer": env!("CARGO_PKG_VERSION"),
         "checkpoint": embedder.inner().name(),
         "root_text": args.root_text,
@@ -109,20 +150,34 @@ fn append(
         "data": args.data,
         "split": args.split,
         "data_sha256": source.fingerprint(),
-    });
-    let mut lines = String::new();
-    for record in records {
-        let mut line = serde_json::to_value(record)?;
-        line["produced_by"] = produced_by.clone();
-        lines += &format!("{line}\n");
+        "settings": settings,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn templates_that_are_none_are_told() {
+        let said = |name: &str| format!("{:#}", templates(name).unwrap_err());
+        assert_eq!(templates("photo").unwrap().len(), 1);
+        assert_eq!(templates("openai:eurosat").unwrap().len(), 3);
+        let message = said("openai:eurosatt");
+        assert!(
+            message.contains("`eurosatt`") && message.contains("eurosat,") && message.contains("imagenet"),
+            "{message}"
+        );
+        let message = said("nope");
+        assert!(
+            message.contains("imagenet7") && message.contains("openai:SET") && message.contains("meru:SET"),
+            "{message}"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("empty.txt");
+        std::fs::write(&path, "\n \n").unwrap();
+        let message = said(path.to_str().unwrap());
+        assert!(message.contains("empty.txt") && message.contains("no template"), "{message}");
     }
-    let place = || format!("--out {}: nothing was appended", path.display());
-    let length = file.metadata().with_context(place)?.len();
-    file.write_all(lines.as_bytes())
-        .or_else(|error| {
-            // Half a line would spoil the next record as well.
-            file.set_len(length)?;
-            Err(error)
-        })
-        .with_context(place)
 }

@@ -60,7 +60,7 @@ fn a_suite_is_measured_written_and_compared() {
     let output = conifer(at, &[&suite[..], &["--out", "a.jsonl"]].concat());
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("1 tasks have no data, first away"), "{stderr}");
+    assert!(stderr.contains("1 task has no data, first away"), "{stderr}");
     for words in ["somebody's", "(distance)", "(inner)", "chance / trivial", "missing: away", "source.toml"] {
         assert!(stdout.contains(words), "{words} is not in {stdout}");
     }
@@ -74,9 +74,26 @@ fn a_suite_is_measured_written_and_compared() {
     good(at, &[&suite[..], &["--partial", "--out", "a.tex"]].concat());
     assert!(std::fs::read_to_string(at.join("a.tex")).unwrap().contains("\\toprule"));
 
+    // A report that is there is replaced only when that is allowed.
+    refused(at, &[&suite[..], &["--partial", "--out", "a.tex"]].concat(), &["a.tex exists", "--overwrite"]);
+    good(at, &[&suite[..], &["--partial", "--out", "a.tex", "--overwrite"]].concat());
+    refused(at, &[&suite[..], &["--name", "a\nb"]].concat(), &["--name", "control"]);
+
+    // One of two benchmarks fails: the other is printed and appended, to records only.
+    let two = ["eval", "run", "--data", "image_folder:toy/classes", "--benchmark", "hyperlex,zero_shot_classification"];
+    let output = conifer(at, &[&two[..], &["--out", "two.jsonl"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("accuracy (macro)"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("1 of 2 benchmarks failed: hyperlex"), "{output:?}");
+    let appended = std::fs::read_to_string(at.join("two.jsonl")).unwrap();
+    let first: Value = serde_json::from_str(appended.lines().next().unwrap()).unwrap();
+    assert_eq!(first["produced_by"]["settings"]["prompts"]["name"], "photo");
+    refused(at, &[&two[..], &["--out", "a.tex"]].concat(), &["a.tex", "records of conifer"]);
+
     // Nothing could be measured: what was there stays.
     std::fs::create_dir(at.join("empty")).unwrap();
-    let nothing = ["eval", "run", "--suite", "mine.toml", "--root", "empty", "--partial", "--out", "a.jsonl"];
+    let nothing =
+        ["eval", "run", "--suite", "mine.toml", "--root", "empty", "--partial", "--overwrite", "--out", "a.jsonl"];
     refused(at, &nothing, &["nothing was measured"]);
     assert_eq!(std::fs::read_to_string(at.join("a.jsonl")).unwrap(), lines);
     let output = conifer(at, &[&suite[..], &["--partial", "--format", "jsonl"]].concat());
@@ -90,7 +107,13 @@ fn a_suite_is_measured_written_and_compared() {
     assert!(comparisons.iter().all(|it| it["verdict"] == "paired" && it["p"] == 1.0), "{compared}");
     let other = lines.replace("\"data_sha256\":\"", "\"data_sha256\":\"0");
     std::fs::write(at.join("b.jsonl"), other).unwrap();
-    refused(at, &["eval", "--compare", "a.jsonl", "b.jsonl"], &["data_sha256", "the same data"]);
+    refused(at, &["eval", "--compare", "a.jsonl", "b.jsonl"], &["no number could be compared"]);
+    let output = conifer(at, &["eval", "--compare", "a.jsonl", "b.jsonl"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("other data: data_sha256 is"), "{output:?}");
+    let squeezed = lines.replace("\"settings\":{\"crop\":\"center\"", "\"settings\":{\"crop\":\"squeeze\"");
+    std::fs::write(at.join("b.jsonl"), squeezed).unwrap();
+    let output = conifer(at, &["eval", "--compare", "a.jsonl", "b.jsonl"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("crop is `center` in the first, `squeeze`"), "{output:?}");
     std::fs::write(at.join("torn.jsonl"), lines.lines().next().unwrap().to_owned() + "\n{\"bench").unwrap();
     refused(at, &["eval", "--compare", "a.jsonl", "torn.jsonl"], &["torn.jsonl", "line 2"]);
 }
@@ -104,6 +127,10 @@ fn what_an_evaluation_lacks_is_told() {
     refused(at, &["eval", "run", "--data", "toy"], &["--benchmark is missing"]);
     refused(at, &["eval", "run", "--suite", "paper:clip", "--root", "."], &["paper:clip", "paper:rcme"]);
     refused(at, &["eval", "run", "--suite", "paper:rcme"], &["--root"]);
+    for option in [&["--root", "."][..], &["--format", "md"], &["--name", "a"], &["--overwrite"]] {
+        let words = [option[0], "without --suite"];
+        refused(at, &[&["eval", "run", "--data", "toy", "--benchmark", "hyperlex"], option].concat(), &words);
+    }
     refused(at, &["eval", "run", "--suite", "paper:rcme", "--root", "absent"], &["absent is no folder"]);
     refused(at, &["eval", "--suite", "paper:rcme", "--root", "."], &["needs a model"]);
 }

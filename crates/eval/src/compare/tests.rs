@@ -26,10 +26,14 @@ fn reason(it: &Comparison) -> &str {
 
 #[test]
 fn differences_worked_out_by_hand() {
-    // The second is better on every query by 1: so is every resample, and p is the smallest, 2 / 10001.
+    // The second is better on every query by 1: so is every resample, and p is the smallest that three queries allow, 2^-2.
     let it = one(vec![0.0, 0.0, 1.0].into(), vec![1.0, 1.0, 2.0].into());
-    assert_eq!(number(&it), (1.0, [1.0, 1.0], 2.0 / 10_001.0));
+    assert_eq!(number(&it), (1.0, [1.0, 1.0], 0.25));
     assert_eq!((it.first, it.second, it.n), (Some(1.0 / 3.0), Some(4.0 / 3.0), 3));
+    // Enough queries, and it is the smallest that the resamples allow.
+    let it = one(vec![0.0; 20].into(), vec![1.0; 20].into());
+    assert_eq!(number(&it).2, 2.0 / 10_001.0);
+    assert_eq!(number(&one(vec![0.0; 2].into(), vec![1.0; 2].into())).2, 0.5);
     // No difference anywhere: all resamples lie on both sides.
     assert_eq!(number(&one(vec![0.0, 1.0].into(), vec![0.0, 1.0].into())), (0.0, [0.0, 0.0], 1.0));
 
@@ -62,11 +66,11 @@ fn every_statistic_is_resampled_as_itself() {
     assert_eq!(difference, 0.5);
     let ranks = |found: Vec<f64>| Outcomes::Spearman { found, truth: vec![1.0, 2.0, 3.0, 4.0] };
     // Turned round in every resample that has two different queries: -1 to 1. All four are one query in 4 (1/4)^4 = 1 of 64; such
-    // a resample has no correlation and counts on both sides, so that p is 2/64 = 0.031, known to 0.0025.
+    // a resample has no correlation and counts on both sides, so that p would be 2/64 = 0.031; four queries allow 2^-3.
     let (difference, [low, high], p) = number(&one(ranks(vec![4.0, 3.0, 2.0, 1.0]), ranks(vec![1.0, 2.0, 3.0, 4.0])));
     let near_two = |it: f64| (it - 2.0).abs() < 1e-12;
     assert!(near_two(difference) && near_two(low) && near_two(high), "{difference} {low} {high}");
-    assert!((p - 2.0 / 64.0).abs() < 0.01, "{p}");
+    assert_eq!(p, 0.125);
 }
 
 #[test]
@@ -93,23 +97,70 @@ fn what_cannot_be_paired_has_a_reason() {
     assert_eq!(compare(&[y.clone(), y.clone()], &[y], 0).len(), 1);
 }
 
-#[test]
-fn files_of_other_data_are_refused() {
-    let line = |data: &str, values: Vec<f64>| ResultLine {
+fn line(data: &str, values: Vec<f64>) -> ResultLine {
+    ResultLine {
         line: 7,
         record: record("m", values.into()),
         task: None,
         produced_by: serde_json::json!({ "data_sha256": data }),
         data_sha256: data.into(),
-    };
+    }
+}
+
+fn results(a: &[ResultLine], b: &[ResultLine]) -> Vec<Comparison> {
+    compare_results(a, b, 0, &mut |_, _| {})
+}
+
+#[test]
+fn numbers_of_other_data_are_not_compared() {
     let a = [line("cats", vec![0.0, 0.0])];
-    let error = compare_results(&a, &[line("dogs", vec![0.0, 1.0])], 0).unwrap_err().to_string();
-    assert!(error.contains("`cats`") && error.contains("`dogs`") && error.contains("line 7"), "{error}");
+    let all = results(&a, &[line("dogs", vec![0.0, 1.0])]);
+    let why = reason(&all[0]);
+    assert!(why.contains("other data") && why.contains("`cats`") && why.contains("`dogs`") && why.contains("line 7"));
+    assert_eq!((all.len(), all[0].first, all[0].second), (1, Some(0.0), Some(0.5)));
     // A file of two data sets pairs with the one it shares.
     let both = [line("dogs", vec![0.0, 1.0]), line("cats", vec![1.0, 1.0])];
-    let all = compare_results(&a, &both, 0).unwrap();
+    let all = results(&a, &both);
     assert_eq!(all.len(), 2);
     assert_eq!(number(&all[0]).0, 1.0);
     assert_eq!(reason(&all[1]), "only the second model has this number");
     assert_eq!(comparison_table(&all).len(), 3);
+}
+
+#[test]
+fn numbers_of_other_settings_are_not_compared() {
+    let with = |name: &str, value: serde_json::Value| {
+        let mut line = line("cats", vec![0.0, 1.0]);
+        line.produced_by["settings"] = serde_json::json!({
+            "crop": "center", "prompts": { "name": "photo", "sha256": "aa" }, "tree": null, "root_text": null, "seed": 0
+        });
+        line.produced_by["settings"][name] = value;
+        line
+    };
+    let plain = || with("seed", 1.into());
+    for (name, value, words) in [
+        ("crop", serde_json::json!("squeeze"), "crop is `center` in the first, `squeeze` in the second"),
+        (
+            "prompts",
+            serde_json::json!({ "name": "mine.txt", "sha256": "bb" }),
+            "`photo` (sha256 aa) in the first, `mine.txt`",
+        ),
+        ("root_text", serde_json::json!("Eukarya"), "root_text is not set in the first, `Eukarya` in the second"),
+        (
+            "tree",
+            serde_json::json!({ "path": "t.txt", "sha256": "cc" }),
+            "tree is not set in the first, `t.txt` (sha256 cc)",
+        ),
+    ] {
+        let all = results(&[plain()], &[with(name, value.clone())]);
+        assert!(all.len() == 1 && reason(&all[0]).contains(words), "{all:?}");
+        // Beside one of the same settings: that is compared.
+        let all = results(&[plain()], &[with(name, value), plain()]);
+        assert_eq!((all.len(), number(&all[0]).2), (2, 1.0));
+    }
+    // Seeds and names of prompts decide nothing, and an older file says nothing.
+    let renamed = with("prompts", serde_json::json!({ "name": "copy.txt", "sha256": "aa" }));
+    for other in [with("seed", 2.into()), renamed, line("cats", vec![0.0, 1.0])] {
+        assert_eq!(number(&results(&[plain()], &[other])[0]).2, 1.0);
+    }
 }

@@ -140,6 +140,10 @@ pub struct Table {
 /// Numbers with more would show nothing but rounding.
 const MOST_DIGITS: usize = 12;
 
+/// What a suite's TOML may say.
+const KEYS: &str = "name, title, reference, notes, [[task]] with id, data, benchmark, prompts, prompts_of, crop, scores, gates, \
+    steps, paper, released, and [[table]] with title, source, digits, factor, notes, variants, columns, rows";
+
 fn one() -> f64 {
     1.0
 }
@@ -258,8 +262,7 @@ impl Suite {
             found,
             expected: expected.into(),
         };
-        let suite: Self =
-            toml::from_str(text).map_err(|error| refuse(error.to_string(), "the keys of a suite (see its docs)"))?;
+        let suite: Self = toml::from_str(text).map_err(|error| refuse(error.to_string(), KEYS))?;
         let mut tasks = BTreeSet::new();
         for task in &suite.tasks {
             if !tasks.insert(task.id.as_str()) {

@@ -38,6 +38,8 @@ pub fn jsonl(report: &SuiteReport, produced_by: &Value) -> serde_json::Result<St
         let mut by = produced_by.clone();
         by["data"] = json!(run.setting.data);
         by["data_sha256"] = json!(run.data_sha256);
+        by["settings"] = run.settings.clone();
+        by["settings"]["root_text"] = produced_by["root_text"].clone();
         for record in &run.records {
             let mut line = serde_json::to_value(record)?;
             line["task"] = serde_json::to_value(&run.setting)?;

@@ -1,11 +1,11 @@
 use conifer_data::Source;
-use conifer_data::hierarchy::Tree;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::remember::Remember;
 use super::{Crop, Suite, Task};
 use crate::benchmarks::{find, prompts};
-use crate::{Context, Embedder, Error, Options, Record, Result, Score, measure};
+use crate::{Context, Embedder, Error, Options, Record, Result, Score, TreeFile, measure};
 
 /// Where data sets and prompts come from.
 pub trait Finder {
@@ -36,7 +36,7 @@ pub enum Found {
         /// The test split.
         source: Box<dyn Source>,
         /// Tree of its classes, where it has one.
-        tree: Option<Tree>,
+        tree: Option<TreeFile>,
     },
     /// It is not there.
     Absent {
@@ -91,6 +91,8 @@ pub struct Setting {
 pub struct Measured {
     /// How it was run.
     pub setting: Setting,
+    /// The same in full, with hashes of prompts and tree: see [`crate::settings`].
+    pub settings: Value,
     /// [`Source::fingerprint`] of the data.
     pub data_sha256: String,
     /// Number of samples of the data set, those left out included.
@@ -163,8 +165,9 @@ impl Suite {
                         for setting in self.settings(task, settings) {
                             let run = || setting.run(&remember, finder, source.as_ref(), tree.as_ref());
                             match run() {
-                                Ok(records) => report.measured.push(Measured {
+                                Ok((records, settings)) => report.measured.push(Measured {
                                     setting,
+                                    settings,
                                     data_sha256: source.fingerprint(),
                                     samples: source.len(),
                                     records,
@@ -220,8 +223,8 @@ impl Setting {
         embedder: &dyn Embedder,
         finder: &dyn Finder,
         source: &dyn Source,
-        tree: Option<&Tree>,
-    ) -> Result<Vec<Record>> {
+        tree: Option<&TreeFile>,
+    ) -> Result<(Vec<Record>, Value)> {
         let benchmark = find(&self.benchmark)?;
         let mut options = Options {
             score: self.score,
@@ -239,7 +242,8 @@ impl Setting {
             options.prompts = note.map_or_else(|| family.clone(), |note| format!("{family} ({note})"));
             options.templates = finder.prompts(family, data)?;
         }
-        measure(benchmark, &Context::new(embedder, source, tree, &options))
+        let records = measure(benchmark, &Context::new(embedder, source, tree.map(|it| &it.tree), &options))?;
+        Ok((records, crate::settings(benchmark, &options, tree, None)))
     }
 }
 

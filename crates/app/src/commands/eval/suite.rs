@@ -1,14 +1,12 @@
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use burn::tensor::Device;
-use conifer_data::hierarchy::Tree;
 use conifer_data::{SourceSpec, open, sets};
 use conifer_eval::benchmarks::prompts;
 use conifer_eval::suite::{Finder, Format, Found, Settings, jsonl, render};
-use conifer_eval::{Error, Result, Suite, SuiteReport};
+use conifer_eval::{Error, Result, Suite, SuiteReport, TreeFile};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -17,14 +15,20 @@ use crate::cli::{Eval, ReportFormat};
 use crate::embedder::ModelEmbedder;
 use crate::output::{note, print, print_json};
 
+use super::out::NewFile;
+
 /// Measures every task of a suite and prints the paper's tables.
 pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> anyhow::Result<()> {
+    if let Some(name) = &args.name {
+        let plain = !name.trim().is_empty() && !name.chars().any(char::is_control);
+        anyhow::ensure!(plain, "--name is {name:?}; expected a name of one line, without control characters");
+    }
     let suite = find(name)?;
     let root = args.root.as_deref().context("--suite needs --root: the folder in which each data set has a folder")?;
     anyhow::ensure!(root.is_dir(), "--root {} is no folder", root.display());
     let checkpoint = args.checkpoint.as_deref().context("--suite needs a model: conifer eval MODEL --suite ...")?;
     // Opened before the work, so that a path that cannot be written shows before it, too.
-    let out = args.out.as_deref().map(NewFile::create).transpose()?;
+    let out = args.out.as_deref().map(|path| NewFile::create(path, args.overwrite)).transpose()?;
     let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let embedder = CachedEmbedder::new(model, args.cache.folder().as_deref());
     let settings = Settings { partial: args.partial, seed: args.seed };
@@ -89,10 +93,15 @@ fn find(name: &str) -> anyhow::Result<Suite> {
 fn verdict(report: &SuiteReport, partial: bool) -> anyhow::Result<()> {
     let (failed, missing) = (report.failed.len(), report.missing.len());
     let first = report.failed.first().map_or_else(String::new, |it| format!(", first {}: {}", it.task, it.error));
-    anyhow::ensure!(failed == 0, "{failed} tasks failed{first}");
+    let tasks = |count: usize, one: &str, more: &str| match count {
+        1 => format!("1 task {one}"),
+        _ => format!("{count} tasks {more}"),
+    };
+    anyhow::ensure!(failed == 0, "{}{first}", tasks(failed, "failed", "failed"));
     anyhow::ensure!(
         missing == 0 || partial,
-        "{missing} tasks have no data, first {}; see the end of the report, or allow it with --partial",
+        "{}, first {}; see the end of the report, or allow it with --partial",
+        tasks(missing, "has no data", "have no data"),
         report.missing.first().map_or("", |it| it.data.as_str())
     );
     anyhow::ensure!(!report.measured.is_empty(), "nothing was measured: none of the data sets is there");
@@ -116,6 +125,8 @@ struct Described {
     tree: Option<PathBuf>,
 }
 
+/// How that file looks.
+const EXAMPLE: &str = "    kind = \"image_folder\"\n    path = \"photos\"\n    options = {}";
 /// Name of that file.
 const DESCRIPTION: &str = "source.toml";
 
@@ -139,7 +150,7 @@ impl Finder for Folder<'_> {
             split: described.split,
             options: described.options,
         })?;
-        let tree = described.tree.map(|path| Tree::read_edges(&folder.join(path))).transpose()?;
+        let tree = described.tree.map(|path| TreeFile::read(&folder.join(path))).transpose()?;
         Ok(Found::Present { source, tree })
     }
 
@@ -168,8 +179,8 @@ impl Folder<'_> {
     fn known(&self, name: &str, folder: &Path, description: &Path) -> Result<Found> {
         let Ok(set) = sets::find(name) else {
             return Ok(Found::Absent {
-                layout: format!("{} with kind, path, split, options and tree of the data set", description.display()),
-                get: "kinds of sources: conifer data list".into(),
+                layout: format!("no data set of this name is built in, so it needs {}", description.display()),
+                get: format!("that file says how it is read (kinds: conifer data list), such as\n{EXAMPLE}"),
             });
         };
         if !set.is_below(self.0) {
@@ -182,44 +193,8 @@ impl Folder<'_> {
             });
         }
         let tree = set.tree.map(|file| folder.join(file)).filter(|path| path.is_file());
-        let tree = tree.map(|path| Tree::read_edges(&path)).transpose()?;
+        let tree = tree.map(|path| TreeFile::read(&path)).transpose()?;
         Ok(Found::Present { source: set.open_whole(folder)?, tree })
-    }
-}
-
-/// A file under a temporary name beside its target, which it takes when it is whole; removed when dropped before that.
-struct NewFile {
-    file: std::fs::File,
-    temporary: PathBuf,
-    target: PathBuf,
-}
-
-impl NewFile {
-    fn create(target: &Path) -> anyhow::Result<Self> {
-        let name = target.file_name().with_context(|| format!("--out {}: expected a file", target.display()))?;
-        anyhow::ensure!(!target.is_dir(), "--out {} is a folder; expected a file", target.display());
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}.tmp", std::process::id()));
-        let temporary = target.with_file_name(hidden);
-        let file = std::fs::File::create(&temporary).with_context(|| format!("--out {}", target.display()))?;
-        Ok(Self { file, temporary, target: target.to_owned() })
-    }
-
-    fn finish(mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        let mut write = || {
-            self.file.write_all(bytes)?;
-            self.file.sync_all()?;
-            std::fs::rename(&self.temporary, &self.target)
-        };
-        write().with_context(|| format!("--out {}: nothing was written", self.target.display()))
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        // After a rename there is none; a left-over one would only be untidy.
-        _ = std::fs::remove_file(&self.temporary);
     }
 }
 
@@ -234,31 +209,20 @@ mod tests {
         let folder = root.path().join("letters");
         std::fs::create_dir(&folder).unwrap();
         let finder = Folder(root.path());
-        let Found::Absent { layout, .. } = finder.data_set("letters").unwrap() else { panic!("nothing is there") };
-        assert!(layout.contains("source.toml"), "{layout}");
+        let Found::Absent { layout, get } = finder.data_set("letters").unwrap() else { panic!("nothing is there") };
+        assert!(layout.contains("letters/source.toml"), "{layout}");
+        let example: String = get.lines().filter(|line| line.contains('=')).map(|line| format!("{line}\n")).collect();
+        assert_eq!(toml::from_str::<Described>(&example).unwrap().kind, "image_folder");
 
         std::fs::write(folder.join("d.jsonl"), "{\"id\": \"a\", \"captions\": [\"a dog\"]}\n").unwrap();
         std::fs::write(folder.join("edges.txt"), "root a\nroot b\n").unwrap();
         let describe = |text: &str| std::fs::write(folder.join("source.toml"), text).unwrap();
         describe("kind = \"jsonl\"\npath = \"d.jsonl\"\ntree = \"edges.txt\"\n");
         let Found::Present { source, tree } = finder.data_set("letters").unwrap() else { panic!("it is there") };
-        assert_eq!((source.len(), tree.unwrap().len()), (1, 3));
+        assert_eq!((source.len(), tree.unwrap().tree.len()), (1, 3));
 
         describe("kind = \"jsonl\"\npaht = \"d.jsonl\"\n");
         let error = finder.data_set("letters").err().unwrap().to_string();
         assert!(error.contains("source.toml") && error.contains("paht"), "{error}");
-    }
-
-    #[test]
-    fn a_report_is_written_whole_or_not_at_all() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("report.md");
-        std::fs::write(&path, "old").unwrap();
-        drop(NewFile::create(&path).unwrap());
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
-        NewFile::create(&path).unwrap().finish(b"new").unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
-        assert!(NewFile::create(folder.path()).is_err());
     }
 }

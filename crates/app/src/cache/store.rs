@@ -1,0 +1,315 @@
+//! A file of points: records of one size, one after the other, each with a checksum.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{BufReader, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use sha2::{Digest as _, Sha256};
+
+/// Content hash of a text or photo.
+pub(super) type Key = [u8; 32];
+
+/// Bytes of a checksum: the first of the SHA-256 over key and numbers.
+const CHECK: usize = 8;
+/// Bytes read at once while a file is opened.
+const BUFFER: usize = 1 << 20;
+
+/// Points by key. A record is 32 bytes of key, `dim` numbers (`f32`, little endian) and 8 bytes of checksum. Of several records of
+/// one key the last counts.
+///
+/// A record whose checksum does not hold is as good as none; a tail that is no whole record is cut off. One process at a time
+/// writes, the one that has the file's lock; others read what was there when they opened it.
+pub(super) struct Store {
+    path: PathBuf,
+    file: File,
+    dim: usize,
+    /// Where each record begins.
+    places: HashMap<Key, u64>,
+    /// End of the last whole record.
+    length: u64,
+    writes: bool,
+}
+
+impl Store {
+    /// Opens or makes a file of points of `dim` numbers. The lines are what its user should be told.
+    pub(super) fn open(path: &Path, dim: usize) -> anyhow::Result<(Self, Vec<String>)> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let place = path.display();
+        let mut told = Vec::new();
+        let writes = match file.try_lock() {
+            Ok(()) => true,
+            Err(TryLockError::WouldBlock) => {
+                told.push(format!(
+                    "{place}: another conifer run is writing; what is kept is read, and nothing new is kept"
+                ));
+                false
+            }
+            Err(TryLockError::Error(error)) => {
+                told.push(format!("{place} cannot be locked: {error}; what is kept is read, and nothing new is kept"));
+                false
+            }
+        };
+        let mut store = Self { path: path.into(), file, dim, places: HashMap::new(), length: 0, writes };
+        let damaged = store.scan().context("reading what is kept")?;
+        if !damaged.is_empty() {
+            let count = damaged.len();
+            told.push(match count {
+                1 => format!("{place}: 1 kept point is damaged; it is embedded anew"),
+                _ => format!("{place}: {count} kept points are damaged; they are embedded anew"),
+            });
+        }
+        if store.writes {
+            store.mend(&damaged).context("cutting off what is damaged")?;
+        }
+        Ok((store, told))
+    }
+
+    /// Reads all records; gives the places of damaged ones.
+    fn scan(&mut self) -> std::io::Result<Vec<u64>> {
+        let (size, whole) = (self.size(), self.file.metadata()?.len());
+        self.length = whole - whole % size as u64;
+        let mut reader = BufReader::with_capacity(BUFFER, &self.file);
+        let (mut record, mut damaged) = (vec![0; size], Vec::new());
+        for place in (0..self.length).step_by(size) {
+            match reader.read_exact(&mut record) {
+                // The run that writes took something back.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
+                done => done?,
+            }
+            match key_of(&record) {
+                Some(key) => drop(self.places.insert(key, place)),
+                None if record.iter().all(|&byte| byte == 0) => {}
+                None => damaged.push(place),
+            }
+        }
+        Ok(damaged)
+    }
+
+    /// Cuts off the tail, and empties damaged records so that they are told once.
+    fn mend(&mut self, damaged: &[u64]) -> std::io::Result<()> {
+        if self.places.is_empty() {
+            self.length = 0;
+        }
+        self.file.set_len(self.length)?;
+        let empty = vec![0; self.size()];
+        for &place in damaged.iter().filter(|&&place| place < self.length) {
+            self.file.seek(SeekFrom::Start(place))?;
+            self.file.write_all(&empty)?;
+        }
+        Ok(())
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether points can be added.
+    pub(super) fn writes(&self) -> bool {
+        self.writes
+    }
+
+    /// The points of these keys that are kept, bit by bit as they were.
+    pub(super) fn find(&mut self, keys: &[Key]) -> std::io::Result<HashMap<Key, Vec<f32>>> {
+        let (mut found, mut record) = (HashMap::new(), vec![0; self.size()]);
+        for key in keys {
+            let Some(&place) = self.places.get(key) else { continue };
+            if found.contains_key(key) {
+                continue;
+            }
+            self.file.seek(SeekFrom::Start(place))?;
+            let there = match self.file.read_exact(&mut record) {
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => false,
+                done => done.map(|()| key_of(&record) == Some(*key))?,
+            };
+            if there {
+                let numbers = &record[key.len()..record.len() - CHECK];
+                found.insert(*key, numbers.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect());
+            } else {
+                // Changed since it was opened.
+                self.places.remove(key);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds points at the end. After an error nothing of them is kept, and no more is added.
+    pub(super) fn add(&mut self, points: &[(Key, Vec<f32>)]) -> std::io::Result<()> {
+        if !self.writes {
+            return Ok(());
+        }
+        let size = self.size();
+        let mut bytes = Vec::with_capacity(points.len() * size);
+        for (key, point) in points {
+            let start = bytes.len();
+            bytes.extend_from_slice(key);
+            bytes.extend(point.iter().flat_map(|v| v.to_le_bytes()));
+            let check = checksum(&bytes[start..]);
+            bytes.extend_from_slice(&check);
+        }
+        let written = self.file.seek(SeekFrom::Start(self.length)).and_then(|_| self.file.write_all(&bytes));
+        if let Err(error) = written {
+            self.writes = false;
+            // Whatever stays is no whole record, or one whose checksum holds.
+            _ = self.file.set_len(self.length);
+            return Err(error);
+        }
+        let places = (self.length..).step_by(size);
+        self.places.extend(points.iter().map(|it| it.0).zip(places));
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Forgets all points, and empties the file where that is allowed.
+    pub(super) fn clear(&mut self) -> std::io::Result<()> {
+        self.places.clear();
+        if self.writes {
+            self.length = 0;
+            self.file.set_len(0)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of a record.
+    fn size(&self) -> usize {
+        size_of::<Key>() + self.dim * 4 + CHECK
+    }
+}
+
+fn checksum(content: &[u8]) -> [u8; CHECK] {
+    let hash: [u8; 32] = Sha256::digest(content).into();
+    let mut first = [0; CHECK];
+    first.copy_from_slice(&hash[..CHECK]);
+    first
+}
+
+/// The key of a record, if its checksum holds.
+fn key_of(record: &[u8]) -> Option<Key> {
+    let (content, check) = record.split_last_chunk::<CHECK>()?;
+    let (key, _) = content.split_first_chunk::<32>()?;
+    (checksum(content) == *check).then_some(*key)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const SIZE: usize = 32 + 3 * 4 + 8;
+
+    fn points(range: std::ops::Range<u8>) -> Vec<(Key, Vec<f32>)> {
+        range.map(|i| ([i; 32], vec![f32::from(i) / 3.0, -0.0, f32::MIN_POSITIVE / 2.0])).collect()
+    }
+
+    fn keys(range: std::ops::Range<u8>) -> Vec<Key> {
+        range.map(|i| [i; 32]).collect()
+    }
+
+    fn filled(path: &Path) {
+        let (mut store, told) = Store::open(path, 3).unwrap();
+        assert!(told.is_empty(), "{told:?}");
+        store.add(&points(0..2)).unwrap();
+        store.add(&points(2..5)).unwrap();
+    }
+
+    fn bits(point: &[f32]) -> Vec<u32> {
+        point.iter().map(|v| v.to_bits()).collect()
+    }
+
+    #[test]
+    fn points_come_back_bit_by_bit_and_the_last_of_a_key_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.points");
+        filled(&path);
+        let (mut store, told) = Store::open(&path, 3).unwrap();
+        let found = store.find(&keys(0..7)).unwrap();
+        assert_eq!((found.len(), told.len()), (5, 0));
+        assert!(points(0..5).iter().all(|(key, point)| bits(&found[key]) == bits(point)));
+        store.add(&[([1; 32], vec![9.0, 9.0, 9.0])]).unwrap();
+        assert_eq!(store.find(&keys(1..2)).unwrap()[&[1; 32]], [9.0; 3]);
+        drop(store);
+        let (mut store, _) = Store::open(&path, 3).unwrap();
+        assert_eq!(store.find(&keys(1..2)).unwrap()[&[1; 32]], [9.0; 3]);
+        store.clear().unwrap();
+        assert!(store.find(&keys(0..7)).unwrap().is_empty());
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_torn_tail_is_cut_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.points");
+        filled(&path);
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+        let (mut store, told) = Store::open(&path, 3).unwrap();
+        assert!(told.is_empty(), "{told:?}");
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 4 * SIZE as u64);
+        assert_eq!(store.find(&keys(0..5)).unwrap().len(), 4);
+        store.add(&points(4..5)).unwrap();
+        drop(store);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        std::fs::write(&path, "not a file of points at all").unwrap();
+        filled(&path);
+    }
+
+    #[test]
+    fn a_changed_byte_costs_one_point_and_is_told_once() {
+        let folder = tempfile::tempdir().unwrap();
+        for at in [0, 31, 32, SIZE - 9, SIZE - 1] {
+            let path = folder.path().join(format!("{at}.points"));
+            filled(&path);
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[2 * SIZE + at] ^= 16;
+            std::fs::write(&path, bytes).unwrap();
+            let (mut store, told) = Store::open(&path, 3).unwrap();
+            assert!(told[0].contains("points: 1 kept point is damaged; it is embedded anew"), "{told:?}");
+            let found = store.find(&keys(0..5)).unwrap();
+            assert_eq!((found.len(), found.contains_key(&[2; 32])), (4, false));
+            store.add(&points(2..3)).unwrap();
+            drop(store);
+            let (mut store, told) = Store::open(&path, 3).unwrap();
+            assert_eq!((store.find(&keys(0..5)).unwrap().len(), told.len()), (5, 0));
+            // One that changes while the file is open is not taken either.
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[SIZE + at] ^= 16;
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(store.find(&keys(0..5)).unwrap().len(), 4);
+        }
+    }
+
+    #[test]
+    fn one_writes_and_others_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.points");
+        filled(&path);
+        let (mut first, _) = Store::open(&path, 3).unwrap();
+        let (mut second, told) = Store::open(&path, 3).unwrap();
+        assert!(told[0].contains("another conifer run is writing") && !second.writes(), "{told:?}");
+        assert_eq!(second.find(&keys(0..5)).unwrap().len(), 5);
+        second.add(&points(5..6)).unwrap();
+        second.clear().unwrap();
+        assert_eq!(first.find(&keys(0..6)).unwrap().len(), 5);
+        // What the first throws away, the second finds no longer.
+        let mut second = Store::open(&path, 3).unwrap().0;
+        first.clear().unwrap();
+        first.add(&points(4..5)).unwrap();
+        assert!(second.find(&keys(0..4)).unwrap().is_empty());
+        drop(first);
+        assert!(Store::open(&path, 3).unwrap().1.is_empty());
+    }
+
+    #[test]
+    fn a_failed_write_is_told_and_ends_writing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.points");
+        filled(&path);
+        let (mut store, _) = Store::open(&path, 3).unwrap();
+        store.file = File::open(&path).unwrap();
+        assert!(store.add(&points(5..6)).is_err() && !store.writes());
+        assert_eq!(store.find(&keys(0..6)).unwrap().len(), 5);
+        assert!(Store::open(folder.path(), 3).is_err());
+    }
+}

@@ -1,0 +1,225 @@
+//! Where results go: a file that is appended to, or one that is written anew.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+/// A file of records that grows.
+pub(super) struct Log {
+    file: File,
+    path: PathBuf,
+    /// Whether its last line has no end.
+    open_line: bool,
+}
+
+impl Log {
+    /// Opens it, or makes it. One that holds something else than records is refused.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let place = || format!("--out {}", path.display());
+        anyhow::ensure!(!path.is_dir(), "{} is a folder; expected a file", place());
+        let special = path.exists() && !path.is_file();
+        let mut file = OpenOptions::new().create(true).append(true).read(!special).open(path).with_context(place)?;
+        let open_line = !special && file.metadata().with_context(place)?.len() > 0;
+        if !open_line {
+            return Ok(Self { file, path: path.into(), open_line });
+        }
+        let mut first = Vec::new();
+        BufReader::new(&file).read_until(b'\n', &mut first).with_context(place)?;
+        if !is_record(&first) {
+            let shown: String = String::from_utf8_lossy(&first).trim().chars().take(40).collect();
+            anyhow::bail!(
+                "{}: its first line is `{shown}`; records are appended only to an empty file or one of records of conifer",
+                place()
+            );
+        }
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1)).and_then(|_| file.read_exact(&mut last)).with_context(place)?;
+        Ok(Self { file, path: path.into(), open_line: last != *b"\n" })
+    }
+
+    /// Appends whole lines, or nothing.
+    pub(super) fn append(mut self, lines: &str) -> anyhow::Result<()> {
+        let place = format!("--out {}", self.path.display());
+        let text = if self.open_line { format!("\n{lines}") } else { lines.to_owned() };
+        let length = self.file.metadata().with_context(|| place.clone())?.len();
+        let Err(error) = self.file.write_all(text.as_bytes()) else { return Ok(()) };
+        // Half a line would spoil the next record as well.
+        let what = match self.file.set_len(length) {
+            Ok(()) => "nothing was appended",
+            Err(_) => "not everything was written",
+        };
+        Err(error).context(format!("{place}: {what}"))
+    }
+}
+
+/// Whether a line is what [`Log`] writes.
+fn is_record(line: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        #[serde(rename = "benchmark")]
+        _benchmark: String,
+    }
+    serde_json::from_slice::<Named>(line).is_ok() && line.trim_ascii_start().starts_with(b"{")
+}
+
+/// A file under a temporary name beside its target, which it takes when it is whole; removed when dropped before that. A target
+/// that is no regular file (a pipe, a terminal) is written to as it is.
+pub(super) struct NewFile {
+    file: File,
+    temporary: Option<PathBuf>,
+    /// As it was typed.
+    named: PathBuf,
+    /// Where it is, links followed.
+    target: PathBuf,
+    overwrite: bool,
+}
+
+impl NewFile {
+    /// A file that is there is left alone, unless it may be overwritten.
+    pub(super) fn create(named: &Path, overwrite: bool) -> anyhow::Result<Self> {
+        let place = || format!("--out {}", named.display());
+        anyhow::ensure!(!named.is_dir(), "{} is a folder; expected a file", place());
+        if named.exists() && !named.is_file() {
+            let file = OpenOptions::new().write(true).open(named).with_context(place)?;
+            return Ok(Self { file, temporary: None, named: named.into(), target: named.into(), overwrite });
+        }
+        let target = followed(named);
+        absent(named, &target, overwrite)?;
+        let name = target.file_name().with_context(|| format!("{}: expected a file", place()))?;
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}.tmp", std::process::id()));
+        let temporary = target.with_file_name(hidden);
+        let file = File::create(&temporary).with_context(place)?;
+        let new = Self { file, temporary: Some(temporary), named: named.into(), target, overwrite };
+        if let Ok(old) = std::fs::metadata(&new.target) {
+            new.file.set_permissions(old.permissions()).with_context(place)?;
+        }
+        Ok(new)
+    }
+
+    pub(super) fn finish(mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let place = || format!("--out {}: nothing was written", self.named.display());
+        let Some(temporary) = &self.temporary else {
+            return self.file.write_all(bytes).with_context(|| format!("--out {}", self.named.display()));
+        };
+        // It may have come while the work was done.
+        absent(&self.named, &self.target, self.overwrite)?;
+        self.file.write_all(bytes).and_then(|()| self.file.sync_all()).with_context(place)?;
+        std::fs::rename(temporary, &self.target).with_context(place)
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // After a rename there is none; a left-over one would only be untidy.
+            _ = std::fs::remove_file(temporary);
+        }
+    }
+}
+
+fn absent(named: &Path, target: &Path, overwrite: bool) -> anyhow::Result<()> {
+    let free = overwrite || !target.exists();
+    anyhow::ensure!(free, "--out {} exists; name another file, or replace it with --overwrite", named.display());
+    Ok(())
+}
+
+/// The end of a chain of links; a link to nothing names the file to be made.
+fn followed(path: &Path) -> PathBuf {
+    /// As many as Linux follows.
+    const MOST_LINKS: usize = 40;
+    let mut at = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match std::fs::read_link(&at) {
+            Ok(next) => at = at.parent().map_or(next.clone(), |folder| folder.join(next)),
+            Err(_) => break,
+        }
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const RECORD: &str = "{\"benchmark\":\"b\",\"value\":1}";
+
+    fn said<T>(result: anyhow::Result<T>) -> String {
+        format!("{:#}", result.err().unwrap())
+    }
+
+    #[test]
+    fn a_report_is_written_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.md");
+        std::fs::write(&path, "old").unwrap();
+        let message = said(NewFile::create(&path, false));
+        assert!(message.contains("report.md exists") && message.contains("--overwrite"), "{message}");
+        drop(NewFile::create(&path, true).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        NewFile::create(&path, true).unwrap().finish(b"new").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        let other = folder.path().join("other.md");
+        let late = NewFile::create(&other, false).unwrap();
+        std::fs::write(&other, "somebody's").unwrap();
+        assert!(said(late.finish(b"new")).contains("exists"));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
+        assert!(NewFile::create(folder.path(), true).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_permissions_stay() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("deep")).unwrap();
+        std::fs::write(at("deep/report.md"), "old").unwrap();
+        std::fs::set_permissions(at("deep/report.md"), std::fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("deep/report.md", at("link.md")).unwrap();
+        assert!(said(NewFile::create(&at("link.md"), false)).contains("link.md exists"));
+        NewFile::create(&at("link.md"), true).unwrap().finish(b"new").unwrap();
+        assert!(at("link.md").is_symlink());
+        assert_eq!(std::fs::read_to_string(at("deep/report.md")).unwrap(), "new");
+        assert_eq!(std::fs::metadata(at("deep/report.md")).unwrap().permissions().mode() & 0o777, 0o640);
+        symlink("deep/none.md", at("dangling.md")).unwrap();
+        NewFile::create(&at("dangling.md"), false).unwrap().finish(b"new").unwrap();
+        assert!(at("deep/none.md").is_file() && at("dangling.md").is_symlink());
+    }
+
+    #[test]
+    fn records_are_appended_to_records_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        let line = format!("{RECORD}\n");
+        Log::open(&path).unwrap().append(&line).unwrap();
+        Log::open(&path).unwrap().append(&line).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), line.repeat(2));
+        std::fs::write(&path, RECORD).unwrap();
+        Log::open(&path).unwrap().append(&line).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), line.repeat(2));
+        for other in ["# Report\n", "[\"benchmark\"]\n", "\n", "{\"name\": 1}\n", "{\"benchmark\": \"b\""] {
+            std::fs::write(&path, other).unwrap();
+            let message = said(Log::open(&path));
+            assert!(message.contains("a.jsonl") && message.contains("records of conifer"), "{message}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), other);
+        }
+        assert!(said(Log::open(folder.path())).contains("is a folder"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_failed_write_tells_its_cause() {
+        let full = Path::new("/dev/full");
+        let message = said(Log::open(full).unwrap().append("{}\n"));
+        assert!(message.contains("--out /dev/full") && message.contains("No space left"), "{message}");
+        let message = said(NewFile::create(full, false).unwrap().finish(b"new"));
+        assert!(message.contains("No space left"), "{message}");
+        NewFile::create(Path::new("/dev/null"), false).unwrap().finish(b"new").unwrap();
+        assert!(!Path::new("/dev/null").is_file());
+    }
+}

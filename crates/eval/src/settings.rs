@@ -1,0 +1,95 @@
+use std::path::{Path, PathBuf};
+
+use conifer_data::hierarchy::Tree;
+use conifer_data::transform::EvalCrop;
+use conifer_space::points::sha256_hex;
+use serde_json::{Value, json};
+
+use crate::benchmarks::{Benchmark, Input};
+use crate::{Error, Options, Result};
+
+/// A tree of classes with the file that it was read from.
+#[derive(Clone, Debug)]
+pub struct TreeFile {
+    /// The tree.
+    pub tree: Tree,
+    /// Its file.
+    pub path: PathBuf,
+    /// SHA-256 of the file, hexadecimal.
+    pub sha256: String,
+}
+
+impl TreeFile {
+    /// Reads a file of edges.
+    ///
+    /// # Errors
+    /// As [`Tree::read_edges`].
+    pub fn read(path: &Path) -> Result<Self> {
+        let tree = Tree::read_edges(path)?;
+        let bytes = std::fs::read(path).map_err(|error| Error::Argument {
+            name: path.display().to_string(),
+            found: error.to_string(),
+            expected: "a file of edges that can be read".into(),
+        })?;
+        Ok(Self { tree, path: path.into(), sha256: sha256_hex(&bytes) })
+    }
+}
+
+/// Benchmarks that ask with [`Options::templates`].
+const PROMPTED: &[&str] = &["zero_shot_classification", "hierarchical_classification", "breeds", "detection"];
+/// Benchmarks that look at the tree.
+const TREES: &[&str] = &["hierarchical_classification", "part_retrieval"];
+
+/// How a benchmark was run, as `produced_by.settings` of result files: what decides a number besides model and data. What the
+/// benchmark does not look at is null.
+pub fn settings(
+    benchmark: &dyn Benchmark,
+    options: &Options,
+    tree: Option<&TreeFile>,
+    root_text: Option<&str>,
+) -> Value {
+    let name = benchmark.name();
+    let crop = benchmark.needs().contains(&Input::Images).then_some(match options.crop {
+        EvalCrop::Center => "center",
+        EvalCrop::Squeeze => "squeeze",
+    });
+    let prompts = PROMPTED.contains(&name).then(|| {
+        let templates = options.templates.join("\n");
+        json!({ "name": options.prompts, "sha256": sha256_hex(templates.as_bytes()) })
+    });
+    let tree = tree.filter(|_| TREES.contains(&name));
+    json!({
+        "crop": crop,
+        "prompts": prompts,
+        "gate": options.gate,
+        "steps": options.steps,
+        "partial": options.partial,
+        "seed": options.seed,
+        "tree": tree.map(|it| json!({ "path": it.path.display().to_string(), "sha256": it.sha256 })),
+        "root_text": root_text,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::benchmarks::find;
+
+    #[test]
+    fn settings_say_what_a_benchmark_looks_at() {
+        PROMPTED.iter().chain(TREES).for_each(|name| assert!(find(name).is_ok(), "{name}"));
+        let folder = std::env::temp_dir().join(format!("conifer-settings-{}", std::process::id()));
+        std::fs::write(&folder, "root a\nroot b\n").unwrap();
+        let tree = TreeFile::read(&folder);
+        std::fs::remove_file(&folder).unwrap();
+        let (tree, options) = (tree.unwrap(), Options::default());
+        let of = |name: &str| settings(find(name).unwrap(), &options, Some(&tree), Some("Eukarya"));
+        let tied = of("hierarchical_classification");
+        assert_eq!(tied["tree"]["sha256"], sha256_hex(b"root a\nroot b\n"));
+        assert_eq!(tied["prompts"]["sha256"], sha256_hex(b"a photo of a {}."));
+        assert_eq!((&tied["crop"], &tied["root_text"]), (&json!("center"), &json!("Eukarya")));
+        let words = of("hyperlex");
+        assert!(words["crop"].is_null() && words["prompts"].is_null() && words["tree"].is_null(), "{words}");
+    }
+}
