@@ -18,6 +18,13 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+SPACES = {
+    "sphere": "sphere",
+    "euclidean": "Euclidean",
+    "lorentz": "Lorentz",
+    "product_l1": "product l1 of 64 x 8",
+    "product_l2": "product l2 of 64 x 8",
+}
 CASES = {
     "vit_b16_forward": ("ViT-B/16 forward, batch 8", 3),
     "vit_s16_train": ("ViT-S/16 training step, batch 8", 3),
@@ -27,6 +34,9 @@ CASES = {
     "head_meru": ("MERU head, same", 5),
     "head_hycoclip": ("HyCoCLIP head, same, boxes", 3),
     "head_phyclip": ("PHyCLIP head, k = 64, d = 8, boxes", 1),
+    **{f"eval_classify_{space}": (f"50,000 photos x 1,000 classes, dim 512, {words}: macro accuracy", 1) for space, words in SPACES.items()},
+    **{f"eval_retrieve_{space}": (f"5,000 photos x 25,000 captions, {words}: Recall@1/5/10 both ways", 1) for space, words in SPACES.items()},
+    "eval_hierarcaps": ("HierarCaps, 1,000 photos x 4,000 texts x 50 levels", 3),
     "loader": ("100 photos: JPEG to RandomResizedCrop(224), bicubic, one thread", 3),
 }
 # JPEG files for the case `loader`; both sides read the first hundred by name.
@@ -48,6 +58,11 @@ class Side:
             sys.exit(f"{self.process.args}: ended while measuring {case}")
         answer = json.loads(line)
         return statistics.median(answer["ms"]), answer["check"]
+
+    def peak(self):
+        """Most memory so far, MB, the making of the inputs included."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
 
     def close(self):
         self.process.stdin.close()
@@ -86,6 +101,7 @@ def main():
 
     times = {case: {"ours": [], "torch": [], "kept": []} for case in cases}
     checks = {case: {} for case in cases}
+    peaks = {}
     # One process per case and side: memory kept from one case must not help or hurt the next.
     for case in cases:
         sides = {
@@ -99,6 +115,7 @@ def main():
                 times[case][name].append(ms)
                 checks[case][name] = check
                 print(f"round {round_number + 1} {case} {name}: {ms:.1f} ms", file=sys.stderr)
+        peaks[case] = sides["ours"].peak()
         for side in sides.values():
             side.close()
 
@@ -107,8 +124,11 @@ def main():
         ours, torch, kept = (statistics.median(times[case][name]) for name in ("ours", "torch", "kept"))
         print(f"| {CASES[case][0]} | {ours:.1f} | {torch:.1f} | {torch / ours:.2f} | {kept:.1f} | {kept / ours:.2f} |")
     for case in cases:
+        ours, torch = (", ".join(f"{it:.6f}" for it in checks[case][name]) for name in ("ours", "torch"))
         if case.startswith("head_"):
-            print(f"\n{case}: loss ours {checks[case]['ours']:.6f}, PyTorch {checks[case]['torch']:.6f}", end="")
+            print(f"\n{case}: loss ours {ours}, PyTorch {torch}", end="")
+        if case.startswith("eval_"):
+            print(f"\n{case}: ours {ours}; PyTorch {torch}; our peak {peaks[case]:.0f} MB", end="")
     print()
 
 

@@ -1,7 +1,7 @@
 """PyTorch's side of the comparison: the same work, written the way a PyTorch user writes it.
 
 Protocol (the Rust side speaks it too): a line `CASE ITERATIONS` on stdin, a line of JSON
-{"case", "ms": [...], "check"} on stdout. `check` is a number both sides must agree on where the inputs
+{"case", "ms": [...], "check": [...]} on stdout. `check` are numbers both sides must agree on where the inputs
 are the same by formula; timings of different work would mean nothing.
 """
 
@@ -175,6 +175,10 @@ def build(case):
         return text_finetune()
     if case == "loader":
         return loader()
+    if case.startswith("eval_"):
+        import torch_eval
+
+        return torch_eval.case(case)
     head = HEADS[case]
     views = [filled(768, 512, scale=0.05, phase=p).requires_grad_() for p in (0.1, 0.2, 0.3, 0.4)]
     s = torch.tensor(1 / 0.07, requires_grad=True)
@@ -245,11 +249,12 @@ def main():
         case, iterations = line.split()
         step = steps.get(case) or steps.setdefault(case, build(case))
         step()
-        ms, check = [], 0.0
+        ms, found = [], 0.0
         for _ in range(int(iterations)):
             start = time.perf_counter()
-            check = float(step())
+            found = step()
             ms.append(1e3 * (time.perf_counter() - start))
+        check = found if isinstance(found, list) else [float(found)]
         print(json.dumps({"case": case, "ms": ms, "check": check}), flush=True)
 
 

@@ -1,8 +1,10 @@
 //! Our side of the comparison with PyTorch; `bench/run.py` starts both and interleaves their rounds.
 //!
 //! A line `CASE ITERATIONS` on stdin, a line of JSON `{"case", "ms", "check"}` on stdout. Inputs are the same by
-//! formula on both sides (`filled`), so the heads' `check` values, the losses, must agree.
+//! formula on both sides (`filled`, and `noise` in `eval.rs`), so the `check` values of the heads, the losses, must agree, and those of `eval_*`, the
+//! numbers measured, up to ties.
 
+mod eval;
 mod parts;
 
 use std::io::{BufRead as _, Write as _};
@@ -28,7 +30,7 @@ const KEPT_BYTES: usize = 1 << 30;
 static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(KEPT_BYTES);
 
 fn main() -> anyhow::Result<()> {
-    let mut cases: Vec<(String, Case)> = Vec::new();
+    let mut cases: Vec<(String, Numbers)> = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let (name, iterations) = line.split_once(' ').with_context(|| format!("`{line}`: expected CASE ITERATIONS"))?;
@@ -36,13 +38,13 @@ fn main() -> anyhow::Result<()> {
         let position = match cases.iter().position(|(known, _)| known == name) {
             Some(position) => position,
             None => {
-                cases.push((name.to_owned(), build(name)?));
+                cases.push((name.to_owned(), numbers(name)?));
                 cases.len() - 1
             }
         };
         let step = &mut cases[position].1;
         step()?;
-        let (mut ms, mut check) = (Vec::new(), 0.0);
+        let (mut ms, mut check) = (Vec::new(), Vec::new());
         for _ in 0..iterations {
             let start = Instant::now();
             check = step()?;
@@ -57,6 +59,19 @@ fn main() -> anyhow::Result<()> {
 
 /// One piece of work; returns a number that depends on all of it.
 type Case = Box<dyn FnMut() -> anyhow::Result<f32>>;
+
+/// The same for several numbers.
+type Numbers = Box<dyn FnMut() -> anyhow::Result<Vec<f64>>>;
+
+fn numbers(name: &str) -> anyhow::Result<Numbers> {
+    match name.strip_prefix("eval_") {
+        Some(what) => eval::case(what),
+        None => {
+            let mut step = build(name)?;
+            Ok(Box::new(move || Ok(vec![f64::from(step()?)])))
+        }
+    }
+}
 
 fn build(name: &str) -> anyhow::Result<Case> {
     let device = Device::flex();

@@ -3,7 +3,7 @@
 use conifer_space::spaces::lorentz::time_excess;
 use conifer_space::vector::ln_1p;
 use conifer_space::{ManifoldSpec, Root, Space, space};
-use macerator::AutoArch;
+use macerator::{AutoArch, Simd, VFma, WithSimd};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
@@ -130,6 +130,34 @@ enum Metric {
     Lorentz,
 }
 
+/// [`Form::fill`] for the instructions of this machine. No closure: those are called through a function of their own, which is
+/// compiled for the least machine.
+struct Fill<'a> {
+    form: &'a Form,
+    rows: &'a Rows,
+    table: &'a Columns,
+    scores: &'a mut [f32],
+    width: usize,
+}
+
+impl WithSimd for Fill<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let mut tile = [[0.0; LANES]; GROUP];
+        for group in 0..self.table.groups() {
+            let blocks = self.scores.chunks_mut(GROUP * self.width).take(self.rows.blocks());
+            for (block, scores) in blocks.enumerate() {
+                self.form.tile::<S>(self.rows, block, self.table, group, &mut tile);
+                for (score, values) in scores.chunks_mut(self.width).zip(&tile) {
+                    score[group * LANES..][..LANES].copy_from_slice(values);
+                }
+            }
+        }
+    }
+}
+
 impl Form {
     /// `None` where this ranking of this space has no such form.
     fn of(spec: &ManifoldSpec, ranking: Ranking) -> Option<Self> {
@@ -159,25 +187,19 @@ impl Form {
 
     /// The scores of `rows` against all candidates, row by row, `width` apart.
     fn fill(&self, rows: &Rows, table: &Columns, scores: &mut [f32], width: usize) {
-        AutoArch::new().dispatch(
-            #[inline(always)]
-            || {
-                let mut tile = [[0.0; LANES]; GROUP];
-                for group in 0..table.groups() {
-                    for (block, scores) in scores.chunks_mut(GROUP * width).take(rows.blocks()).enumerate() {
-                        self.tile(rows, block, table, group, &mut tile);
-                        for (score, values) in scores.chunks_mut(width).zip(&tile) {
-                            score[group * LANES..][..LANES].copy_from_slice(values);
-                        }
-                    }
-                }
-            },
-        );
+        AutoArch::new().dispatch(Fill { form: self, rows, table, scores, width });
     }
 
     /// A block of queries against a group of candidates.
     #[inline(always)]
-    fn tile(&self, rows: &Rows, block: usize, table: &Columns, group: usize, total: &mut [[f32; LANES]; GROUP]) {
+    fn tile<S: Simd>(
+        &self,
+        rows: &Rows,
+        block: usize,
+        table: &Columns,
+        group: usize,
+        total: &mut [[f32; LANES]; GROUP],
+    ) {
         *total = [[0.0; LANES]; GROUP];
         for (factor, (&curv, &weight)) in self.curv.iter().zip(&self.weight).enumerate() {
             let (left, right) = (rows.factor(block, factor, self.dim), table.factor(group, factor, self.dim));
@@ -187,27 +209,23 @@ impl Form {
                 for query in 0..GROUP {
                     let mut dots = [0.0_f32; LANES];
                     for (x, y) in left.iter().zip(right) {
-                        for lane in 0..LANES {
-                            dots[lane] += x[query] * y[lane];
-                        }
+                        dots = plus_products::<S>(dots, x[query], y);
                     }
                     self.add_term(&dots, a[query], b, curv, weight, &mut total[query]);
                 }
             } else {
-                let dots = dots(left, right);
+                let dots = dots::<S>(left, right);
                 for query in 0..GROUP {
                     self.add_term(&dots[query], a[query], b, curv, weight, &mut total[query]);
                 }
             }
         }
         for values in total {
-            for value in values {
-                *value = match self.metric {
-                    Metric::Dot | Metric::Lorentz => *value,
-                    Metric::Sum => self.sign * *value,
-                    Metric::Chord | Metric::RootOfSquares => self.sign * not_below_zero(*value).sqrt(),
-                };
-            }
+            *values = match self.metric {
+                Metric::Dot | Metric::Lorentz => *values,
+                Metric::Sum => values.map(|value| self.sign * value),
+                Metric::Chord | Metric::RootOfSquares => values.map(|value| self.sign * not_below_zero(value).sqrt()),
+            };
         }
     }
 
@@ -224,10 +242,10 @@ impl Form {
     ) {
         macro_rules! each {
             (|$b:ident, $dot:ident| $term:expr) => {
-                for lane in 0..LANES {
+                *total = std::array::from_fn(|lane| {
                     let ($b, $dot) = (b[lane], dots[lane]);
-                    total[lane] += $term;
-                }
+                    total[lane] + $term
+                })
             };
         }
         match self.metric {
@@ -256,24 +274,32 @@ fn rapidity(u: f32) -> f32 {
     ln_1p(u + (u * (u + 2.0)).sqrt())
 }
 
+/// `sum + x y`, rounded once where the machine has an instruction for it.
+#[inline(always)]
+fn plus_products<S: Simd>(sum: [f32; LANES], x: f32, y: &[f32; LANES]) -> [f32; LANES] {
+    let fused = <f32 as VFma>::is_accelerated::<S>();
+    std::array::from_fn(|lane| if fused { x.mul_add(y[lane], sum[lane]) } else { sum[lane] + x * y[lane] })
+}
+
 /// Dot products of `GROUP` queries with `LANES` candidates, coordinate by coordinate.
 #[inline(always)]
-fn dots(left: &[[f32; GROUP]], right: &[[f32; LANES]]) -> [[f32; LANES]; GROUP] {
+fn dots<S: Simd>(left: &[[f32; GROUP]], right: &[[f32; LANES]]) -> [[f32; LANES]; GROUP] {
     let mut total = [[0.0_f32; LANES]; GROUP];
     for (left, right) in left.chunks(RUN).zip(right.chunks(RUN)) {
-        let mut sum = [[0.0_f32; LANES]; GROUP];
+        // A name for each query: an array of them, indexed in a loop, would be written to memory at every step.
+        let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = [[0.0_f32; LANES]; GROUP];
         for (x, y) in left.iter().zip(right) {
-            for query in 0..GROUP {
-                for lane in 0..LANES {
-                    sum[query][lane] += x[query] * y[lane];
-                }
-            }
+            a = plus_products::<S>(a, x[0], y);
+            b = plus_products::<S>(b, x[1], y);
+            c = plus_products::<S>(c, x[2], y);
+            d = plus_products::<S>(d, x[3], y);
+            e = plus_products::<S>(e, x[4], y);
+            f = plus_products::<S>(f, x[5], y);
+            g = plus_products::<S>(g, x[6], y);
+            h = plus_products::<S>(h, x[7], y);
         }
-        for query in 0..GROUP {
-            for lane in 0..LANES {
-                total[query][lane] += sum[query][lane];
-            }
-        }
+        let plus = |query: usize, sum: [f32; LANES]| std::array::from_fn(|lane| total[query][lane] + sum[lane]);
+        total = [plus(0, a), plus(1, b), plus(2, c), plus(3, d), plus(4, e), plus(5, f), plus(6, g), plus(7, h)];
     }
     total
 }

@@ -2,9 +2,10 @@ use std::collections::BTreeMap;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
 
 /// Resamples drawn for an interval; the percentile error at 1000 is far below the intervals' width.
-const RESAMPLES: usize = 1000;
+const RESAMPLES: u64 = 1000;
 
 /// 95 % percentile bootstrap interval of the mean of `values` (Efron 1979), resampling values with replacement.
 ///
@@ -16,25 +17,27 @@ pub fn bootstrap_mean(values: &[f64], seed: u64) -> Option<[f64; 2]> {
 /// 95 % percentile bootstrap interval of any `statistic` of `n` resampled row indices.
 ///
 /// `None` for `n < 2`. Deterministic in `seed`.
-pub fn bootstrap_statistic(n: usize, seed: u64, statistic: impl Fn(&[usize]) -> f64) -> Option<[f64; 2]> {
+pub fn bootstrap_statistic(n: usize, seed: u64, statistic: impl Fn(&[usize]) -> f64 + Sync) -> Option<[f64; 2]> {
     bootstrap_units(&Units::Rows(n), seed, statistic)
 }
 
 /// The same with `units` drawn, whole. `None` for fewer than two.
-pub fn bootstrap_units(units: &Units, seed: u64, statistic: impl Fn(&[usize]) -> f64) -> Option<[f64; 2]> {
+pub fn bootstrap_units(units: &Units, seed: u64, statistic: impl Fn(&[usize]) -> f64 + Sync) -> Option<[f64; 2]> {
     if units.len() < 2 {
         return None;
     }
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut rows = Vec::new();
     let mut values: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
-            units.draw(&mut rng, &mut rows);
-            statistic(&rows)
+        .into_par_iter()
+        .map_init(Vec::new, |rows, resample| {
+            // Each resample has a stream of its own: the result does not depend on the threads.
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            rng.set_stream(resample);
+            units.draw(&mut rng, rows);
+            statistic(rows)
         })
         .collect();
     values.sort_by(f64::total_cmp);
-    let at = |q: f64| values[((RESAMPLES - 1) as f64 * q).round() as usize];
+    let at = |q: f64| values[((values.len() - 1) as f64 * q).round() as usize];
     Some([at(0.025), at(0.975)])
 }
 

@@ -1,0 +1,218 @@
+//! The scoring of evaluation on points that are given: no encoder runs. `torch_eval.py` makes the same points by the same formula.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+use conifer_data::transform::EvalCrop;
+use conifer_data::{Broken, ImageRef, Picture, Sample, Source, View};
+use conifer_eval::benchmarks::{HierarcapsPoints, find, hierarcaps_records};
+use conifer_eval::{Context, Embedder, Error, Options, Record, Score, measure};
+use conifer_space::{ManifoldSpec, Root, space};
+
+use crate::Numbers;
+
+const DIM: usize = 512;
+const FACTORS: usize = 64;
+const PHOTOS: usize = 50_000;
+const CLASSES: usize = 1_000;
+const RETRIEVED: usize = 5_000;
+const CAPTIONS: usize = 5;
+const CHAINS: usize = 1_000;
+const TIERS: usize = 4;
+const LEVELS: usize = 50;
+
+/// `classify_SPACE`, `retrieve_SPACE` or `hierarcaps`; what is returned are the numbers both sides must agree on.
+pub(crate) fn case(name: &str) -> anyhow::Result<Numbers> {
+    let mut told = false;
+    let (run, wanted): (Run, &'static [[&str; 2]]) = match name.split_once('_') {
+        Some(("classify", kind)) => (classify(kind)?, &[["all", "accuracy (macro)"]]),
+        Some(("retrieve", kind)) => (
+            retrieve(kind)?,
+            &[
+                ["image_to_text", "recall@1"],
+                ["image_to_text", "recall@5"],
+                ["image_to_text", "recall@10"],
+                ["text_to_image", "recall@1"],
+                ["text_to_image", "recall@5"],
+                ["text_to_image", "recall@10"],
+            ],
+        ),
+        _ if name == "hierarcaps" => (hierarcaps()?, &[["all", "precision"], ["all", "recall"], ["all", "tau_d"]]),
+        _ => bail!("unknown case `eval_{name}`"),
+    };
+    let name = name.to_owned();
+    Ok(Box::new(move || {
+        let records = run()?;
+        if !told {
+            told = true;
+            let start = Instant::now();
+            let there = records
+                .iter()
+                .filter_map(|it| {
+                    let outcomes = it.outcomes.as_ref()?;
+                    outcomes.interval(&outcomes.units(it.clusters.as_deref()), 0)
+                })
+                .count();
+            let ms = start.elapsed().as_secs_f64() * 1e3;
+            writeln!(std::io::stderr(), "eval_{name}: of this {ms:.1} ms are {there} intervals")?;
+        }
+        // The first record of the protocol first asked for: of HierarCaps that is the released one.
+        let value = |[split, metric]: &[&str; 2]| {
+            let record = records.iter().find(|it| it.split == *split && it.metric == *metric);
+            record.map(|it| it.value).with_context(|| format!("no {metric} of {split}"))
+        };
+        wanted.iter().map(value).collect()
+    }))
+}
+
+type Run = Box<dyn Fn() -> conifer_eval::Result<Vec<Record>>>;
+
+/// 50,000 photos, each the tangent vector of its class and five times as much noise; one prompt a class.
+fn classify(kind: &str) -> anyhow::Result<Run> {
+    let spec = spec(kind)?;
+    let scale = scale(kind);
+    let photo = |i: usize, j: usize| scale * (0.2 * noise(0, i % CLASSES, j) + noise(1, i, j));
+    let texts = points(&spec, CLASSES, |i, j| scale * noise(0, i, j))?;
+    let images = points(&spec, PHOTOS, photo)?;
+    let sample = |i: usize| Sample { label: Some(format!("class {:04}", i % CLASSES)), ..bare(i) };
+    run("zero_shot_classification", Given { spec, texts, images }, (0..PHOTOS).map(sample).collect())
+}
+
+/// 5,000 photos, each with five captions: its tangent vector and five times as much noise.
+fn retrieve(kind: &str) -> anyhow::Result<Run> {
+    let spec = spec(kind)?;
+    let scale = scale(kind);
+    let caption = |i: usize, j: usize| scale * (0.2 * noise(2, i / CAPTIONS, j) + noise(3, i, j));
+    let images = points(&spec, RETRIEVED, |i, j| scale * noise(2, i, j))?;
+    let texts = points(&spec, RETRIEVED * CAPTIONS, caption)?;
+    let sample =
+        |i: usize| Sample { captions: (0..CAPTIONS).map(|k| format!("caption {k} of photo {i}")).collect(), ..bare(i) };
+    run("cross_modal_retrieval", Given { spec, texts, images }, (0..RETRIEVED).map(sample).collect())
+}
+
+/// The benchmark as a user runs it, intervals and all, with an embedder that has the points already.
+fn run(benchmark: &'static str, given: Given, samples: Vec<Sample>) -> anyhow::Result<Run> {
+    let benchmark = find(benchmark)?;
+    let options = Options { templates: vec!["{}".into()], ..Options::default() };
+    let source = List(samples);
+    Ok(Box::new(move || measure(benchmark, &Context::new(&given, &source, None, &options))))
+}
+
+/// 1,000 photos, 4,000 texts, 50 levels: around a root texts that lie the farther out the more specific they are, each on the way to its
+/// photo with three times as much noise. All protocols of the benchmark, each beside shuffled photos.
+fn hierarcaps() -> anyhow::Result<Run> {
+    let spec = ManifoldSpec::sphere(DIM);
+    let root = points(&spec, 1, |_, j| noise(4, 0, j))?;
+    let images = points(&spec, CHAINS, |i, j| noise(5, i, j))?;
+    let text = |i: usize, j: usize| {
+        let (photo, tier) = (i / TIERS, i % TIERS);
+        let out = 0.2 * (tier + 1) as f64 * (1.0 + 0.2 * noise(6, i, 0));
+        noise(4, 0, j) + out * (noise(5, photo, j) + 3.0 * noise(7, i, j))
+    };
+    let texts = points(&spec, CHAINS * TIERS, text)?;
+    let tier = |photo: usize, tier: usize| format!("{}text of photo {photo}", "more ".repeat(tier));
+    let tiers: Vec<Vec<String>> = (0..CHAINS).map(|i| (0..TIERS).map(|k| tier(i, k)).collect()).collect();
+    let root = Root::Point(root.into_iter().map(f64::from).collect());
+    Ok(Box::new(move || {
+        let points = HierarcapsPoints { spec: &spec, root: &root, tiers: &tiers, texts: &texts, images: &images };
+        hierarcaps_records(&points, &[LEVELS], Score::Similarity, 0)
+    }))
+}
+
+/// Of the products every factor has another curvature, from 0.5 to 1.5.
+fn spec(kind: &str) -> anyhow::Result<ManifoldSpec> {
+    let curv: Vec<f64> = (0..FACTORS).map(|i| 0.5 + i as f64 / (FACTORS - 1) as f64).collect();
+    Ok(match kind {
+        "sphere" => ManifoldSpec::sphere(DIM),
+        "euclidean" => ManifoldSpec::euclidean(DIM),
+        "lorentz" => ManifoldSpec::lorentz(DIM, 1.0),
+        "product_l1" => ManifoldSpec::product_l1(FACTORS, DIM / FACTORS, curv),
+        "product_l2" => ManifoldSpec::product_l2(FACTORS, DIM / FACTORS, curv),
+        _ => bail!("no case for the space `{kind}`"),
+    })
+}
+
+/// Tangent vectors of about unit length, in a product those of each factor.
+fn scale(kind: &str) -> f64 {
+    if kind.starts_with("product") { 0.5 } else { 0.08 }
+}
+
+/// Points of `spec` from tangent vectors, computed in f64 and rounded once.
+fn points(spec: &ManifoldSpec, rows: usize, tangent: impl Fn(usize, usize) -> f64) -> anyhow::Result<Vec<f32>> {
+    let space = space::<f64>(spec)?;
+    let (mut vector, mut point) = (vec![0.0; DIM], vec![0.0; DIM]);
+    let mut all = Vec::with_capacity(rows * DIM);
+    for i in 0..rows {
+        vector.iter_mut().enumerate().for_each(|(j, v)| *v = tangent(i, j));
+        space.lift(&vector, &mut point);
+        all.extend(point.iter().map(|&v| v as f32));
+    }
+    Ok(all)
+}
+
+/// In [-1, 1), by formula: lowbias32 (C. Wellons) of the place in list number `list`.
+fn noise(list: u32, row: usize, column: usize) -> f64 {
+    let mut x = (row * DIM + column) as u32 + (list << 26);
+    x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
+    x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
+    f64::from(x ^ (x >> 16)) / f64::from(1_u32 << 31) - 1.0
+}
+
+/// A sample with a photo that nobody opens.
+fn bare(i: usize) -> Sample {
+    let photo = Picture { width: 1, height: 1, rgb: vec![0; 3] };
+    Sample { id: i.to_string(), image: Some(ImageRef::Pixels(Arc::new(photo))), ..Sample::default() }
+}
+
+/// Points of all texts and photos, in the order of the data set.
+struct Given {
+    spec: ManifoldSpec,
+    texts: Vec<f32>,
+    images: Vec<f32>,
+}
+
+impl Given {
+    fn all(points: &[f32], asked: usize) -> conifer_eval::Result<Vec<f32>> {
+        match asked == points.len() / DIM {
+            true => Ok(points.to_vec()),
+            false => Err(Error::Embedder(format!("{asked} points asked for, {} there", points.len() / DIM))),
+        }
+    }
+}
+
+impl Embedder for Given {
+    fn spec(&self) -> &ManifoldSpec {
+        &self.spec
+    }
+    fn root(&self) -> conifer_eval::Result<Root> {
+        Ok(Root::Origin)
+    }
+    fn texts(&self, texts: &[String]) -> conifer_eval::Result<Vec<f32>> {
+        Self::all(&self.texts, texts.len())
+    }
+    fn images(&self, images: &[ImageRef], _: EvalCrop) -> conifer_eval::Result<Vec<f32>> {
+        Self::all(&self.images, images.len())
+    }
+}
+
+struct List(Vec<Sample>);
+
+impl Source for List {
+    fn name(&self) -> &str {
+        "bench"
+    }
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn get(&self, index: usize) -> Result<Sample, Broken> {
+        Ok(self.0[index].clone())
+    }
+    fn views(&self) -> &[View] {
+        &[View::Pair]
+    }
+    fn fingerprint(&self) -> String {
+        String::new()
+    }
+}
