@@ -1,7 +1,7 @@
 """PyTorch's side of the cases `eval_*`: the published protocols on points that are given, made by the same formula as in `src/eval.rs`.
 
-Scores are computed in chunks of photos, the way that was the fastest of those tried (see README.md); nothing of it is looped over
-photos but HierarCaps, whose evaluator loops over photos and levels.
+Scores are computed in chunks of photos, the way that was the fastest of those tried (see README.md). Only HierarCaps loops over photos
+and levels, as its evaluator does.
 """
 
 import math
@@ -62,8 +62,9 @@ class Scores:
         if self.kind == "sphere":
             return photos @ self.candidates.T
         if self.kind == "euclidean":
-            # The squared distance ranks as the distance; what is the same for a whole row stays away.
-            return torch.addmm(self.norm, photos, self.candidates.T, beta=-0.5)
+            # Minus half of the squared distance, which ranks as the distance does.
+            norms = self.norm + photos.square().sum(-1, keepdim=True)
+            return torch.addmm(norms, photos, self.candidates.T, beta=-0.5)
         if self.kind == "lorentz":
             # MERU's evaluator ranks by the inner product, which orders as the distance does.
             time = torch.sqrt(1 / self.c + photos.square().sum(-1, keepdim=True))
