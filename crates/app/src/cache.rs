@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{ImageRef, PixelLimits};
 use conifer_eval::{Embedder, Error, Result};
+use conifer_space::safe::SAME_POINT;
 use conifer_space::{ManifoldSpec, Root};
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
@@ -208,7 +209,7 @@ fn key(kind: &str, content: &[u8]) -> Key {
 fn agree(kept: &[f32], again: &[f32]) -> bool {
     let norm = |it: &mut dyn Iterator<Item = f32>| it.map(|v| v * v).sum::<f32>().sqrt();
     let apart = norm(&mut kept.iter().zip(again).map(|(a, b)| a - b));
-    kept.len() == again.len() && apart <= 1e-4 * norm(&mut again.iter().copied())
+    kept.len() == again.len() && apart <= SAME_POINT * norm(&mut again.iter().copied())
 }
 
 #[cfg(test)]

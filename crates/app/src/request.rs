@@ -37,7 +37,7 @@ fn open_set(folder: &Path, data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
     };
     let name = folder.file_name().map(|it| it.to_string_lossy()).unwrap_or_default();
     let set = conifer_data::sets::find(&name).with_context(place)?;
-    set.open_whole(folder).with_context(place)
+    set.open(folder).with_context(place)
 }
 
 /// `name=value` settings; a value that reads as JSON (a number, true) is one, else it is a text.

@@ -42,7 +42,7 @@ pub enum Verdict {
         difference: f64,
         /// Its 95 % percentile bootstrap interval, resampling queries.
         interval: [f64; 2],
-        /// Two-sided p of no difference; see [`compare`].
+        /// Two-sided p of no difference; see [`compare_results`].
         p: f64,
         /// Resamples drawn.
         resamples: usize,
@@ -63,34 +63,6 @@ const LEAST_RESAMPLES: usize = 1_000;
 const MOST_RANKED: usize = 2_000;
 /// Queries drawn in a comparison, about.
 const DRAWS: usize = 200_000_000;
-
-/// Compares two models number by number: records are paired by benchmark, split, protocol and metric.
-///
-/// The paired bootstrap (Efron and Tibshirani 1993, chapter 16) draws the same queries for both models, `R` times: 10,000, or
-/// `2e8 / n` and at least 1,000 where `n` is above 20,000. With `d` the differences of the resamples,
-/// `p = min(1, 2 min(1 + #(d <= 0), 1 + #(d >= 0)) / (R + 1))`, and at least `2^(1 - m)` for `m` drawn units (queries, or
-/// clusters of them): the exact test that flips the sign of each unit's difference goes no lower, and the bootstrap of a few
-/// equal differences would. Correlations are resampled at most 2,000 times. A resample without a number (a correlation of equal
-/// values) counts on both sides, and is left out of the interval. p is of one comparison: nothing corrects for their number.
-///
-/// Deterministic in `seed`.
-pub fn compare(a: &[Record], b: &[Record], seed: u64) -> Vec<Comparison> {
-    let mut names: BTreeMap<Names<'_>, [Vec<&Record>; 2]> = BTreeMap::new();
-    for (side, records) in [a, b].into_iter().enumerate() {
-        for record in records {
-            let same = &mut names.entry(Names::of(record)).or_default()[side];
-            // A number that stands there again, beside another trivial answer, is one number.
-            if !same.iter().any(|it| it.value == record.value && it.outcomes == record.outcomes) {
-                same.push(record);
-            }
-        }
-    }
-    // In the order of the files.
-    let mut rows: Vec<(Names<'_>, [Vec<&Record>; 2])> = names.into_iter().collect();
-    let position = |names: &Names<'_>| a.iter().chain(b).position(|record| Names::of(record) == *names);
-    rows.sort_by_key(|(names, _)| position(names));
-    rows.into_iter().map(|(names, [first, second])| row(names, &first, &second, seed)).collect()
-}
 
 /// What can be said of the numbers of one name.
 fn row(names: Names<'_>, first: &[&Record], second: &[&Record], seed: u64) -> Comparison {
@@ -121,9 +93,18 @@ fn unlike(names: Names<'_>, first: &[&Record], second: &[&Record], verdict: Verd
     }
 }
 
-/// Compares two result files: lines are paired by task, names, data and settings, then as [`compare`] does. Numbers of one name
-/// but of other data or settings are not compared; the row says what differs. `progress` hears how many names are done, and of
-/// how many.
+/// Compares two result files number by number: lines are paired by task, benchmark, split, protocol, metric, data and settings.
+/// Numbers of one name but of other data or settings are not compared; the row says what differs. `progress` hears how many names
+/// are done, and of how many.
+///
+/// The paired bootstrap (Efron and Tibshirani 1993, chapter 16) draws the same queries for both models, `R` times: 10,000, or
+/// `2e8 / n` and at least 1,000 where `n` is above 20,000. With `d` the differences of the resamples,
+/// `p = min(1, 2 min(1 + #(d <= 0), 1 + #(d >= 0)) / (R + 1))`, and at least `2^(1 - m)` for `m` drawn units (queries, or
+/// clusters of them): the exact test that flips the sign of each unit's difference goes no lower, and the bootstrap of a few
+/// equal differences would. Correlations are resampled at most 2,000 times. A resample without a number (a correlation of equal
+/// values) counts on both sides, and is left out of the interval. p is of one comparison: nothing corrects for their number.
+///
+/// Deterministic in `seed`.
 pub fn compare_results(
     a: &[ResultLine],
     b: &[ResultLine],
@@ -165,11 +146,7 @@ type Group<'a> = (usize, [Vec<&'a ResultLine>; 2]);
 
 /// Lines of one name and task: a row for each data and settings.
 fn of_one_name(names: Names<'_>, first: &[&ResultLine], second: &[&ResultLine], seed: u64) -> Vec<Comparison> {
-    let records = |lines: &[&ResultLine]| -> Vec<Record> { lines.iter().map(|line| line.record.clone()).collect() };
-    let row_of = |first: &[&ResultLine], second: &[&ResultLine]| {
-        let (first, second) = (records(first), records(second));
-        row(names, &first.iter().collect::<Vec<_>>(), &second.iter().collect::<Vec<_>>(), seed)
-    };
+    let row_of = |first: &[&ResultLine], second: &[&ResultLine]| row(names, &records(first), &records(second), seed);
     let (mut rows, mut alone, mut rest) = (Vec::new(), Vec::new(), second.to_vec());
     for like in alike(first) {
         let (with, without) = rest.into_iter().partition::<Vec<_>, _>(|line| unlike_in(like[0], line).is_none());
@@ -183,13 +160,15 @@ fn of_one_name(names: Names<'_>, first: &[&ResultLine], second: &[&ResultLine], 
         && let ([one, ..], [other, ..]) = (alone.as_slice(), rest.as_slice())
         && let Some(reason) = unlike_in(one[0], other)
     {
-        let (first, second) = (records(first), records(second));
-        let verdict = Verdict::NotCompared { reason };
-        return vec![unlike(names, &first.iter().collect::<Vec<_>>(), &second.iter().collect::<Vec<_>>(), verdict)];
+        return vec![unlike(names, &records(first), &records(second), Verdict::NotCompared { reason })];
     }
     rows.extend(alone.iter().map(|first| row_of(first, &[])));
     rows.extend(alike(&rest).iter().map(|second| row_of(&[], second)));
     rows
+}
+
+fn records<'a>(lines: &[&'a ResultLine]) -> Vec<&'a Record> {
+    lines.iter().map(|line| &line.record).collect()
 }
 
 /// The lines of each data and settings; none of them is empty.

@@ -19,7 +19,7 @@ mod settings;
 pub mod suite;
 
 pub use benchmarks::{BENCHMARKS, Benchmark, Context, Input, Options, measure};
-pub use compare::{Comparison, Verdict, compare, compare_results, comparison_table};
+pub use compare::{Comparison, Verdict, compare_results, comparison_table};
 pub use embedder::Embedder;
 pub use error::{Error, Result};
 pub use outcomes::Outcomes;

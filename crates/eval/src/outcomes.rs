@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::{Orders, Units, bootstrap_units, spearman};
+use crate::metrics::{Orders, Units, bootstrap_units};
 
 /// A number over rows.
 pub(crate) type Statistic<'a> = Box<dyn Fn(&[usize]) -> f64 + Sync + 'a>;
@@ -60,42 +60,30 @@ impl Outcomes {
 
     /// The number over these queries, each below [`Outcomes::len`]; NaN for none.
     pub fn over(&self, rows: &[usize]) -> f64 {
-        let mean = |values: &[f64]| rows.iter().map(|&row| values[row]).sum::<f64>() / rows.len() as f64;
-        match self {
-            Self::Mean { values } => mean(values),
-            Self::MeanOfGroups { values, groups } => {
-                let groups_there = groups.iter().max().map_or(0, |&last| last as usize + 1);
-                let mut sums = vec![(0.0, 0usize); groups_there];
-                for &row in rows {
-                    let (sum, count) = &mut sums[groups[row] as usize];
-                    *sum += values[row];
-                    *count += 1;
-                }
-                let means: Vec<f64> =
-                    sums.iter().filter(|it| it.1 > 0).map(|&(sum, count)| sum / count as f64).collect();
-                means.iter().sum::<f64>() / means.len() as f64
-            }
-            Self::HarmonicMean { first, second } => {
-                let (a, b) = (mean(first), mean(second));
-                if a + b > 0.0 { 2.0 * a * b / (a + b) } else { 0.0 }
-            }
-            Self::Spearman { found, truth } => {
-                let pick = |values: &[f64]| rows.iter().map(|&row| values[row]).collect::<Vec<_>>();
-                let rho = spearman(&pick(found), &pick(truth));
-                // Undefined where all are equal: an answer that orders nothing, as a resample of one query does.
-                if rho.is_nan() && !rows.is_empty() { 0.0 } else { rho }
-            }
-        }
+        self.draws()(rows)
     }
 
-    /// [`Outcomes::over`] for many draws.
+    /// [`Outcomes::over`] for many draws: what is the same for each of them is done once.
     pub(crate) fn draws(&self) -> Statistic<'_> {
-        let Self::Spearman { found, truth } = self else { return Box::new(|rows| self.over(rows)) };
-        let orders = Orders::new(found, truth);
-        Box::new(move |rows| {
-            let rho = orders.over(rows);
-            if rho.is_nan() && !rows.is_empty() { 0.0 } else { rho }
-        })
+        match self {
+            Self::Mean { values } => Box::new(|rows| mean(values, rows)),
+            Self::MeanOfGroups { values, groups } => {
+                let there = groups.iter().max().map_or(0, |&last| last as usize + 1);
+                Box::new(move |rows| mean_of_groups(values, groups, there, rows))
+            }
+            Self::HarmonicMean { first, second } => Box::new(|rows| {
+                let (a, b) = (mean(first, rows), mean(second, rows));
+                if a + b > 0.0 { 2.0 * a * b / (a + b) } else { 0.0 }
+            }),
+            Self::Spearman { found, truth } => {
+                let orders = Orders::new(found, truth);
+                Box::new(move |rows| {
+                    let rho = orders.over(rows);
+                    // Undefined where all are equal: an answer that orders nothing, as a resample of one query does.
+                    if rho.is_nan() && !rows.is_empty() { 0.0 } else { rho }
+                })
+            }
+        }
     }
 
     /// What a resample draws: whole `clusters` where queries hang together; else queries, within their groups where the
@@ -138,6 +126,22 @@ impl Outcomes {
                 _ => false,
             }
     }
+}
+
+fn mean(values: &[f64], rows: &[usize]) -> f64 {
+    rows.iter().map(|&row| values[row]).sum::<f64>() / rows.len() as f64
+}
+
+/// Groups are numbered below `there`; one without a row is left out.
+fn mean_of_groups(values: &[f64], groups: &[u32], there: usize, rows: &[usize]) -> f64 {
+    let mut sums = vec![(0.0, 0usize); there];
+    for &row in rows {
+        let (sum, count) = &mut sums[groups[row] as usize];
+        *sum += values[row];
+        *count += 1;
+    }
+    let means: Vec<f64> = sums.iter().filter(|it| it.1 > 0).map(|&(sum, count)| sum / count as f64).collect();
+    means.iter().sum::<f64>() / means.len() as f64
 }
 
 impl From<Vec<f64>> for Outcomes {

@@ -4,7 +4,6 @@ use conifer_index::{Ranking, score_pairs, score_rows};
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::rank_of_best;
 use crate::{Error, Result};
 
 /// Which similarity ranks the candidates, where papers and released evaluators differ.
@@ -74,17 +73,25 @@ pub(crate) fn ranks_both_ways(
     if let Some(candidate) = own.iter().position(|score| score.is_nan()) {
         return Err(Error::Embedder(format!("the score of candidate {candidate} is not a number")));
     }
+    let mut best = vec![None::<f32>; queries.len() / spec.dim];
+    for (&query, &own) in query_of.iter().zip(&own) {
+        best[query] = Some(best[query].map_or(own, |best| best.max(own)));
+    }
+    let best: Option<Vec<f32>> = best.into_iter().collect();
+    let best = best.ok_or_else(|| Error::Embedder("a query has no right candidate".into()))?;
     let ahead: Vec<AtomicUsize> = own.iter().map(|_| AtomicUsize::new(0)).collect();
     let ranks = similarity_rows(spec, score, queries, candidates, |query, scores| {
-        let pairs = scores.iter().zip(&own).zip(query_of.iter().zip(&ahead));
-        for ((&score, &own), (&owner, ahead)) in pairs {
-            if score >= own && owner != query {
+        let mut rank = 0;
+        for ((&score, &own), (&owner, ahead)) in scores.iter().zip(&own).zip(query_of.iter().zip(&ahead)) {
+            if owner == query {
+                continue;
+            }
+            rank += usize::from(score >= best[query]);
+            if score >= own {
                 ahead.fetch_add(1, Ordering::Relaxed);
             }
         }
-        rank_of_best(scores, |candidate| query_of[candidate] == query)
+        rank
     })?;
-    let ranks: Option<Vec<usize>> = ranks.into_iter().collect();
-    let ranks = ranks.ok_or_else(|| Error::Embedder("a query has no right candidate".into()))?;
     Ok((ranks, ahead.into_iter().map(AtomicUsize::into_inner).collect()))
 }

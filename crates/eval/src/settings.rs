@@ -35,11 +35,6 @@ impl TreeFile {
     }
 }
 
-/// Benchmarks that ask with [`Options::templates`].
-const PROMPTED: &[&str] = &["zero_shot_classification", "hierarchical_classification", "breeds", "detection"];
-/// Benchmarks that look at the tree.
-const TREES: &[&str] = &["hierarchical_classification", "part_retrieval"];
-
 /// How a benchmark was run, as `produced_by.settings` of result files: what decides a number besides model and data. What the
 /// benchmark does not look at is null.
 pub fn settings(
@@ -48,16 +43,15 @@ pub fn settings(
     tree: Option<&TreeFile>,
     root_text: Option<&str>,
 ) -> Value {
-    let name = benchmark.name();
     let crop = benchmark.needs().contains(&Input::Images).then_some(match options.crop {
         EvalCrop::Center => "center",
         EvalCrop::Squeeze => "squeeze",
     });
-    let prompts = PROMPTED.contains(&name).then(|| {
+    let prompts = benchmark.prompts().then(|| {
         let templates = options.templates.join("\n");
         json!({ "name": options.prompts, "sha256": sha256_hex(templates.as_bytes()) })
     });
-    let tree = tree.filter(|_| TREES.contains(&name));
+    let tree = tree.filter(|_| benchmark.looks_at_tree());
     json!({
         "crop": crop,
         "prompts": prompts,
@@ -78,7 +72,6 @@ mod tests {
 
     #[test]
     fn settings_say_what_a_benchmark_looks_at() {
-        PROMPTED.iter().chain(TREES).for_each(|name| assert!(find(name).is_ok(), "{name}"));
         let folder = std::env::temp_dir().join(format!("conifer-settings-{}", std::process::id()));
         std::fs::write(&folder, "root a\nroot b\n").unwrap();
         let tree = TreeFile::read(&folder);

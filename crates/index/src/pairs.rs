@@ -43,7 +43,7 @@ pub fn score_rows<R: Send>(
         return Ok(one_by_one(space.as_ref(), ranking, queries, candidates, row));
     };
     let (table, count) = (Columns::new(spec, candidates), candidates.len() / spec.dim);
-    let width = table.groups() * LANES;
+    let width = table.blocks() * LANES;
     let rows = (BLOCK_SCORES / width.max(1)).clamp(1, BLOCK_ROWS).next_multiple_of(GROUP);
     let blocks: Vec<Vec<R>> = queries
         .par_chunks(rows * spec.dim)
@@ -146,7 +146,7 @@ impl WithSimd for Fill<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         let mut tile = [[0.0; LANES]; GROUP];
-        for group in 0..self.table.groups() {
+        for group in 0..self.table.blocks() {
             let blocks = self.scores.chunks_mut(GROUP * self.width).take(self.rows.blocks());
             for (block, scores) in blocks.enumerate() {
                 self.form.tile::<S>(self.rows, block, self.table, group, &mut tile);
@@ -339,12 +339,9 @@ impl<const WIDE: usize> Interleaved<WIDE> {
         it
     }
 
+    /// How often `WIDE` points stand there.
     fn blocks(&self) -> usize {
         self.coordinates.len() / self.dim
-    }
-
-    fn groups(&self) -> usize {
-        self.blocks()
     }
 
     #[inline(always)]

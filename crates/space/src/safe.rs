@@ -23,6 +23,10 @@ pub const MAX_RAPIDITY: f64 = 11.090_354_889_191_955;
 /// normalised in half precision (bfloat16 keeps 8 bits), tight enough to catch features that never were normalised.
 pub const UNIT_TOLERANCE: f64 = 1e-2;
 
+/// How far two computations of one embedding may be apart, relative to its length: a batch of another size rounds otherwise in
+/// the last digits (1e-6 and less), and another model or program differs by far more.
+pub const SAME_POINT: f32 = 1e-4;
+
 /// `asin` for an argument that may leave [-1, 1] by rounding, or on purpose (an aperture that covers everything).
 /// Radians in [-pi/2, pi/2].
 pub fn asin<T: Real>(sine: T) -> T {

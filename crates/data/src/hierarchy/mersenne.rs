@@ -1,47 +1,20 @@
 //! The draws of NumPy's old generator, `numpy.random.RandomState`: published data sets are a seed and a call of it.
 
-const LEN: usize = 624;
-const MIDDLE: usize = 397;
+use rand_mt::Mt;
 
-/// The Mersenne Twister MT19937 (Matsumoto and Nishimura 1998), seeded by one number.
-pub(super) struct Mersenne {
-    state: [u32; LEN],
-    /// The next number of the state; `LEN` when the state has to be stirred.
-    next: usize,
-}
+/// `RandomState` of one number: the Mersenne Twister MT19937 (Matsumoto and Nishimura 1998), and NumPy's choices from it.
+pub(super) struct Mersenne(Mt);
 
 impl Mersenne {
     pub(super) fn new(seed: u32) -> Self {
-        let mut state = [seed; LEN];
-        for at in 1..LEN {
-            let before = state[at - 1];
-            state[at] = 1_812_433_253u32.wrapping_mul(before ^ (before >> 30)).wrapping_add(at as u32);
-        }
-        Self { state, next: LEN }
-    }
-
-    fn number(&mut self) -> u32 {
-        if self.next == LEN {
-            for at in 0..LEN {
-                let joined = (self.state[at] & 0x8000_0000) | (self.state[(at + 1) % LEN] & 0x7fff_ffff);
-                let odd = if joined & 1 == 1 { 0x9908_b0df } else { 0 };
-                self.state[at] = self.state[(at + MIDDLE) % LEN] ^ (joined >> 1) ^ odd;
-            }
-            self.next = 0;
-        }
-        let mut y = self.state[self.next];
-        self.next += 1;
-        y ^= y >> 11;
-        y ^= (y << 7) & 0x9d2c_5680;
-        y ^= (y << 15) & 0xefc6_0000;
-        y ^ (y >> 18)
+        Self(Mt::new(seed))
     }
 
     /// Uniform in `0..=most`: masked to the bits of `most`, and drawn again where it is larger.
     fn up_to(&mut self, most: u32) -> u32 {
         let mask = u32::MAX.checked_shr(most.leading_zeros()).unwrap_or(0);
         loop {
-            let drawn = self.number() & mask;
+            let drawn = self.0.next_u32() & mask;
             if drawn <= most {
                 return drawn;
             }
@@ -68,7 +41,7 @@ mod tests {
     #[test]
     fn the_ten_thousandth_number_of_the_standard() {
         let mut generator = Mersenne::new(5489);
-        let last = (0..10_000).map(|_| generator.number()).last();
+        let last = (0..10_000).map(|_| generator.0.next_u32()).last();
         assert_eq!(last, Some(4_123_659_995));
     }
 

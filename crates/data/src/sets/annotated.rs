@@ -22,7 +22,7 @@ pub(super) const CARS: DataSet = DataSet {
     photos: 8041,
     tree: None,
     beside: &[],
-    open: cars,
+    read: cars,
 };
 
 pub(super) const FLOWERS102: DataSet = DataSet {
@@ -34,7 +34,7 @@ pub(super) const FLOWERS102: DataSet = DataSet {
     photos: 6149,
     tree: None,
     beside: &[],
-    open: flowers,
+    read: flowers,
 };
 
 pub(super) const CLEVR: DataSet = DataSet {
@@ -46,7 +46,7 @@ pub(super) const CLEVR: DataSet = DataSet {
     photos: 5000,
     tree: None,
     beside: &[],
-    open: clevr,
+    read: clevr,
 };
 
 fn cars(folder: &Path) -> Result<Box<dyn Source>> {

@@ -25,7 +25,7 @@ pub(super) const COCO: DataSet = DataSet {
     photos: 5000,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&COCO, folder, &[]);
         let path = archive.find(&["annotations/captions_val2017.json", "captions_val2017.json"])?;
         Ok(Box::new(Coco::open(&path, folder.join("val2017"))?))
@@ -42,7 +42,7 @@ pub(super) const COCO_KARPATHY: DataSet = DataSet {
     photos: 5000,
     tree: None,
     beside: &[],
-    open: |folder| karpathy(&COCO_KARPATHY, folder, "dataset_coco.json", ""),
+    read: |folder| karpathy(&COCO_KARPATHY, folder, "dataset_coco.json", ""),
 };
 
 pub(super) const FLICKR30K: DataSet = DataSet {
@@ -55,7 +55,7 @@ pub(super) const FLICKR30K: DataSet = DataSet {
     photos: 1000,
     tree: None,
     beside: &[],
-    open: |folder| karpathy(&FLICKR30K, folder, "dataset_flickr30k.json", "flickr30k-images"),
+    read: |folder| karpathy(&FLICKR30K, folder, "dataset_flickr30k.json", "flickr30k-images"),
 };
 
 fn karpathy(set: &'static DataSet, folder: &Path, file: &str, images: &str) -> Result<Box<dyn Source>> {
@@ -67,39 +67,7 @@ fn karpathy(set: &'static DataSet, folder: &Path, file: &str, images: &str) -> R
         split: Some("test".to_owned()),
         options: options.map(|(key, value)| (key.to_owned(), value)).into(),
     })?;
-    Ok(Box::new(Whole { set, source }))
-}
-
-/// A source that knows how many samples it ought to have.
-struct Whole<S> {
-    set: &'static DataSet,
-    source: S,
-}
-
-impl<S: Source> Source for Whole<S> {
-    fn name(&self) -> &str {
-        self.set.name
-    }
-
-    fn len(&self) -> usize {
-        self.source.len()
-    }
-
-    fn get(&self, index: usize) -> Result<Sample, Broken> {
-        self.source.get(index)
-    }
-
-    fn views(&self) -> &[View] {
-        self.source.views()
-    }
-
-    fn fingerprint(&self) -> String {
-        self.source.fingerprint()
-    }
-
-    fn complete(&self) -> Option<usize> {
-        Some(self.set.photos)
-    }
+    Ok(Box::new(source))
 }
 
 /// COCO's captions, photos by number and captions in the order they were written.
@@ -190,9 +158,5 @@ impl Source for Coco {
 
     fn fingerprint(&self) -> String {
         self.fingerprint.clone()
-    }
-
-    fn complete(&self) -> Option<usize> {
-        Some(COCO.photos)
     }
 }

@@ -19,7 +19,7 @@ pub(super) const IMAGENET: DataSet = DataSet {
     photos: 50_000,
     tree: Some("imagenet_isa.txt"),
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&IMAGENET, folder, &[]);
         let listed = archive.find(&["LOC_synset_mapping.txt"]).is_ok();
         let labels = match listed {
@@ -43,7 +43,7 @@ pub(super) const CALTECH101: DataSet = DataSet {
     photos: 9144,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let inner = ["caltech-101/101_ObjectCategories", "caltech101/101_ObjectCategories", "101_ObjectCategories"];
         let archive = Archive::new(&CALTECH101, folder, &inner);
         open(&archive, "all", &[""], folders(&archive.find(&[""])?)?, None)
@@ -59,7 +59,7 @@ pub(super) const EUROSAT: DataSet = DataSet {
     photos: 27_000,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         // Names: openai/CLIP, data/prompts.md (MIT).
         let classes = [
             ("AnnualCrop", "annual crop land"),
@@ -88,7 +88,7 @@ pub(super) const RESISC45: DataSet = DataSet {
     photos: 31_500,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&RESISC45, folder, &["NWPU-RESISC45"]);
         let labels = folders(&archive.find(&[""])?)?;
         let names = labels.iter().map(|label| label.replace('_', " ")).collect();
@@ -105,7 +105,7 @@ pub(super) const COUNTRY211: DataSet = DataSet {
     photos: 21_100,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&COUNTRY211, folder, &["country211"]);
         open(&archive, "test", &["test"], folders(&archive.find(&["test"])?)?, None)
     },
@@ -120,7 +120,7 @@ pub(super) const SST2: DataSet = DataSet {
     photos: 1821,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&SST2, folder, &["rendered-sst2"]);
         let labels = ["negative", "positive"].map(str::to_owned).to_vec();
         open(&archive, "test", &["test"], labels.clone(), Some(labels))
@@ -137,7 +137,7 @@ pub(super) const PCAM: DataSet = DataSet {
     photos: 32_768,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&PCAM, folder, &[]);
         // Names: openai/CLIP, data/prompts.md (MIT).
         let names = ["lymph node", "lymph node containing metastatic tumor tissue"].map(str::to_owned).to_vec();

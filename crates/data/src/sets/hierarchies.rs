@@ -18,7 +18,7 @@ pub(super) const HIERARCAPS: DataSet = DataSet {
     photos: 1000,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&HIERARCAPS, folder, &[]);
         let table = archive.find(&["hierarcaps_test.csv", "data/hierarcaps_test.csv"])?;
         let images = archive.find(&["images", "assets/test_imgs", "../coco/val2017"])?;
@@ -35,7 +35,7 @@ pub(super) const HYPERLEX: DataSet = DataSet {
     photos: 2616,
     tree: None,
     beside: &[],
-    open: |folder| source("hyperlex", &Archive::new(&HYPERLEX, folder, &[]).find(&["hyperlex-all.txt"])?, &[]),
+    read: |folder| source("hyperlex", &Archive::new(&HYPERLEX, folder, &[]).find(&["hyperlex-all.txt"])?, &[]),
 };
 
 /// A task of BREEDS over the photos of the set `imagenet`.
@@ -51,7 +51,7 @@ macro_rules! breeds {
             photos: $photos,
             tree: None,
             beside: &["imagenet", "breeds"],
-            open: |folder| {
+            read: |folder| {
                 let archive = Archive::new(&$constant, root_of(folder), &[]);
                 let photos = archive.find(&["imagenet/val", "imagenet"])?;
                 let info = archive.find(&["breeds"])?;
@@ -77,7 +77,7 @@ pub(super) const SUGARCREPE: DataSet = DataSet {
     photos: 7511,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&SUGARCREPE, folder, &[]);
         archive.find(&["add_att.json"])?;
         let images = archive.find(&["images", "../coco/val2017"])?;
@@ -94,7 +94,7 @@ pub(super) const VL_CHECKLIST: DataSet = DataSet {
     photos: 0,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&VL_CHECKLIST, folder, &["data"]);
         archive.find(&["Object"])?;
         let images = archive.find(&["images"])?;
@@ -111,7 +111,7 @@ pub(super) const VG_ATTRIBUTION: DataSet = DataSet {
     photos: 28748,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&VG_ATTRIBUTION, folder, &[]);
         let items = archive.find(&["visual_genome_attribution.json"])?;
         source("vg_attribution", &items, &[("images", json!(whole(&archive.find(&["images"])?)?))])
@@ -127,7 +127,7 @@ pub(super) const COCO_DETECTION: DataSet = DataSet {
     photos: 5000,
     tree: None,
     beside: &["coco"],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&COCO_DETECTION, root_of(folder), &[]);
         let instances = archive.find(&["coco/annotations/instances_val2017.json", "coco/instances_val2017.json"])?;
         let images = archive.find(&["coco/val2017"])?;
@@ -145,7 +145,7 @@ pub(super) const OPENIMAGES_PARTS: DataSet = DataSet {
     photos: 125_436,
     tree: Some("tree.txt"),
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&OPENIMAGES_PARTS, folder, &[]);
         let boxes = archive.find(&["test-annotations-bbox.csv", "test-annotations-bbox.csv.gz"])?;
         let names = archive.find(&["class-descriptions-boxable.csv"])?;
@@ -163,7 +163,7 @@ pub(super) const LVIS_PARTS: DataSet = DataSet {
     photos: 19_809,
     tree: Some("tree.txt"),
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&LVIS_PARTS, folder, &[]);
         let (instances, images) = (archive.find(&["lvis_v1_val.json"])?, archive.find(&["images"])?);
         imported("instances", folder, &[("instances", instances), ("images", images)])
@@ -179,7 +179,7 @@ pub(super) const INAT21: DataSet = DataSet {
     photos: 100_000,
     tree: None,
     beside: &[],
-    open: |folder| source("inat_json", &Archive::new(&INAT21, folder, &[]).find(&["val.json"])?, &[]),
+    read: |folder| source("inat_json", &Archive::new(&INAT21, folder, &[]).find(&["val.json"])?, &[]),
 };
 
 pub(super) const RARE_SPECIES: DataSet = DataSet {
@@ -191,7 +191,7 @@ pub(super) const RARE_SPECIES: DataSet = DataSet {
     photos: 11_983,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let ranks = json!(["kingdom", "phylum", "class", "order", "family", "genus", "species"]);
         let table = Archive::new(&RARE_SPECIES, folder, &[]).find(&["metadata.csv"])?;
         source("taxon_table", &table, &[("ranks", ranks), ("image", json!("file_name"))])

@@ -164,10 +164,6 @@ impl Source for Labelled {
     fn classes(&self) -> Vec<Class> {
         self.classes.clone()
     }
-
-    fn complete(&self) -> Option<usize> {
-        Some(self.set.photos)
-    }
 }
 
 impl Photos {

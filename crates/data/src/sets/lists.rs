@@ -18,7 +18,7 @@ pub(super) const FOOD101: DataSet = DataSet {
     photos: 25_250,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&FOOD101, folder, &["food-101"]);
         let list = List { file: &["meta/test.txt"], photos: "images", row: by_folder, expected: "<class>/<photo>" };
         let labels = plain(&archive, &["meta/classes.txt"])?;
@@ -36,7 +36,7 @@ pub(super) const SUN397: DataSet = DataSet {
     photos: 19_850,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&SUN397, folder, &["SUN397"]);
         let list = List {
             file: &["Testing_01.txt", "Partitions/Testing_01.txt"],
@@ -63,7 +63,7 @@ pub(super) const AIRCRAFT: DataSet = DataSet {
     photos: 3333,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&AIRCRAFT, folder, &["fgvc-aircraft-2013b/data", "data"]);
         let list = List {
             file: &["images_variant_test.txt"],
@@ -85,7 +85,7 @@ pub(super) const DTD: DataSet = DataSet {
     photos: 1880,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&DTD, folder, &["dtd"]);
         let list = List { file: &["labels/test1.txt"], photos: "images", row: by_folder, expected: "<class>/<photo>" };
         list.open(&archive, None, str::to_owned)
@@ -101,7 +101,7 @@ pub(super) const PETS: DataSet = DataSet {
     photos: 3669,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&PETS, folder, &["oxford-iiit-pet"]);
         let list = List {
             file: &["annotations/test.txt"],
@@ -126,7 +126,7 @@ pub(super) const CUB2011: DataSet = DataSet {
     photos: 5794,
     tree: None,
     beside: &[],
-    open: cub,
+    read: cub,
 };
 
 /// Four tables that share the number of the photo or of the class.

@@ -38,11 +38,8 @@ pub struct DataSet {
     pub tree: Option<&'static str>,
     /// Folders beside its own that it reads instead of it; empty where it has one of its own.
     pub beside: &'static [&'static str],
-    /// Opens it; the argument is `<root>/<name>`. No photo is read, but for CIFAR and MNIST, which are one file.
-    ///
-    /// # Errors
-    /// Of the returned function: a file that is not there or of another format, a class list of another length.
-    pub open: fn(&Path) -> Result<Box<dyn Source>>,
+    /// Reads its files; the argument is `<root>/<name>`. See [`DataSet::open`].
+    read: fn(&Path) -> Result<Box<dyn Source>>,
 }
 
 /// Every data set, the classification sets in the order of the tables of the MERU family.
@@ -87,16 +84,13 @@ pub const DATA_SETS: &[DataSet] = &[
 ];
 
 impl DataSet {
-    /// Opens it, as [`DataSet::open`] does; what it gives knows how many samples the whole set has.
+    /// Opens it; `folder` is `<root>/<name>`. No photo is read, but for CIFAR and MNIST, which are one file. What it gives knows how
+    /// many samples the whole set has ([`Source::complete`]).
     ///
     /// # Errors
-    /// Those of [`DataSet::open`].
-    pub fn open_whole(&self, folder: &Path) -> Result<Box<dyn Source>> {
-        let source = (self.open)(folder)?;
-        Ok(match source.complete() {
-            None if self.photos > 0 => Box::new(Published { source, samples: self.photos }),
-            _ => source,
-        })
+    /// A file that is not there or of another format, a class list of another length.
+    pub fn open(&'static self, folder: &Path) -> Result<Box<dyn Source>> {
+        Ok(Box::new(Opened { set: self, source: (self.read)(folder)? }))
     }
 
     /// Whether the folders that it reads are below `root`.
@@ -120,15 +114,15 @@ pub fn find(name: &str) -> Result<&'static DataSet> {
     })
 }
 
-/// A source of a data set whose published size is known.
-struct Published {
+/// What a data set reads, under its name and with its published size.
+struct Opened {
+    set: &'static DataSet,
     source: Box<dyn Source>,
-    samples: usize,
 }
 
-impl Source for Published {
+impl Source for Opened {
     fn name(&self) -> &str {
-        self.source.name()
+        self.set.name
     }
 
     fn len(&self) -> usize {
@@ -152,7 +146,7 @@ impl Source for Published {
     }
 
     fn complete(&self) -> Option<usize> {
-        Some(self.samples)
+        (self.set.photos > 0).then_some(self.set.photos)
     }
 
     fn left_out(&self) -> Option<String> {

@@ -17,7 +17,7 @@ pub(super) const CIFAR10: DataSet = DataSet {
     photos: 10_000,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&CIFAR10, folder, &["cifar-10-batches-bin"]);
         cifar(&archive, "test_batch.bin", "batches.meta.txt", 1)
     },
@@ -32,7 +32,7 @@ pub(super) const CIFAR100: DataSet = DataSet {
     photos: 10_000,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&CIFAR100, folder, &["cifar-100-binary"]);
         cifar(&archive, "test.bin", "fine_label_names.txt", 2)
     },
@@ -47,7 +47,7 @@ pub(super) const STL10: DataSet = DataSet {
     photos: 8000,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&STL10, folder, &["stl10_binary"]);
         let path = archive.find(&["test_X.bin"])?;
         let len = fs::metadata(&path).map_err(Error::io("read", &path))?.len();
@@ -74,7 +74,7 @@ pub(super) const MNIST: DataSet = DataSet {
     photos: 10_000,
     tree: None,
     beside: &[],
-    open: |folder| {
+    read: |folder| {
         let archive = Archive::new(&MNIST, folder, &["MNIST/raw", "raw"]);
         let (path, pixels) = archive.unpacked("t10k-images-idx3-ubyte")?;
         let (place, digits) = archive.unpacked("t10k-labels-idx1-ubyte")?;

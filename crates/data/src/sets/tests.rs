@@ -14,7 +14,7 @@ mod real;
 
 /// Opens a set in `<folder>/<name>`.
 fn open(folder: &Folder, name: &str) -> Result<Box<dyn Source>> {
-    (find(name)?.open)(&folder.path().join(name))
+    find(name)?.open(&folder.path().join(name))
 }
 
 fn message(folder: &Folder, name: &str) -> String {

@@ -86,6 +86,10 @@ impl Benchmark for Breeds {
         &[Input::Images, Input::Taxa]
     }
 
+    fn prompts(&self) -> bool {
+        true
+    }
+
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
         let task = Task::of(self.name(), context)?;
         let photos = context.embedder.images(&task.photos, context.options.crop)?;

@@ -22,6 +22,10 @@ impl Benchmark for HierarchicalClassification {
         &[Input::Images, Input::Labels, Input::ClassTree]
     }
 
+    fn prompts(&self) -> bool {
+        true
+    }
+
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
         let tree = context.tree.ok_or_else(|| Error::Missing {
             benchmark: self.name(),

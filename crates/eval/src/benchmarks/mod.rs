@@ -55,6 +55,14 @@ pub trait Benchmark: Sync {
     fn reference(&self) -> &'static str;
     /// What every sample of the data set must carry.
     fn needs(&self) -> &'static [Input];
+    /// Whether it asks with [`Options::templates`].
+    fn prompts(&self) -> bool {
+        false
+    }
+    /// Whether it looks at [`Context::tree`], where there is one.
+    fn looks_at_tree(&self) -> bool {
+        self.needs().contains(&Input::ClassTree)
+    }
     /// Measures.
     ///
     /// # Errors

@@ -29,6 +29,10 @@ impl Benchmark for ZeroShotClassification {
         &[Input::Images, Input::Labels]
     }
 
+    fn prompts(&self) -> bool {
+        true
+    }
+
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
         let it = classify(context, self.name())?;
         let values: Vec<f64> = it.predicted.iter().zip(&it.labels).map(|(p, l)| f64::from(u8::from(p == l))).collect();

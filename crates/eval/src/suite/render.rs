@@ -209,32 +209,16 @@ fn csv(sheets: &[Sheet], report: &SuiteReport) -> String {
             }
         }
     }
+    let mut tell = |kind: &str, data: &str, task: &str, what: String| {
+        let [data, task, none] = [data, task, ""].map(str::to_owned);
+        let cells = [none.clone(), kind.into(), none.clone(), data, task, none.clone(), none.clone(), none, what];
+        out += &line(&cells);
+    };
     for it in &report.missing {
-        let what = format!("{}; get it: {}", it.layout, it.get);
-        out += &line(&[
-            "".into(),
-            "missing".into(),
-            "".into(),
-            it.data.clone(),
-            it.task.clone(),
-            "".into(),
-            "".into(),
-            "".into(),
-            what,
-        ]);
+        tell("missing", &it.data, &it.task, format!("{}; get it: {}", it.layout, it.get));
     }
     for it in &report.failed {
-        out += &line(&[
-            "".into(),
-            "failed".into(),
-            "".into(),
-            it.data.clone(),
-            it.task.clone(),
-            "".into(),
-            "".into(),
-            "".into(),
-            it.error.clone(),
-        ]);
+        tell("failed", &it.data, &it.task, it.error.clone());
     }
     out
 }

@@ -194,7 +194,7 @@ impl Folder<'_> {
         }
         let tree = set.tree.map(|file| folder.join(file)).filter(|path| path.is_file());
         let tree = tree.map(|path| TreeFile::read(&path)).transpose()?;
-        Ok(Found::Present { source: set.open_whole(folder)?, tree })
+        Ok(Found::Present { source: set.open(folder)?, tree })
     }
 }
 

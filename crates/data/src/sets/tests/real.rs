@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn eurosat() {
     let Some(subset) = shared_data("eurosat_subset") else { return };
-    let source = (find("eurosat").unwrap().open)(&subset).unwrap();
+    let source = find("eurosat").unwrap().open(&subset).unwrap();
     // The first 100 of each of the 10 classes.
     assert_eq!((source.len(), source.complete()), (1000, Some(27_000)));
     let own: Vec<_> = source.classes();
@@ -53,7 +53,7 @@ fn published_names_fit_the_sets_that_need_them() {
 #[test]
 fn coco_val2017() {
     let Some(folder) = shared_data("coco_val2017_annotations") else { return };
-    let source = (find("coco").unwrap().open)(&folder).unwrap();
+    let source = find("coco").unwrap().open(&folder).unwrap();
     let captions: usize = (0..source.len()).map(|i| source.get(i).unwrap().captions.len()).sum();
     assert_eq!((source.len(), captions), (5000, 25_014));
 }

@@ -34,6 +34,10 @@ impl Benchmark for Detection {
         &[Input::Images, Input::Phrases]
     }
 
+    fn prompts(&self) -> bool {
+        true
+    }
+
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
         let samples = context.samples(self.name())?;
         let all = samples.iter().flat_map(|it| &it.phrases);

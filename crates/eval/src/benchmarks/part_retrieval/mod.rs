@@ -83,6 +83,10 @@ impl Benchmark for PartRetrieval {
         &[Input::Images, Input::Phrases]
     }
 
+    fn looks_at_tree(&self) -> bool {
+        true
+    }
+
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
         let things = embed(context)?;
         let mut records = Vec::new();

@@ -81,42 +81,21 @@ fn breeds_by_hand() {
     }
 }
 
-/// A source that lists its classes, one of them without photos.
-struct Listed(List);
-
-impl Source for Listed {
-    fn name(&self) -> &str {
-        "listed"
-    }
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-    fn get(&self, index: usize) -> std::result::Result<Sample, Broken> {
-        self.0.get(index)
-    }
-    fn views(&self) -> &[View] {
-        self.0.views()
-    }
-    fn fingerprint(&self) -> String {
-        String::new()
-    }
-    fn classes(&self) -> Vec<Class> {
-        [["thing", "cup"], ["animal", "cat"]]
-            .map(|taxon| Class {
-                label: taxon[1].into(),
-                name: taxon[1].into(),
-                taxon: taxon.map(str::to_owned).to_vec(),
-            })
-            .to_vec()
-    }
-    fn left_out(&self) -> Option<String> {
-        Some("3 photos in 1 of 3 folders left out".into())
-    }
-}
-
 #[test]
 fn breeds_tells_what_it_left_out() {
-    let cups = Listed(List(photos()[..4].to_vec()));
+    let class = |taxon: [&str; 2]| Class {
+        label: taxon[1].into(),
+        name: taxon[1].into(),
+        taxon: taxon.map(str::to_owned).to_vec(),
+    };
+    // One of its two classes is without photos.
+    let cups = Told {
+        name: "listed",
+        list: List(photos()[..4].to_vec()),
+        classes: [["thing", "cup"], ["animal", "cat"]].map(class).to_vec(),
+        complete: None,
+        left_out: Some("3 photos in 1 of 3 folders left out".into()),
+    };
     let (embedder, benchmark) = (embedder(), find("breeds").unwrap());
     let strict = Options { templates: vec!["{}".into()], ..Options::default() };
     let text = measure(benchmark, &Context::new(&embedder, &cups, None, &strict)).unwrap_err().to_string();

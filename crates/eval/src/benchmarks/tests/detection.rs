@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
 use conifer_data::BBox;
-use conifer_data::import;
 
 use super::super::detection::novel::{BASE, NOVEL};
 use super::*;
@@ -188,18 +187,7 @@ fn novel_and_base_classes_of_coco() {
 /// COCO val2017 as far as the sample of it goes: 79 photos, 624 regions, 5 of them crowds.
 #[test]
 fn detection_on_boxes_of_coco() {
-    let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/coco_mini"));
-    if !folder.exists() {
-        eprintln!("skipped: {} not found", folder.display());
-        return;
-    }
-    let inputs = [("images", "val2017"), ("instances", "annotations/instances_val2017.json")];
-    let spec = import::ImportSpec {
-        kind: "instances".into(),
-        inputs: inputs.map(|(name, path)| (name.to_owned(), folder.join(path))).into_iter().collect(),
-        ..Default::default()
-    };
-    let samples: Vec<Sample> = import::read(&spec).unwrap().map(|it| it.unwrap()).collect();
+    let Some(samples) = coco_mini() else { return };
     assert_eq!(samples.len(), 79);
     let options = Options::default();
     let source = List(samples);

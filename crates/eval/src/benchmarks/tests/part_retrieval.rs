@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use conifer_data::{BBox, PartRule, import};
+use conifer_data::{BBox, PartRule};
 
 use super::*;
 
@@ -155,18 +155,7 @@ fn a_tree_makes_what_is_below_right() {
 /// COCO val2017 as far as the sample of it goes: 310 of its 624 boxes cover 1 % of their photo, in 76 photos.
 #[test]
 fn parts_of_coco() {
-    let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/coco_mini"));
-    if !folder.exists() {
-        eprintln!("skipped: {} not found", folder.display());
-        return;
-    }
-    let inputs = [("images", "val2017"), ("instances", "annotations/instances_val2017.json")];
-    let spec = import::ImportSpec {
-        kind: "instances".into(),
-        inputs: inputs.map(|(name, path)| (name.to_owned(), folder.join(path))).into_iter().collect(),
-        ..Default::default()
-    };
-    let samples: Vec<Sample> = import::read(&spec).unwrap().map(|it| it.unwrap()).collect();
+    let Some(samples) = coco_mini() else { return };
     let boxes = || samples.iter().flat_map(|it| &it.phrases).flat_map(|it| &it.boxes);
     assert_eq!((boxes().count(), boxes().filter(|it| PartRule::default().keeps(it)).count()), (624, 310));
     let options = Options::default();
