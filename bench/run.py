@@ -1,23 +1,26 @@
 #!/usr/bin/env python3
-"""Ratios to PyTorch: one command, both sides in one run, interleaved rounds.
+"""Ratios to PyTorch: one command, both sides in one run, interleaved rounds, raw rounds stored.
 
-    python3 bench/run.py                     all cases, three rounds
-    python3 bench/run.py --rounds 5 head_clip head_meru
+    python3 bench/run.py                              the table of docs/performance.md, three rounds
+    python3 bench/run.py --rounds 5 head_clip 'eval_*'  some cases, by name or pattern
+    python3 bench/run.py --threads 1,2 vit_s16_train  the same on one thread and on two
+    python3 bench/run.py --table FILE                 the table of a stored run once more
 
 Makes a virtual environment with PyTorch from PyPI beside this file on first use (never a dependency of the
-project), builds `conifer-bench` in release mode, and prints a Markdown table: median of rounds, ratio =
-PyTorch's time / ours, and PyTorch twice, as it comes and told to keep freed pages (its best setting here).
+project), builds our programs in release mode, and prints Markdown: median of rounds, ratio = PyTorch's time / ours,
+PyTorch twice, as it comes and told to keep freed pages (its best setting here), aims, scaling, memory.
 """
 
 import argparse
+import fnmatch
 import json
 import os
-import pathlib
-import statistics
-import subprocess
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
+import harness
+import report
+from harness import GROUNDED, KEEP_PAGES, MERGES, PHOTOS, Side
+
 SPACES = {
     "sphere": "sphere",
     "euclidean": "Euclidean",
@@ -29,107 +32,97 @@ CASES = {
     "vit_b16_forward": ("ViT-B/16 forward, batch 8", 3),
     "vit_s16_train": ("ViT-S/16 training step, batch 8", 3),
     "text_forward": ("text tower forward, 32 x 77", 3),
+    "text_bucketed": ("256 captions of Flickr8k: ours by length, PyTorch's padded to 77", 1),
+    "text_bucketed_longest": ("the same captions: ours by length, PyTorch's padded to the longest of each batch of 32", 1),
     "text_finetune": ("text tower fine-tuning step, 8 chains of 8 texts of 20 tokens, radial loss", 3),
     "head_clip": ("CLIP head, B = 768, D = 512, forward + backward", 5),
     "head_meru": ("MERU head, same", 5),
     "head_hycoclip": ("HyCoCLIP head, same, boxes", 3),
     "head_phyclip": ("PHyCLIP head, k = 64, d = 8, boxes", 1),
+    "head_angle": ("angle head, 640 wholes x 1,280 parts, D = 128, multi-positive, forward + backward", 3),
+    "step_hycoclip": ("HyCoCLIP ViT-S/16 training step, 16 photos with boxes (32 photos, 32 texts), loader included", 2),
     **{f"eval_classify_{space}": (f"50,000 photos x 1,000 classes, dim 512, {words}: macro accuracy", 1) for space, words in SPACES.items()},
     **{f"eval_retrieve_{space}": (f"5,000 photos x 25,000 captions, {words}: Recall@1/5/10 both ways", 1) for space, words in SPACES.items()},
     "eval_hierarcaps": ("HierarCaps, 1,000 photos x 4,000 texts x 50 levels", 3),
     "loader": ("100 photos: JPEG to RandomResizedCrop(224), bicubic, one thread", 3),
 }
-# JPEG files for the case `loader`; both sides read the first hundred by name.
-PHOTOS = pathlib.Path(os.environ.get("BENCH_PHOTOS", HERE.parent.parent / "shared/data/flickr8k_grounded/images_1000"))
-KEEP_PAGES = "glibc.malloc.mmap_threshold=8589934592:glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=268435456"
-
-
-class Side:
-    def __init__(self, command, **environment):
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
-        )
-
-    def measure(self, case, iterations):
-        self.process.stdin.write(f"{case} {iterations}\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"{self.process.args}: ended while measuring {case}")
-        answer = json.loads(line)
-        return statistics.median(answer["ms"]), answer["check"]
-
-    def peak(self):
-        """Most memory so far, MB, the making of the inputs included."""
-        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-        return self
-
-
-def python():
-    if "BENCH_PYTHON" in os.environ:
-        return os.environ["BENCH_PYTHON"]
-    venv = HERE / ".venv"
-    if not (venv / "bin/python").exists():
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        subprocess.run([venv / "bin/pip", "install", "-q", "torch", "torchvision", "numpy", "pillow"], check=True)
-    return str(venv / "bin/python")
+# Cases that need files from outside the repository: without them they are skipped, and the table says so.
+NEEDS = {"loader": [PHOTOS], "loader_large": [PHOTOS], "step_hycoclip": [GROUNDED, MERGES]}
+# Not of the table: only when asked for.
+APART = ("eval_*", "text_finetune")
+# Measured on one thread too, ours and PyTorch's.
+SCALED = ["vit_s16_train"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", help=", ".join(CASES))
+    parser.add_argument("cases", nargs="*", help=f"names or patterns; {', '.join(CASES)}")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", help="one or more numbers, with commas (all cores)")
+    parser.add_argument("--out", help="file for the raw rounds (bench/results/DATE-CPU-speed.jsonl)")
+    parser.add_argument("--table", metavar="FILE", help="measure nothing, render a stored run")
+    parser.add_argument("--no-build", action="store_true", help="the programs of target/release are up to date")
     args = parser.parse_args()
-    cases = args.cases or list(CASES)
-    if unknown := [case for case in cases if case not in CASES]:
-        parser.error(f"unknown case {unknown[0]}; known: {chr(44).join(CASES)}")
+    words = {case: words for case, (words, _) in CASES.items()}
+    if args.table:
+        return print(report.render(*harness.read(args.table), words))
 
-    if "loader" in cases and not PHOTOS.is_dir():
-        print(f"loader: skipped, no photos in {PHOTOS}; BENCH_PHOTOS names a folder of JPEG files", file=sys.stderr)
-        cases.remove("loader")
+    for pattern in args.cases:
+        if not fnmatch.filter(CASES, pattern):
+            parser.error(f"unknown case {pattern}; known: {', '.join(CASES)}")
+    ours = [case for case in CASES if not any(fnmatch.fnmatch(case, it) for it in APART)]
+    cases = list(dict.fromkeys(case for pattern in args.cases for case in fnmatch.filter(CASES, pattern))) or ours
+    all_cores = os.cpu_count() or 1
+    jobs = [(case, int(it)) for it in (args.threads or str(all_cores)).split(",") for case in cases]
+    if not args.cases and not args.threads and all_cores > 1:
+        jobs += [(case, 1) for case in SCALED]
 
-    # The whole workspace, as the README builds it: other selections of crates would build the engine again.
-    subprocess.run(["cargo", "build", "--release"], cwd=HERE.parent, check=True)
-    target = json.loads(subprocess.run(["cargo", "metadata", "--format-version=1", "--no-deps"], cwd=HERE.parent, check=True, capture_output=True).stdout)["target_directory"]
-    threads = {"THREADS": "2", "OMP_NUM_THREADS": "2", "RAYON_NUM_THREADS": "2", "BENCH_PHOTOS": str(PHOTOS)}
-    torch_command = [python(), str(HERE / "torch_side.py")]
+    programs = harness.target() if args.no_build else harness.build()
+    # Named before the hours of measuring: a run whose programs are missing ends here.
+    torch_command = [harness.python(), str(harness.HERE / "torch_side.py")]
+    with harness.results("speed", args.out) as out:
+        print(f"raw rounds: {out.name}", file=sys.stderr)
+        keep = lambda record: out.write(json.dumps(record) + "\n")
+        keep(harness.machine())
+        failed = False
+        for case, threads in jobs:
+            if absent := [path for path in NEEDS.get(case, []) if not path.exists()]:
+                why = f"there is no {absent[0].name} (BENCH_DATA, BENCH_PHOTOS)"
+                print(f"{case}: skipped, {why}", file=sys.stderr)
+                keep({"kind": "skipped", "case": case, "why": why})
+                continue
+            if case == "step_hycoclip":
+                harness.shards(programs)
+            try:
+                measure(case, threads, args.rounds, programs / "conifer-bench", torch_command, keep)
+            except harness.Ended as error:
+                print(error, file=sys.stderr)
+                keep({"kind": "failed", "case": case, "why": str(error)})
+                failed = True
+    print(report.render(*harness.read(out.name), words))
+    sys.exit(failed)
 
-    times = {case: {"ours": [], "torch": [], "kept": []} for case in cases}
-    checks = {case: {} for case in cases}
-    peaks = {}
-    # One process per case and side: memory kept from one case must not help or hurt the next.
-    for case in cases:
-        sides = {
-            "ours": Side([f"{target}/release/conifer-bench"], **threads),
-            "torch": Side(torch_command, **threads),
-            "kept": Side(torch_command, GLIBC_TUNABLES=KEEP_PAGES, **threads),
-        }
-        for round_number in range(args.rounds):
-            for name, side in sides.items():
-                ms, check = side.measure(case, CASES[case][1])
-                times[case][name].append(ms)
-                checks[case][name] = check
-                print(f"round {round_number + 1} {case} {name}: {ms:.1f} ms", file=sys.stderr)
-        peaks[case] = sides["ours"].peak()
-        for side in sides.values():
-            side.close()
 
-    print("| work | ours, ms | PyTorch, ms | ratio | PyTorch, pages kept, ms | ratio |\n|---|---|---|---|---|---|")
-    for case in cases:
-        ours, torch, kept = (statistics.median(times[case][name]) for name in ("ours", "torch", "kept"))
-        print(f"| {CASES[case][0]} | {ours:.1f} | {torch:.1f} | {torch / ours:.2f} | {kept:.1f} | {kept / ours:.2f} |")
-    for case in cases:
-        ours, torch = (", ".join(f"{it:.6f}" for it in checks[case][name]) for name in ("ours", "torch"))
-        if case.startswith("head_"):
-            print(f"\n{case}: loss ours {ours}, PyTorch {torch}", end="")
-        if case.startswith("eval_"):
-            print(f"\n{case}: ours {ours}; PyTorch {torch}; our peak {peaks[case]:.0f} MB", end="")
-    print()
+def measure(case, threads, rounds, program, torch_command, keep):
+    """All rounds of a case. One process per case and side: memory kept from one case must not help or hurt the next."""
+    extra = {}
+    if case.startswith("text_bucketed"):
+        # Both sides embed texts of the same numbers of tokens.
+        lengths = Side([program], threads)
+        extra["BENCH_LENGTHS"] = ",".join(str(int(it)) for it in lengths.measure("text_lengths", 1)["check"])
+        lengths.close()
+    sides = {
+        "ours": Side([program], threads),
+        "torch": Side(torch_command, threads, **extra),
+        "kept": Side(torch_command, threads, GLIBC_TUNABLES=KEEP_PAGES, **extra),
+    }
+    for number in range(1, rounds + 1):
+        for name, side in sides.items():
+            found = side.measure(case, CASES[case][1])
+            keep({"kind": "round", "side": name, "threads": threads, "round": number, **found})
+            print(f"round {number} {case} {name}, {threads} threads: {harness.median(found['ms']):.1f} ms", file=sys.stderr)
+    for side in sides.values():
+        side.close()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """PyTorch's side of the comparison: the same work, written the way a PyTorch user writes it.
 
 Protocol (the Rust side speaks it too): a line `CASE ITERATIONS` on stdin, a line of JSON
-{"case", "ms": [...], "check": [...]} on stdout. `check` are numbers both sides must agree on where the inputs
+{"case", "ms": [...], "check": [...], "peak_mb", "extra_mb"} on stdout. `check` are numbers both sides must agree on where the inputs
 are the same by formula; timings of different work would mean nothing.
 """
 
@@ -139,6 +139,36 @@ def head_phyclip(image, text, box_image, box_text, s, c):
 HEADS = {"head_clip": head_clip, "head_meru": head_meru, "head_hycoclip": head_hycoclip, "head_phyclip": head_phyclip}
 
 
+def pairwise_angle(at, to, c):
+    """[P, C]: MERU's exterior angle at each point of `at` towards each of `to`."""
+    ta, tt = torch.sqrt(1 / c + at.square().sum(-1)), torch.sqrt(1 / c + to.square().sum(-1))
+    inner = c * (at @ to.T - ta[:, None] * tt[None, :])
+    cosine = (tt[None, :] + ta[:, None] * inner) / (at.norm(dim=-1)[:, None] * torch.sqrt((inner**2 - 1).clamp(min=1e-6)) + 1e-6)
+    return torch.acos(cosine.clamp(-1 + 1e-6, 1 - 1e-6))
+
+
+def head_angle():
+    """Visual hierarchies: 640 wholes, 1,280 parts, part j of whole j % 640; both directions with several positives."""
+    whole, part = (filled(rows, 128, scale=0.05, phase=p).requires_grad_() for rows, p in ((640, 0.1), (1280, 0.2)))
+    c, s = torch.tensor(1.0, requires_grad=True), torch.tensor(1 / 0.07, requires_grad=True)
+    right = torch.arange(1280)[None, :] % 640 == torch.arange(640)[:, None]
+
+    def several(logits, right):
+        return (logits.logsumexp(dim=1) - logits.masked_fill(~right, -torch.inf).logsumexp(dim=1)).mean()
+
+    def step():
+        for leaf in (whole, part, s, c):
+            leaf.grad = None
+        wholes, parts = lift(whole, c), lift(part, c)
+        down = several(s * (math.pi - pairwise_angle(wholes, parts, c)), right)
+        up = several(s * pairwise_angle(parts, wholes, c), right.T)
+        loss = down + up
+        loss.backward()
+        return loss.detach()
+
+    return step
+
+
 def build(case):
     torch.manual_seed(0)
     if case == "vit_b16_forward":
@@ -175,6 +205,16 @@ def build(case):
         return text_finetune()
     if case == "loader":
         return loader()
+    if case == "head_angle":
+        return head_angle()
+    if case == "step_hycoclip":
+        import torch_step
+
+        return torch_step.step_hycoclip()
+    if case.startswith("text_bucketed"):
+        import torch_step
+
+        return torch_step.text_bucketed(longest=case.endswith("longest"))
     if case.startswith("eval_"):
         import torch_eval
 
@@ -243,11 +283,40 @@ def loader():
     return step
 
 
+def memory(*names):
+    """Bytes of these lines of /proc/self/status; nothing where there is no such file."""
+    try:
+        status = pathlib.Path("/proc/self/status").read_text()
+    except OSError:
+        return [None] * len(names)
+    return [int(status.split(f"{name}:")[1].split()[0]) * 1024 for name in names]
+
+
+def mark():
+    """Resident memory now, all and of files; its highest mark is set back to it. As memory.rs does."""
+    try:
+        pathlib.Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return None
+    return memory("VmRSS", "RssFile")
+
+
+def extra(before):
+    """MB by which the resident memory rose above `before` at its highest, pages of code that was read since taken off."""
+    if before is None or None in before:
+        return None
+    peak, file = memory("VmHWM", "RssFile")
+    return max(0, peak - before[0] - max(0, file - before[1])) / 1e6
+
+
 def main():
     steps = {}
     for line in sys.stdin:
         case, iterations = line.split()
-        step = steps.get(case) or steps.setdefault(case, build(case))
+        if case not in steps:
+            step = build(case)
+            steps[case] = step, mark()
+        step, before = steps[case]
         step()
         ms, found = [], 0.0
         for _ in range(int(iterations)):
@@ -255,7 +324,9 @@ def main():
             found = step()
             ms.append(1e3 * (time.perf_counter() - start))
         check = found if isinstance(found, list) else [float(found)]
-        print(json.dumps({"case": case, "ms": ms, "check": check}), flush=True)
+        (peak,) = memory("VmHWM")
+        told = {"case": case, "ms": ms, "check": check, "peak_mb": peak and peak / 1e6, "extra_mb": extra(before)}
+        print(json.dumps(told), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,18 @@
 //! Our side of the comparison with PyTorch; `bench/run.py` starts both and interleaves their rounds.
 //!
-//! A line `CASE ITERATIONS` on stdin, a line of JSON `{"case", "ms", "check"}` on stdout. Inputs are the same by
+//! A line `CASE ITERATIONS` on stdin, a line of JSON `{"case", "ms", "check", "peak_mb", "extra_mb"}` on stdout. Inputs are the same by
 //! formula on both sides (`filled`, and `noise` in `eval.rs`), so the `check` values of the heads, the losses, must agree, and those of `eval_*`, the
-//! numbers measured, up to ties.
+//! numbers measured, up to ties. The memory is told by `memory.rs`.
 
 mod eval;
+mod growth;
+mod memory;
 mod parts;
+mod step;
+mod texts;
 
 use std::io::{BufRead as _, Write as _};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
@@ -22,6 +27,7 @@ use conifer_learn::head::{Head, HeadConfig, Side};
 use conifer_learn::methods::{self, Chain, Embedded, Space};
 use conifer_learn::optim::{AdamW, GradientSet, Update};
 use conifer_learn::params::{Init, ParamKind};
+use conifer_space::ManifoldSpec;
 
 /// As the program `conifer` sets it.
 const KEPT_BYTES: usize = 1 << 30;
@@ -30,19 +36,20 @@ const KEPT_BYTES: usize = 1 << 30;
 static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(KEPT_BYTES);
 
 fn main() -> anyhow::Result<()> {
-    let mut cases: Vec<(String, Numbers)> = Vec::new();
+    let mut cases: Vec<(String, Option<memory::Mark>, Numbers)> = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let (name, iterations) = line.split_once(' ').with_context(|| format!("`{line}`: expected CASE ITERATIONS"))?;
         let iterations: usize = iterations.trim().parse()?;
-        let position = match cases.iter().position(|(known, _)| known == name) {
+        let position = match cases.iter().position(|(known, ..)| known == name) {
             Some(position) => position,
             None => {
-                cases.push((name.to_owned(), numbers(name)?));
+                let step = numbers(name)?;
+                cases.push((name.to_owned(), memory::mark(), step));
                 cases.len() - 1
             }
         };
-        let step = &mut cases[position].1;
+        let (_, before, step) = &mut cases[position];
         step()?;
         let (mut ms, mut check) = (Vec::new(), Vec::new());
         for _ in 0..iterations {
@@ -51,7 +58,10 @@ fn main() -> anyhow::Result<()> {
             ms.push(start.elapsed().as_secs_f64() * 1e3);
         }
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", serde_json::json!({ "case": name, "ms": ms, "check": check }))?;
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        let [peak, extra] = [memory::peak(), before.and_then(memory::extra)].map(|it| it.map(megabytes));
+        let told = serde_json::json!({ "case": name, "ms": ms, "check": check, "peak_mb": peak, "extra_mb": extra });
+        writeln!(out, "{told}")?;
         out.flush()?;
     }
     Ok(())
@@ -66,6 +76,7 @@ type Numbers = Box<dyn FnMut() -> anyhow::Result<Vec<f64>>>;
 fn numbers(name: &str) -> anyhow::Result<Numbers> {
     match name.strip_prefix("eval_") {
         Some(what) => eval::case(what),
+        None if name == "text_lengths" => texts::lengths(),
         None => {
             let mut step = build(name)?;
             Ok(Box::new(move || Ok(vec![f64::from(step()?)])))
@@ -81,23 +92,7 @@ fn build(name: &str) -> anyhow::Result<Case> {
             let pixels = filled([8, 3, 224, 224], 1.0, 0.0, &device);
             Ok(Box::new(move || Ok(model.forward(pixels.clone())?.powi_scalar(2).mean().into_scalar::<f32>())))
         }
-        "vit_s16_train" => {
-            let device = device.autodiff();
-            let mut model = Some(Vit::new(&preset::<Vit>("vit_s16")?, &mut Init::seeded(0, &device))?);
-            let pixels = filled([8, 3, 224, 224], 1.0, 0.0, &device);
-            let mut optimiser = AdamW::new([0.9, 0.999], 1e-8);
-            Ok(Box::new(move || {
-                let it = model.take().context("a step failed before")?;
-                let loss = it.forward(pixels.clone())?.powi_scalar(2).mean();
-                let value = loss.clone().into_scalar::<f32>();
-                let gradients = GradientSet::take(&it, &mut loss.backward());
-                let decay = |param: &conifer_learn::params::ParamInfo<'_>, _: usize| {
-                    if param.kind == ParamKind::Weight { 0.2 } else { 0.0 }
-                };
-                model = Some(optimiser.step(it, gradients, Update { lr: 1e-4, gradient_scale: 1.0, decay: &decay }));
-                Ok(value)
-            }))
-        }
+        "vit_s16_train" => vit_train(8, &device),
         "text_forward" => {
             let model =
                 TextTransformer::new(&preset::<TextTransformer>("text_l12_w512")?, &mut Init::seeded(0, &device))?;
@@ -114,20 +109,46 @@ fn build(name: &str) -> anyhow::Result<Case> {
             }))
         }
         "text_finetune" => text_finetune(&device),
+        "text_bucketed" | "text_bucketed_longest" => texts::bucketed(),
+        "step_hycoclip" => step::hycoclip(),
         "loader" => loader(),
         "hard_negatives" => Ok(hard_negatives()),
         "part_hierarchy" => parts::case(),
-        _ => match name.strip_prefix("head_") {
-            Some(method) => head(method, &device.autodiff()),
-            None => bail!("unknown case `{name}`"),
+        _ => match name.split_once('_') {
+            Some(("head", method)) => head(method, &device.autodiff()),
+            Some(("grow", what)) => growth::case(what),
+            _ => bail!("unknown case `{name}`"),
         },
     }
 }
 
+/// A training step of ViT-S/16 on `batch` photos.
+fn vit_train(batch: usize, device: &Device) -> anyhow::Result<Case> {
+    let device = device.clone().autodiff();
+    let mut model = Some(Vit::new(&preset::<Vit>("vit_s16")?, &mut Init::seeded(0, &device))?);
+    let pixels = filled([batch, 3, 224, 224], 1.0, 0.0, &device);
+    let mut optimiser = AdamW::new([0.9, 0.999], 1e-8);
+    Ok(Box::new(move || {
+        let it = model.take().context("a step failed before")?;
+        let loss = it.forward(pixels.clone())?.powi_scalar(2).mean();
+        let value = loss.clone().into_scalar::<f32>();
+        let gradients = GradientSet::take(&it, &mut loss.backward());
+        let decay = |param: &conifer_learn::params::ParamInfo<'_>, _: usize| {
+            if param.kind == ParamKind::Weight { 0.2 } else { 0.0 }
+        };
+        model = Some(optimiser.step(it, gradients, Update { lr: 1e-4, gradient_scale: 1.0, decay: &decay }));
+        Ok(value)
+    }))
+}
+
 /// Features of 768 samples to the loss and back: scale and curvature included, feature scales 1, as in `torch_side.py`.
 fn head(method: &str, device: &Device) -> anyhow::Result<Case> {
+    head_on(method, (methods::entry(method)?.manifold)(512), device)
+}
+
+/// The same in the space `spec`, whose curvatures are 1.
+fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Result<Case> {
     let entry = methods::entry(method)?;
-    let mut spec = (entry.manifold)(512);
     spec.curv = if spec.kind == "sphere" { Vec::new() } else { vec![1.0; spec.factors] };
     let config = HeadConfig { feature_scale: Some(1.0), learn_feature_scale: false, ..HeadConfig::default() };
     let head = Head::new(&spec, &config, device)?;
@@ -139,7 +160,7 @@ fn head(method: &str, device: &Device) -> anyhow::Result<Case> {
     }
     let method = (entry.from_config)(&settings)?;
     let views: Vec<Tensor<2>> =
-        [0.1, 0.2, 0.3, 0.4].map(|phase| filled([768, 512], 0.05, phase, device).require_grad()).into();
+        [0.1, 0.2, 0.3, 0.4].map(|phase| filled([768, spec.dim], 0.05, phase, device).require_grad()).into();
     Ok(Box::new(move || {
         let lift = |i: usize, side| head.lift(views[i].clone(), side);
         let boxed = method.views().contains(&conifer_data::View::Boxes);
@@ -227,8 +248,8 @@ fn hard_negatives() -> Case {
     })
 }
 
-/// The first hundred JPEG files of `BENCH_PHOTOS`, decoded and cropped one after the other on this thread.
-fn loader() -> anyhow::Result<Case> {
+/// The first JPEG files of `BENCH_PHOTOS` by name, `count` at most.
+fn photos(count: usize) -> anyhow::Result<Vec<PathBuf>> {
     let folder = std::env::var("BENCH_PHOTOS").context("BENCH_PHOTOS: expected a folder of JPEG files")?;
     let mut photos = Vec::new();
     for entry in std::fs::read_dir(&folder).with_context(|| folder.clone())? {
@@ -236,8 +257,14 @@ fn loader() -> anyhow::Result<Case> {
     }
     photos.retain(|path| path.extension().is_some_and(|it| it == "jpg"));
     photos.sort();
-    photos.truncate(100);
+    photos.truncate(count);
     anyhow::ensure!(!photos.is_empty(), "{folder}: no .jpg in it");
+    Ok(photos)
+}
+
+/// The first hundred photos decoded and cropped one after the other on this thread.
+fn loader() -> anyhow::Result<Case> {
+    let photos = photos(100)?;
     let augment = Augment { hflip: 0.5, ..Augment::default() };
     let mut epoch = 0;
     Ok(Box::new(move || {

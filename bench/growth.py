@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""How cost grows: training step over batch, PHyCLIP head over factors, loader over threads, text tower over length.
+
+    python3 bench/growth.py                 measures all, stores the raw times, draws docs/pictures/growth_*.svg
+    python3 bench/growth.py head loader     some
+    python3 bench/growth.py --draw FILE     draws a stored run once more
+
+Ours alone: the peer is in `run.py`.
+"""
+
+import argparse
+import json
+import os
+import sys
+
+import harness
+import plot
+from harness import PHOTOS, ROOT, Side
+
+PICTURES = ROOT / "docs/pictures"
+# Photos a case of the loader reads: eight batches of 64.
+READ = 512
+
+
+def step():
+    batches = [8, 16, 32, 64, 128]
+    return [(f"grow_train_{it}", os.cpu_count(), max(1, 32 // it), {"series": "ViT-S/16", "x": it}) for it in batches]
+
+
+def head():
+    factors = [1, 2, 4, 8, 16, 32, 64, 128]
+    whole = [(f"grow_phyclip_{k}_{512 // k}", os.cpu_count(), 2, {"series": "d = 512 / k", "x": k}) for k in factors]
+    eight = [(f"grow_phyclip_{k}_8", os.cpu_count(), 2, {"series": "d = 8", "x": k}) for k in factors]
+    return whole + eight
+
+
+def loader():
+    threads = [it for it in (1, 2, 4, 8, 16, 32, 64, 128) if it < os.cpu_count()] + [os.cpu_count()]
+    return [(f"grow_loader_{it}", it, 1, {"series": "photos a second", "x": it}) for it in threads]
+
+
+def text():
+    return [(f"grow_text_{it}", os.cpu_count(), 3, {"series": "32 texts", "x": it}) for it in (4, 8, 12, 16, 24, 32, 48, 64, 77)]
+
+
+GROUPS = {"step": step, "head": head, "loader": loader, "text": text}
+# File, title, axes, and what becomes of milliseconds (of x and them).
+DRAWN = {
+    "step": ("growth_step", "ViT-S/16 training step", "photos in a batch", "ms", lambda ms: ms),
+    "step_memory": ("growth_memory", "ViT-S/16 training step: memory", "photos in a batch", "MB above weights and inputs", None),
+    "head": ("growth_head", "PHyCLIP head with boxes, B = 768, forward + backward", "factors k", "ms", lambda ms: ms),
+    "loader": ("growth_loader", "Loader: JPEG to RandomResizedCrop(224)", "threads", "photos a second", lambda ms: READ / ms * 1e3),
+    "text": ("growth_text", "Text tower, 32 texts, forward", "tokens in a text", "ms", lambda ms: ms),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="*", help=", ".join(GROUPS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", help="file for the raw rounds (bench/results/DATE-CPU-growth.jsonl)")
+    parser.add_argument("--draw", metavar="FILE", help="measure nothing, draw a stored run")
+    parser.add_argument("--pictures", default=PICTURES, help="folder of the pictures (docs/pictures)")
+    parser.add_argument("--no-build", action="store_true", help="the programs of target/release are up to date")
+    args = parser.parse_args()
+    if args.draw:
+        return draw(args.draw, args.pictures)
+    if unknown := [it for it in args.groups if it not in GROUPS]:
+        parser.error(f"unknown group {unknown[0]}; known: {', '.join(GROUPS)}")
+    program = (harness.target() if args.no_build else harness.build()) / "conifer-bench"
+    with harness.results("growth", args.out) as out:
+        print(f"raw rounds: {out.name}", file=sys.stderr)
+        out.write(json.dumps(harness.machine()) + "\n")
+        for group in args.groups or GROUPS:
+            if group == "loader" and not PHOTOS.is_dir():
+                print(f"loader: skipped, no photos in {PHOTOS}", file=sys.stderr)
+                continue
+            for case, threads, iterations, place in GROUPS[group]():
+                # One process each: kept memory of the larger would help the smaller.
+                side = Side([program], threads)
+                for number in range(1, args.rounds + 1):
+                    found = side.measure(case, iterations)
+                    record = {"kind": "growth", "group": group, "threads": threads, "round": number, **place, **found}
+                    out.write(json.dumps(record) + "\n")
+                side.close()
+                print(f"{case}, {threads} threads: {harness.median(found['ms']):.1f} ms", file=sys.stderr)
+    draw(out.name, args.pictures)
+
+
+def draw(path, folder):
+    """One picture for each group of a stored run, and the numbers as Markdown."""
+    _, records = harness.read(path)
+    for key, (name, title, x_label, y_label, value) in DRAWN.items():
+        group = key.split("_")[0]
+        series = {}
+        for record in (it for it in records if it["kind"] == "growth" and it["group"] == group):
+            found = record["extra_mb"] if value is None else value(harness.median(record["ms"]))
+            if found is not None:
+                series.setdefault(record["series"], {}).setdefault(record["x"], []).append(found)
+        # Of memory the highest, of times the median of the rounds.
+        pick = max if value is None else harness.median
+        lines = {label: [(x, pick(ys)) for x, ys in sorted(line.items())] for label, line in series.items()}
+        if not lines:
+            continue
+        (harness.pathlib.Path(folder) / f"{name}.svg").write_text(plot.curves(title, x_label, y_label, lines))
+        print(f"\n{title}: {y_label} over {x_label}\n")
+        for label, line in lines.items():
+            print(f"* {label}: " + ", ".join(f"{x}: {y:.1f}" for x, y in line))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+//! How cost grows: the cases `grow_...` of `bench/growth.py`, which has no peer.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use conifer_data::loader::{Loader, LoaderConfig};
+use conifer_data::sample::Sample;
+use conifer_data::tokenizer::Tokenizer;
+use conifer_data::{Broken, ImageRef, Source, View};
+use conifer_learn::encoders::{Encoder as _, TextTransformer, Tokens};
+use conifer_learn::params::Init;
+use conifer_space::ManifoldSpec;
+
+use crate::{Case, head_on, photos, preset, vit_train};
+
+/// `train_BATCH`, `phyclip_FACTORS_DIM`, `loader_THREADS` (64 photos a batch) or `text_LENGTH` (32 texts).
+pub(crate) fn case(name: &str) -> anyhow::Result<Case> {
+    let mut parts = name.split('_');
+    let kind = parts.next().unwrap_or_default();
+    let numbers: Vec<usize> = parts.map(|it| it.parse().with_context(|| name.to_owned())).collect::<Result<_, _>>()?;
+    match (kind, numbers.as_slice()) {
+        ("train", &[batch]) => vit_train(batch, &Device::flex()),
+        ("phyclip", &[factors, dim]) => {
+            let spec = ManifoldSpec { factors, dim: factors * dim, ..(product()?)(512) };
+            head_on("phyclip", spec, &Device::flex().autodiff())
+        }
+        ("loader", &[threads]) => loader(threads),
+        ("text", &[len]) => text(len),
+        _ => bail!("unknown case `grow_{name}`"),
+    }
+}
+
+fn product() -> anyhow::Result<fn(usize) -> ManifoldSpec> {
+    Ok(conifer_learn::methods::entry("phyclip")?.manifold)
+}
+
+/// The text tower without autodiff on 32 texts of `len` tokens.
+fn text(len: usize) -> anyhow::Result<Case> {
+    let device = Device::flex();
+    let config = preset::<TextTransformer>("text_l12_w512")?;
+    let model = TextTransformer::new(&config, &mut Init::seeded(0, &device))?;
+    let mut ids: Vec<i32> = (0..32 * len).map(|i| ((i * 7919) % 49_000) as i32).collect();
+    ids.chunks_mut(len).for_each(|row| row[len - 1] = 49_407);
+    let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [32, len]), &device);
+    let end = Tensor::<1, Int>::from_data(TensorData::new(vec![len as i32 - 1; 32], [32]), &device);
+    Ok(Box::new(move || {
+        let found = model.forward(Tokens { ids: ids.clone(), end: end.clone() })?;
+        Ok(found.powi_scalar(2).mean().into_scalar::<f32>())
+    }))
+}
+
+/// Eight batches of 64 photos with a caption through the loader, drained as fast as they come.
+fn loader(threads: usize) -> anyhow::Result<Case> {
+    let source: Arc<dyn Source> = Arc::new(Photos(photos(1000)?));
+    let config = LoaderConfig { batch_size: 64, workers: threads, prefetch: 2, ..LoaderConfig::default() };
+    let mut loader = Loader::new(source, Tokenizer::train(["a photo"], 514)?, config)?;
+    Ok(Box::new(move || {
+        let mut rows = 0;
+        for _ in 0..8 {
+            rows += loader.next().context("the loader ended")??.ids.len();
+        }
+        Ok(rows as f32)
+    }))
+}
+
+/// Photos that are files, all with one caption.
+struct Photos(Vec<PathBuf>);
+
+impl Source for Photos {
+    fn name(&self) -> &str {
+        "photos"
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, Broken> {
+        Ok(Sample {
+            id: index.to_string(),
+            image: Some(ImageRef::File(self.0[index].clone())),
+            captions: vec!["a photo".to_owned()],
+            ..Sample::default()
+        })
+    }
+
+    fn views(&self) -> &[View] {
+        &[View::Pair]
+    }
+
+    fn fingerprint(&self) -> String {
+        String::new()
+    }
+}

@@ -1,0 +1,101 @@
+//! The whole training step as a user runs it: the trainer of `conifer train` with its loader, on shards.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use anyhow::{Context as _, anyhow};
+use burn::tensor::Device;
+use conifer_data::{SourceSpec, sources};
+use conifer_learn::config::Config;
+use conifer_learn::train::{Event, Trainer};
+
+use crate::Case;
+
+/// HyCoCLIP's configuration (configs/hycoclip_vit_s.toml) at a batch of 16.
+const CONFIG: &str = r#"
+[data]
+kind = "grit_processed"
+[tokenizer]
+kind = "clip_merges"
+path = ""
+[model]
+embed_dim = 512
+visual = { kind = "vit", preset = "vit_s16" }
+textual = { kind = "text_transformer", preset = "text_l12_w512" }
+[method]
+kind = "hycoclip"
+[train]
+steps = 1000000
+batch_size = 16
+checkpoint_every = 0
+"#;
+
+/// A trainer in a thread of its own that takes a step whenever it is told to.
+struct Paced {
+    go: Option<SyncSender<()>>,
+    done: Receiver<f64>,
+    trainer: Option<JoinHandle<anyhow::Result<()>>>,
+    /// Holds the run.
+    _folder: tempfile::TempDir,
+}
+
+/// HyCoCLIP on the shards of `BENCH_SHARDS`, with the merges of `BENCH_MERGES`; returns the loss. `THREADS` is the number of readers, too.
+pub(crate) fn hycoclip() -> anyhow::Result<Case> {
+    let told = |name: &str| std::env::var(name).with_context(|| format!("{name}: not set; bench/run.py sets it"));
+    let folder = tempfile::tempdir()?;
+    let mut config = Config::parse("the whole step", CONFIG, &[])?;
+    config.data.path = Some(PathBuf::from(told("BENCH_SHARDS")?));
+    config.data.workers = told("THREADS")?.parse().context("THREADS")?;
+    config.tokenizer =
+        conifer_learn::config::TokenizerConfig::ClipMerges { path: told("BENCH_MERGES")?.into(), vocab_size: None };
+    config.train.out = folder.path().join("run");
+    let mut paced = Paced::start(config, folder);
+    Ok(Box::new(move || paced.step()))
+}
+
+impl Paced {
+    fn start(config: Config, folder: tempfile::TempDir) -> Self {
+        let (go, may_go) = sync_channel(0);
+        let (told, done) = sync_channel(1);
+        let trainer = std::thread::spawn(move || train(config, &may_go, &told));
+        Self { go: Some(go), done, trainer: Some(trainer), _folder: folder }
+    }
+
+    fn step(&mut self) -> anyhow::Result<f32> {
+        let went = self.go.as_ref().is_some_and(|it| it.send(()).is_ok());
+        match self.done.recv() {
+            Ok(loss) if went => Ok(loss as f32),
+            _ => Err(self.end().err().unwrap_or_else(|| anyhow!("the trainer ended"))),
+        }
+    }
+
+    fn end(&mut self) -> anyhow::Result<()> {
+        self.go = None;
+        let trainer = self.trainer.take().map(JoinHandle::join);
+        trainer.map_or(Ok(()), |it| it.map_err(|_| anyhow!("the trainer panicked"))?)
+    }
+}
+
+impl Drop for Paced {
+    fn drop(&mut self) {
+        // An error was told where it happened.
+        let _ = self.end();
+    }
+}
+
+fn train(config: Config, may_go: &Receiver<()>, told: &SyncSender<f64>) -> anyhow::Result<()> {
+    let spec = SourceSpec { kind: config.data.kind.clone(), path: config.data.path.clone(), ..SourceSpec::default() };
+    let source = Arc::from(sources::open(&spec)?);
+    let mut trainer = Trainer::new(config, source, &Device::flex())?;
+    let stop = AtomicBool::new(may_go.recv().is_err());
+    trainer.run(&stop, &mut |event: &Event<'_>| {
+        if let Event::Step(record) = event {
+            let heard = told.send(record.loss).is_ok() && may_go.recv().is_ok();
+            stop.fetch_or(!heard, Ordering::Relaxed);
+        }
+    })?;
+    Ok(())
+}
