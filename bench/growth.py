@@ -4,6 +4,7 @@
     python3 bench/growth.py                 measures all, stores the raw times, draws docs/pictures/growth_*.svg
     python3 bench/growth.py head loader     some
     python3 bench/growth.py --draw FILE     draws a stored run once more
+    python3 bench/growth.py --into docs/performance.md   puts pictures and numbers into that file, too
 
 Ours alone: the peer is in `run.py`.
 """
@@ -11,6 +12,7 @@ Ours alone: the peer is in `run.py`.
 import argparse
 import json
 import os
+import pathlib
 import sys
 
 import harness
@@ -36,7 +38,7 @@ def head():
 
 def loader():
     threads = [it for it in (1, 2, 4, 8, 16, 32, 64, 128) if it < os.cpu_count()] + [os.cpu_count()]
-    return [(f"grow_loader_{it}", it, 1, {"series": "photos a second", "x": it}) for it in threads]
+    return [(f"grow_loader_{it}", it, 1, {"series": "one process", "x": it}) for it in threads]
 
 
 def text():
@@ -61,10 +63,11 @@ def main():
     parser.add_argument("--out", help="file for the raw rounds (bench/results/DATE-CPU-growth.jsonl)")
     parser.add_argument("--draw", metavar="FILE", help="measure nothing, draw a stored run")
     parser.add_argument("--pictures", default=PICTURES, help="folder of the pictures (docs/pictures)")
+    parser.add_argument("--into", metavar="FILE", help="also write pictures and numbers between the marks `growth` of this file")
     parser.add_argument("--no-build", action="store_true", help="the programs of target/release are up to date")
     args = parser.parse_args()
     if args.draw:
-        return draw(args.draw, args.pictures)
+        return draw(args.draw, args.pictures, args.into)
     if unknown := [it for it in args.groups if it not in GROUPS]:
         parser.error(f"unknown group {unknown[0]}; known: {', '.join(GROUPS)}")
     program = (harness.target() if args.no_build else harness.build()) / "conifer-bench"
@@ -84,16 +87,16 @@ def main():
                     out.write(json.dumps(record) + "\n")
                 side.close()
                 print(f"{case}, {threads} threads: {harness.median(found['ms']):.1f} ms", file=sys.stderr)
-    draw(out.name, args.pictures)
+    draw(out.name, args.pictures, args.into)
 
 
-def draw(path, folder):
+def draw(path, folder, into):
     """One picture for each group of a stored run, and the numbers as Markdown."""
-    _, records = harness.read(path)
+    header, records = harness.read(path)
+    told = [f"Measured {header['date'][:10]} on {header['cores']} cores of {header['cpu']}, commit {(header['commit'] or 'unknown')[:12]}."]
     for key, (name, title, x_label, y_label, value) in DRAWN.items():
-        group = key.split("_")[0]
         series = {}
-        for record in (it for it in records if it["kind"] == "growth" and it["group"] == group):
+        for record in (it for it in records if it["kind"] == "growth" and it["group"] == key.split("_")[0]):
             found = record["extra_mb"] if value is None else value(harness.median(record["ms"]))
             if found is not None:
                 series.setdefault(record["series"], {}).setdefault(record["x"], []).append(found)
@@ -102,10 +105,19 @@ def draw(path, folder):
         lines = {label: [(x, pick(ys)) for x, ys in sorted(line.items())] for label, line in series.items()}
         if not lines:
             continue
-        (harness.pathlib.Path(folder) / f"{name}.svg").write_text(plot.curves(title, x_label, y_label, lines))
-        print(f"\n{title}: {y_label} over {x_label}\n")
+        picture = pathlib.Path(folder) / f"{name}.svg"
+        picture.write_text(plot.curves(title, x_label, y_label, lines))
+        places = sorted({x for line in lines.values() for x, _ in line})
+        rows = [f"| {x_label} | " + " | ".join(str(x) for x in places) + " |", "|---" * (len(places) + 1) + "|"]
         for label, line in lines.items():
-            print(f"* {label}: " + ", ".join(f"{x}: {y:.1f}" for x, y in line))
+            values = dict(line)
+            rows.append(f"| {label}, {y_label} | " + " | ".join(f"{values[x]:.4g}" if x in values else "" for x in places) + " |")
+        link = os.path.relpath(picture, pathlib.Path(into).parent if into else ROOT)
+        told += [f"![{title}: {y_label} over {x_label}]({link})", "\n".join(rows)]
+    found = "\n\n".join(told)
+    print(found)
+    if into:
+        harness.write_into(into, "growth", found)
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ def machine():
         "import importlib.metadata as m, json, torch\n"
         "names = ['torch', 'torchvision', 'pillow', 'numpy', 'timm', 'webdataset', 'open_clip_torch']\n"
         "there = {n: m.version(n) for n in names if any(True for _ in m.distributions(name=n))}\n"
-        "wanted = ('MKL ', 'MKL-DNN', 'oneDNN', 'CPU capability', 'OpenMP')\n"
+        "wanted = ('Math Kernel', 'MKL-DNN', 'oneDNN', 'CPU capability', 'OpenMP')\n"
         "lines = [l.strip(' -') for l in torch.__config__.show().splitlines() if any(w in l for w in wanted) and 'Build settings' not in l]\n"
         "print(json.dumps({'versions': there, 'build': lines}))"
     )
@@ -175,6 +175,15 @@ def read(path):
     """Header and records of such a file."""
     lines = [json.loads(line) for line in pathlib.Path(path).read_text().splitlines() if line.strip()]
     return next(it for it in lines if it["kind"] == "machine"), [it for it in lines if it["kind"] != "machine"]
+
+
+def write_into(path, name, text):
+    """Puts `text` between the marks `<!-- NAME: begin -->` and `<!-- NAME: end -->` of a file."""
+    path = pathlib.Path(path)
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, rest = path.read_text().split(begin)
+    _, after = rest.split(end)
+    path.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}")
 
 
 def median(values):

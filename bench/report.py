@@ -129,7 +129,7 @@ def checks(rounds):
     """Numbers that both sides must agree on."""
     lines = []
     for case in cases_of(rounds):
-        if not case.startswith(("head_", "eval_", "text_bucketed")):
+        if not case.startswith(("head_", "eval_", "text_bucketed", "step_")):
             continue
         found = {it["side"]: it["check"] for it in rounds if it["case"] == case}
         ours, torch = (", ".join(f"{value:.6f}".rstrip("0").rstrip(".") for value in found.get(side, [])) for side in ("ours", "torch"))

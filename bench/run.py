@@ -5,6 +5,7 @@
     python3 bench/run.py --rounds 5 head_clip 'eval_*'  some cases, by name or pattern
     python3 bench/run.py --threads 1,2 vit_s16_train  the same on one thread and on two
     python3 bench/run.py --table FILE                 the table of a stored run once more
+    python3 bench/run.py --into docs/performance.md   puts it into that file, too
 
 Makes a virtual environment with PyTorch from PyPI beside this file on first use (never a dependency of the
 project), builds our programs in release mode, and prints Markdown: median of rounds, ratio = PyTorch's time / ours,
@@ -61,11 +62,12 @@ def main():
     parser.add_argument("--threads", help="one or more numbers, with commas (all cores)")
     parser.add_argument("--out", help="file for the raw rounds (bench/results/DATE-CPU-speed.jsonl)")
     parser.add_argument("--table", metavar="FILE", help="measure nothing, render a stored run")
+    parser.add_argument("--into", metavar="FILE", help="also write the table between the marks `speed` of this file")
     parser.add_argument("--no-build", action="store_true", help="the programs of target/release are up to date")
     args = parser.parse_args()
     words = {case: words for case, (words, _) in CASES.items()}
     if args.table:
-        return print(report.render(*harness.read(args.table), words))
+        return show(args.table, words, args.into)
 
     for pattern in args.cases:
         if not fnmatch.filter(CASES, pattern):
@@ -99,8 +101,15 @@ def main():
                 print(error, file=sys.stderr)
                 keep({"kind": "failed", "case": case, "why": str(error)})
                 failed = True
-    print(report.render(*harness.read(out.name), words))
+    show(out.name, words, args.into)
     sys.exit(failed)
+
+
+def show(path, words, into):
+    found = report.render(*harness.read(path), words)
+    print(found)
+    if into:
+        harness.write_into(into, "speed", found)
 
 
 def measure(case, threads, rounds, program, torch_command, keep):

@@ -8,6 +8,8 @@ import math
 import os
 import pathlib
 import random
+import sys
+import time
 
 import torch
 import torch.nn.functional as F
@@ -78,10 +80,8 @@ def step_hycoclip():
     kept = [it for it in model.parameters() if it.requires_grad and it.dim() <= 1]
     groups = [{"params": decayed, "weight_decay": 0.2}, {"params": kept, "weight_decay": 0.0}]
     optimiser = torch.optim.AdamW(groups, lr=1e-6, betas=(0.9, 0.98))
-    # The fastest of 0, 1 and 2 on two cores.
-    loader = iter(batches(int(os.environ.get("BENCH_WORKERS", "1"))))
 
-    def step():
+    def work(loader):
         image, text, box_image, box_text = next(loader)
         optimiser.zero_grad()
         loss = model(image, text, box_image, box_text)
@@ -89,7 +89,40 @@ def step_hycoclip():
         optimiser.step()
         return loss.item()
 
+    chosen = []
+
+    def step():
+        # At the first step, which is not timed.
+        if not chosen:
+            chosen.extend(fastest(work))
+        workers, loader = chosen
+        return [work(loader), float(workers)]
+
     return step
+
+
+def fastest(work):
+    """A loader with 0, 1 or 2 worker processes, whichever makes the fastest step here, and their number; `BENCH_WORKERS` says otherwise."""
+    if told := os.environ.get("BENCH_WORKERS"):
+        return int(told), iter(batches(int(told)))
+    best, warm = None, False
+    for workers in (0, 1, 2):
+        loader = iter(batches(workers))
+        # Until the workers have filled their buffers they take the processor from the step.
+        next(loader)
+        time.sleep(4 * min(workers, 1))
+        if not warm:
+            work(loader)
+            warm = True
+        start = time.perf_counter()
+        work(loader)
+        took = time.perf_counter() - start
+        print(f"{workers} workers: {1e3 * took:.0f} ms", file=sys.stderr)
+        if best is None or took < best[0]:
+            best = took, workers, loader
+        else:
+            del loader
+    return best[1:]
 
 
 def text_bucketed(longest):

@@ -19,8 +19,10 @@ const TEXTS: usize = 256;
 /// Of 40,455 captions every 157th: 256 of them, one of each photo at most.
 const EVERY: usize = 157;
 
-/// Numbers of captions with 3, 4, 5 ... tokens, start and end included, among those 256 of Flickr8k: for where that is absent.
-const COUNTED: [usize; 32] = [0; 32];
+/// How many of those 256 captions of Flickr8k have 7, 8, 9 ... 26 tokens, start and end included (counted with CLIP's merges, case
+/// `text_lengths`): for where the captions are absent.
+const COUNTED: [usize; 20] = [4, 14, 14, 21, 19, 27, 28, 28, 21, 16, 19, 12, 9, 6, 8, 2, 1, 5, 0, 2];
+const SHORTEST: usize = 7;
 
 /// 256 captions embedded, tokenising included; returns how many tokens they have.
 pub(crate) fn bucketed() -> anyhow::Result<Case> {
@@ -59,27 +61,50 @@ pub(crate) fn lengths() -> anyhow::Result<Numbers> {
 
 /// From `BENCH_CAPTIONS`, a table `image,caption`; where there is none made of single letters, as long as those.
 fn captions() -> anyhow::Result<Vec<String>> {
-    let path = std::env::var("BENCH_CAPTIONS").unwrap_or_default();
-    if !Path::new(&path).exists() {
-        let lengths = COUNTED.iter().enumerate().flat_map(|(i, &count)| (0..count).map(move |_| i + 3));
+    captions_of(&std::env::var("BENCH_CAPTIONS").unwrap_or_default())
+}
+
+fn captions_of(path: &str) -> anyhow::Result<Vec<String>> {
+    if !Path::new(path).exists() {
+        let lengths = COUNTED.iter().enumerate().flat_map(|(i, &count)| (0..count).map(move |_| i + SHORTEST));
         // Letters that differ by text: equal texts would be embedded once.
         let letters = |number: usize, len: usize| {
             (0..len - 2).map(|i| ["a", "b", "c", "d"][(number >> (2 * i)) % 4]).collect::<Vec<_>>().join(" ")
         };
         return Ok(lengths.enumerate().map(|(number, len)| letters(number, len)).collect());
     }
-    let table = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    let table = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
     let caption = |line: &str| line.split_once(',').map(|(_, it)| it.trim_matches('"').to_owned());
     let found: Vec<String> = table.lines().skip(1).step_by(EVERY).filter_map(caption).take(TEXTS).collect();
     anyhow::ensure!(found.len() == TEXTS, "{path}: {} captions; expected {TEXTS}", found.len());
     Ok(found)
 }
 
-/// CLIP's own where `BENCH_MERGES` is there, else one without merges, to which a letter is a token.
+/// CLIP's own where `BENCH_MERGES` is there, else one learnt from the captions; a letter that stands alone is a token of either.
 fn tokenizer(captions: &[String]) -> anyhow::Result<Tokenizer> {
     let merges = std::env::var("BENCH_MERGES").unwrap_or_default();
     Ok(match Path::new(&merges).exists() {
         true => Tokenizer::from_merges(Path::new(&merges), None)?,
-        false => Tokenizer::train(captions, 514)?,
+        false => Tokenizer::train(captions, 8192)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Without data sets: as many texts, all different, of the lengths that were counted.
+    #[test]
+    fn made_captions_have_the_lengths_of_real_ones() {
+        let captions = captions_of("").unwrap();
+        let tokenizer = Tokenizer::train(&captions, 8192).unwrap();
+        let lengths: Vec<usize> = captions.iter().map(|it| tokenizer.encode(it, 77).unwrap().len()).collect();
+        assert_eq!(captions.iter().collect::<BTreeSet<_>>().len(), TEXTS);
+        for (i, &count) in COUNTED.iter().enumerate() {
+            assert_eq!(lengths.iter().filter(|&&it| it == i + SHORTEST).count(), count);
+        }
+    }
 }
