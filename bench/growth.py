@@ -79,6 +79,10 @@ def main():
                 print(f"loader: skipped, no photos in {PHOTOS}", file=sys.stderr)
                 continue
             for case, threads, iterations, place in GROUPS[group]():
+                if group == "step" and (need := needed(out.name, place["x"])) > 0.8 * available():
+                    print(f"{case}: skipped, it would take about {need:.0f} MB", file=sys.stderr)
+                    out.write(json.dumps({"kind": "skipped", "case": case, "why": f"about {need:.0f} MB needed"}) + "\n")
+                    continue
                 # One process each: kept memory of the larger would help the smaller.
                 side = Side([program], threads)
                 for number in range(1, args.rounds + 1):
@@ -88,6 +92,19 @@ def main():
                 side.close()
                 print(f"{case}, {threads} threads: {harness.median(found['ms']):.1f} ms", file=sys.stderr)
     draw(out.name, args.pictures, args.into)
+
+
+def needed(path, batch):
+    """MB that a step at `batch` photos will take, in proportion to the last one measured; nothing known, nothing said."""
+    _, records = harness.read(path)
+    last = [it for it in records if it["kind"] == "growth" and it["group"] == "step" and it["extra_mb"]]
+    return last[-1]["extra_mb"] * batch / last[-1]["x"] if last else 0.0
+
+
+def available():
+    """MB of memory that are free."""
+    lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
+    return int(next(it for it in lines if it.startswith("MemAvailable")).split()[1]) * 1024 / 1e6
 
 
 def draw(path, folder, into):
@@ -117,7 +134,7 @@ def draw(path, folder, into):
     found = "\n\n".join(told)
     print(found)
     if into:
-        harness.write_into(into, "growth", found)
+        harness.write_into(into, "growth", f"## How cost grows\n\n{found}")
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def show(path, words, into):
     found = report.render(*harness.read(path), words)
     print(found)
     if into:
-        harness.write_into(into, "speed", found)
+        harness.write_into(into, "speed", f"## Against PyTorch\n\n{found}")
 
 
 def measure(case, threads, rounds, program, torch_command, keep):
