@@ -36,7 +36,8 @@ checkpoint_every = 0
 /// A trainer in a thread of its own that takes a step whenever it is told to.
 struct Paced {
     go: Option<SyncSender<()>>,
-    done: Receiver<f64>,
+    /// Nothing when the trainer is made, then the loss of each step.
+    done: Receiver<Option<f64>>,
     trainer: Option<JoinHandle<anyhow::Result<()>>>,
     /// Holds the run.
     _folder: tempfile::TempDir,
@@ -52,24 +53,32 @@ pub(crate) fn hycoclip() -> anyhow::Result<Case> {
     config.tokenizer =
         conifer_learn::config::TokenizerConfig::ClipMerges { path: told("BENCH_MERGES")?.into(), vocab_size: None };
     config.train.out = folder.path().join("run");
-    let mut paced = Paced::start(config, folder);
+    let mut paced = Paced::start(config, folder)?;
     Ok(Box::new(move || paced.step()))
 }
 
 impl Paced {
-    fn start(config: Config, folder: tempfile::TempDir) -> Self {
+    fn start(config: Config, folder: tempfile::TempDir) -> anyhow::Result<Self> {
         let (go, may_go) = sync_channel(0);
         let (told, done) = sync_channel(1);
         let trainer = std::thread::spawn(move || train(config, &may_go, &told));
-        Self { go: Some(go), done, trainer: Some(trainer), _folder: folder }
+        let mut paced = Self { go: Some(go), done, trainer: Some(trainer), _folder: folder };
+        match paced.done.recv() {
+            Ok(_) => Ok(paced),
+            Err(_) => Err(paced.failed()),
+        }
     }
 
     fn step(&mut self) -> anyhow::Result<f32> {
         let went = self.go.as_ref().is_some_and(|it| it.send(()).is_ok());
         match self.done.recv() {
-            Ok(loss) if went => Ok(loss as f32),
-            _ => Err(self.end().err().unwrap_or_else(|| anyhow!("the trainer ended"))),
+            Ok(Some(loss)) if went => Ok(loss as f32),
+            _ => Err(self.failed()),
         }
+    }
+
+    fn failed(&mut self) -> anyhow::Error {
+        self.end().err().unwrap_or_else(|| anyhow!("the trainer ended"))
     }
 
     fn end(&mut self) -> anyhow::Result<()> {
@@ -86,14 +95,14 @@ impl Drop for Paced {
     }
 }
 
-fn train(config: Config, may_go: &Receiver<()>, told: &SyncSender<f64>) -> anyhow::Result<()> {
+fn train(config: Config, may_go: &Receiver<()>, told: &SyncSender<Option<f64>>) -> anyhow::Result<()> {
     let spec = SourceSpec { kind: config.data.kind.clone(), path: config.data.path.clone(), ..SourceSpec::default() };
     let source = Arc::from(sources::open(&spec)?);
     let mut trainer = Trainer::new(config, source, &Device::flex())?;
-    let stop = AtomicBool::new(may_go.recv().is_err());
+    let stop = AtomicBool::new(told.send(None).is_err() || may_go.recv().is_err());
     trainer.run(&stop, &mut |event: &Event<'_>| {
         if let Event::Step(record) = event {
-            let heard = told.send(record.loss).is_ok() && may_go.recv().is_ok();
+            let heard = told.send(Some(record.loss)).is_ok() && may_go.recv().is_ok();
             stop.fetch_or(!heard, Ordering::Relaxed);
         }
     })?;
