@@ -76,9 +76,9 @@ def guide(through, xs, ys, x_of, y_of):
 
 
 def ticks(low, high):
-    """1, 2 and 5 times powers of ten between `low` and `high`; only the powers where those are many."""
+    """Round numbers between `low` and `high`, as finely spaced as eight of them allow."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for factors in ((1, 2, 5), (1,)):
+    for factors in ((1, 1.5, 2, 3, 4, 5, 6, 8), (1, 2, 5), (1,)):
         found = [factor * 10.0**power for power in powers for factor in factors if low <= factor * 10.0**power <= high]
         if len(found) <= 8:
             break
