@@ -127,8 +127,9 @@ def machine():
 
     asked = (
         "import importlib.metadata as m, json, torch\n"
-        "names = ['torch', 'torchvision', 'pillow', 'numpy', 'timm', 'webdataset', 'open_clip_torch']\n"
-        "there = {n: m.version(n) for n in names if any(True for _ in m.distributions(name=n))}\n"
+        "names = {'torch', 'torchvision', 'pillow', 'numpy', 'timm', 'webdataset', 'open_clip_torch'}\n"
+        "found = {d.metadata['Name'].lower().replace('-', '_'): d.version for d in m.distributions()}\n"
+        "there = {n: found[n] for n in sorted(names & found.keys())}\n"
         "wanted = ('Math Kernel', 'MKL-DNN', 'oneDNN', 'CPU capability', 'OpenMP')\n"
         "lines = [l.strip(' -') for l in torch.__config__.show().splitlines() if any(w in l for w in wanted) and 'Build settings' not in l]\n"
         "print(json.dumps({'versions': there, 'build': lines}))"
