@@ -2,6 +2,7 @@
 
 use burn::tensor::{Bool, Tensor};
 use conifer_geometry::{Manifold, RootT, manifold};
+use conifer_kernels::{self as kernels, Asking, NceRule};
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
@@ -26,19 +27,18 @@ pub enum Denominator {
 /// (`logit_scale`, `[1]`), and k over all candidates or over the negatives only. Source: PHyCLIP Eq. 3, HyCoCLIP Eq. 5 with
 /// the sign of the distance put right (DEVIATIONS.md). With [`Denominator::Negatives`] N must be at least 2.
 pub fn info_nce(similarity: Tensor<2>, logit_scale: Tensor<1>, denominator: Denominator) -> Tensor<1> {
-    let [queries, _] = similarity.dims();
-    let device = similarity.device();
-    let logits = similarity * logit_scale.reshape([1, 1]);
-    let own = Tensor::arange(0..queries as i64, &device).reshape([queries, 1]);
-    let positive = logits.clone().gather(1, own);
-    let candidates = match denominator {
-        Denominator::All => logits,
-        Denominator::Negatives => {
-            let shape = logits.dims();
-            logits.mask_fill(Tensor::<2, Bool>::diag_mask(shape, 0, &device).bool_not(), f64::NEG_INFINITY)
-        }
-    };
-    (log_sum_exp(candidates) - positive).squeeze_dim(1)
+    kernels::info_nce(similarity, logit_scale, denominator.rule(Asking::Rows))
+}
+
+/// [`info_nce`] of the rows and of the columns of a square table, `[B, B] -> ([B], [B])`: what asks and what answers change places.
+pub fn info_nce_both_ways(
+    similarity: Tensor<2>,
+    logit_scale: Tensor<1>,
+    denominator: Denominator,
+) -> (Tensor<1>, Tensor<1>) {
+    let [rows, _] = similarity.dims();
+    let losses = kernels::info_nce(similarity, logit_scale, denominator.rule(Asking::Both));
+    (losses.clone().slice(0..rows), losses.slice(rows..2 * rows))
 }
 
 /// Contrastive loss of M queries against N candidates of which several may be right: `[M, N] -> [M]`.
@@ -52,16 +52,13 @@ pub fn multi_positive_nce(
     positive: Tensor<2, Bool>,
     same: Tensor<2, Bool>,
 ) -> Tensor<1> {
-    let logits = similarity * logit_scale.reshape([1, 1]);
-    let alone = positive.clone().any_dim(1).bool_not();
-    // In a row without a right answer both sums are taken over everything, so that their difference is 0 and so is its gradient.
-    let left_out = |mask: Tensor<2, Bool>| {
-        let shape = mask.dims();
-        mask.bool_and(alone.clone().bool_not().expand(shape))
-    };
-    let candidates = logits.clone().mask_fill(left_out(same), f64::NEG_INFINITY);
-    let right = logits.mask_fill(left_out(positive.bool_not()), f64::NEG_INFINITY);
-    (log_sum_exp(candidates) - log_sum_exp(right)).squeeze_dim(1)
+    kernels::multi_positive_nce(similarity, logit_scale, positive, same)
+}
+
+impl Denominator {
+    fn rule(self, asking: Asking) -> NceRule {
+        NceRule { asking, with_positive: self == Denominator::All }
+    }
 }
 
 /// Size of the cones of a term.
@@ -127,13 +124,6 @@ fn capped_cone(space: &Space, parent: Tensor<2>, child: Tensor<2>, shape: &ConeS
 pub(crate) fn mean(values: Vec<Tensor<1>>) -> Tensor<1> {
     let values: Tensor<2> = Tensor::stack(values, 0);
     values.mean_dim(0).squeeze_dim(0)
-}
-
-/// `log sum_k exp(x_ik)`, `[M, N] -> [M, 1]`; shifted by the row maximum so that nothing overflows.
-fn log_sum_exp(x: Tensor<2>) -> Tensor<2> {
-    // The shift cancels in value and in gradient, so it needs no gradient of its own.
-    let shift = x.clone().detach().max_dim(1);
-    (x - shift.clone()).exp().sum_dim(1).log() + shift
 }
 
 #[cfg(test)]

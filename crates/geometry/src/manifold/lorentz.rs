@@ -6,7 +6,7 @@
 //! 2025) Eqs. 1 to 10.
 
 use burn::tensor::Tensor;
-use conifer_kernels::{Power, weighted_rapidity};
+use conifer_kernels::{DistanceRule, Norm, pairwise_distance};
 use conifer_space::ManifoldSpec;
 
 use super::curvature::Curvature;
@@ -28,6 +28,12 @@ pub(super) const ENTRY: ManifoldEntry = ManifoldEntry {
 impl Lorentz {
     fn hyperboloid(&self, like: &Tensor<2>) -> Hyperboloid<2> {
         Hyperboloid::new(self.curv.tensor(like).reshape([1, 1]))
+    }
+
+    fn pairs(&self, x: Tensor<2>, y: Tensor<2>, negative: bool) -> Tensor<2> {
+        let rule = DistanceRule { norm: Norm::L1, floor: safe::acosh_floor(x.dtype()), negative };
+        let curv = self.curv.tensor(&x);
+        pairwise_distance(x, y, curv, rule)
     }
 }
 
@@ -55,10 +61,12 @@ impl Manifold for Lorentz {
     /// `acosh(-c <x, y>_L) / sqrt(c)` (MERU Eq. 4) from one matrix product: close points far out lose digits,
     /// [`Manifold::dist`] keeps them.
     fn pairwise_dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
-        let weight = self.curv.tensor(&x).sqrt().recip();
-        let floor = safe::acosh_floor(x.dtype());
-        let (left, right) = self.hyperboloid(&x).pair_operands(x, y);
-        weighted_rapidity(left.unsqueeze(), right.unsqueeze(), weight, Power::One, floor)
+        self.pairs(x, y, false)
+    }
+
+    /// Minus the distances, in the same operation.
+    fn pairwise_similarity(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
+        self.pairs(x, y, true)
     }
 
     /// `<x, y>_L = <x, y> - t(x) t(y)`, at most `-1/c`.
@@ -138,19 +146,6 @@ impl<const D: usize> Hyperboloid<D> {
         self.rapidity(x, y) / self.scale.clone()
     }
 
-    /// Rows whose matrix product is `u = -c <x, y>_L - 1` of all pairs, so that `acosh(1 + u) / sqrt(c)` is their
-    /// distance: `[.., M, d], [.., N, d] -> [.., M, d + 2], [.., N, d + 2]`.
-    ///
-    /// With `a`, `b` the `sqrt(c) t - 1` of the two, formed without cancellation, `u = a + b + a b - c <x, y>` is the
-    /// product of the rows `[-c x, a, 1 + a]` and `[y, 1, b]`. Its error is about one unit in the last place of
-    /// `c |x| |y|`: near the origin, where published code forms `1 + u` first, small distances survive.
-    pub(super) fn pair_operands(&self, x: Tensor<D>, y: Tensor<D>) -> (Tensor<D>, Tensor<D>) {
-        let (a, b) = (self.time_excess(x.clone()), self.time_excess(y.clone()));
-        let left = Tensor::cat(vec![-x * self.curv.clone(), a.clone(), a + 1.0], D - 1);
-        let right = Tensor::cat(vec![y, b.ones_like(), b], D - 1);
-        (left, right)
-    }
-
     pub(super) fn depth(&self, x: Tensor<D>, root: Option<Tensor<D>>) -> Tensor<D> {
         match root {
             None => (safe::norm(x) * self.scale.clone()).asinh() / self.scale.clone(),
@@ -214,12 +209,6 @@ impl<const D: usize> Hyperboloid<D> {
     /// `sqrt(1/c + |x|^2)` from the squared norm.
     fn time(&self, square: Tensor<D>) -> Tensor<D> {
         (square + self.curv.clone().recip()).sqrt()
-    }
-
-    /// `sqrt(c) t(x) - 1 = s / (sqrt(1 + s) + 1)` with `s = c |x|^2`.
-    fn time_excess(&self, x: Tensor<D>) -> Tensor<D> {
-        let s = safe::square(x) * self.curv.clone();
-        s.clone() / ((s + 1.0).sqrt() + 1.0)
     }
 
     /// `sqrt(c) dist = 2 asinh(sqrt(c q) / 2)`.

@@ -4,7 +4,7 @@
 //! `[K, B, d]` for all pairs.
 
 use burn::tensor::Tensor;
-use conifer_kernels::{Power, weighted_rapidity};
+use conifer_kernels::{DistanceRule, Norm, pairwise_distance};
 use conifer_space::ManifoldSpec;
 
 use super::curvature::Curvature;
@@ -18,15 +18,6 @@ struct Product {
     factor_dim: usize,
     curv: Curvature,
     norm: Norm,
-}
-
-/// How the distances of the factors become one.
-#[derive(Clone, Copy)]
-enum Norm {
-    /// Their mean.
-    L1,
-    /// Their root mean square.
-    L2,
 }
 
 /// The line of the l1 product in [`super::MANIFOLDS`].
@@ -58,25 +49,17 @@ impl Manifold for Product {
 
     /// l1: `mean_i d_i(x_i, y_i)`; l2: `sqrt(mean_i d_i(x_i, y_i)^2)`. PHyCLIP Eq. 2 divided by `K` (l1) or `sqrt(K)`.
     fn dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
-        self.norm.rows(self.by_row(&x).dist(self.split(x), self.split(y)))
+        rows(self.norm, self.by_row(&x).dist(self.split(x), self.split(y)))
     }
 
-    /// The same for all pairs, from one batched matrix product (fused on the CPU: no tensor `[K, M, N]`).
+    /// The same for all pairs (fused on the CPU: no tensor `[K, M, N]`).
     fn pairwise_dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
-        let floor = safe::acosh_floor(x.dtype());
-        let curv = self.curv.tensor(&x);
-        let (left, right) = self.by_pair(&x).pair_operands(self.by_factor(x), self.by_factor(y));
-        // A distance is a rapidity over sqrt(c); the mean over factors goes into the weights, too.
-        match self.norm {
-            Norm::L1 => {
-                let weights = curv.sqrt().recip() / self.factors as f64;
-                weighted_rapidity(left, right, weights, Power::One, floor)
-            }
-            Norm::L2 => {
-                let weights = curv.recip() / self.factors as f64;
-                safe::sqrt(weighted_rapidity(left, right, weights, Power::Two, floor))
-            }
-        }
+        self.pairs(x, y, false)
+    }
+
+    /// Minus the distances, in the same operation.
+    fn pairwise_similarity(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
+        self.pairs(x, y, true)
     }
 
     /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. With different curvatures it
@@ -91,7 +74,7 @@ impl Manifold for Product {
 
     /// Mean over factors (PHyCLIP averages its entailment terms in the same way).
     fn exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<1> {
-        Norm::L1.rows(self.factor_angles(parent, child, root))
+        rows(Norm::L1, self.factor_angles(parent, child, root))
     }
 
     fn pairwise_exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<2> {
@@ -103,7 +86,7 @@ impl Manifold for Product {
 
     /// Mean over factors.
     fn half_aperture(&self, parent: Tensor<2>, min_radius: f64, root: &RootT) -> Tensor<1> {
-        Norm::L1.rows(self.factor_apertures(parent, min_radius, root))
+        rows(Norm::L1, self.factor_apertures(parent, min_radius, root))
     }
 
     /// `mean_i max(0, ext_i - eta aperture_i)` (PHyCLIP Eqs. 5 and 6).
@@ -117,7 +100,7 @@ impl Manifold for Product {
     ) -> Tensor<1> {
         let apertures = self.factor_apertures(parent.clone(), min_radius, root);
         let angles = self.factor_angles(parent, child, root);
-        Norm::L1.rows((angles - apertures * aperture_scale).clamp_min(0.0))
+        rows(Norm::L1, (angles - apertures * aperture_scale).clamp_min(0.0))
     }
 
     /// Factor by factor.
@@ -127,19 +110,17 @@ impl Manifold for Product {
 
     /// The factor depths, aggregated as the distance is.
     fn depth(&self, x: Tensor<2>, root: &RootT) -> Tensor<1> {
-        self.norm.rows(self.by_row(&x).depth(self.split(x), self.root(root)))
+        rows(self.norm, self.by_row(&x).depth(self.split(x), self.root(root)))
     }
 }
 
-impl Norm {
-    /// `[B, K, 1] -> [B]`.
-    fn rows(self, lengths: Tensor<3>) -> Tensor<1> {
-        let mean = match self {
-            Norm::L1 => lengths.mean_dim(1),
-            Norm::L2 => safe::sqrt(lengths.square().mean_dim(1)),
-        };
-        mean.squeeze_dims(&[1, 2])
-    }
+/// Distances, angles or hinges of the factors as one: `[B, K, 1] -> [B]`.
+fn rows(norm: Norm, lengths: Tensor<3>) -> Tensor<1> {
+    let mean = match norm {
+        Norm::L1 => lengths.mean_dim(1),
+        Norm::L2 => safe::sqrt(lengths.square().mean_dim(1)),
+    };
+    mean.squeeze_dims(&[1, 2])
 }
 
 impl Product {
@@ -156,6 +137,12 @@ impl Product {
     /// The factors for points `[K, B, d]`.
     fn by_pair(&self, like: &Tensor<2>) -> Hyperboloid<3> {
         Hyperboloid::new(self.curv.tensor(like).reshape([self.factors, 1, 1]))
+    }
+
+    fn pairs(&self, x: Tensor<2>, y: Tensor<2>, negative: bool) -> Tensor<2> {
+        let rule = DistanceRule { norm: self.norm, floor: safe::acosh_floor(x.dtype()), negative };
+        let curv = self.curv.tensor(&x);
+        pairwise_distance(x, y, curv, rule)
     }
 
     /// `[B, K d] -> [B, K, d]`.

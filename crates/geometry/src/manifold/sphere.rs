@@ -1,6 +1,7 @@
 //! The unit sphere: CLIP's space, and with a [`RootT::Point`] the radial geometry of HierarCaps and RCME.
 
 use burn::tensor::{Int, Tensor};
+use conifer_kernels::unit_rows;
 use conifer_space::ManifoldSpec;
 
 use super::{Manifold, ManifoldEntry, chord};
@@ -23,7 +24,8 @@ impl Manifold for Sphere {
 
     /// `v / |v|`; zero stays zero.
     fn lift(&self, tangent: Tensor<2>) -> Tensor<2> {
-        safe::ratio(tangent.clone(), safe::norm(tangent))
+        let tiny = safe::tiny(tangent.dtype());
+        unit_rows(tangent, tiny)
     }
 
     /// The point itself.

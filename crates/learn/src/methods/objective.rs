@@ -14,7 +14,7 @@ use conifer_data::View;
 use serde::{Deserialize, Serialize};
 
 use super::{Embedded, Loss, Method, Space, weighted_sum};
-use crate::terms::{ConeShape, Denominator, cone, info_nce};
+use crate::terms::{ConeShape, Denominator, cone, info_nce, info_nce_both_ways};
 use crate::{Error, Result};
 
 /// A part of a grounded pair.
@@ -116,13 +116,7 @@ impl Method for Objective {
             batch
         };
 
-        let mut similarities = Similarities::default();
-        let mut contrasts = Vec::new();
-        for term in &self.contrasts {
-            let [query, candidates] = [self.read(batch, term.query)?, self.read(batch, term.candidates)?];
-            let similarity = similarities.of(term, || space.manifold.pairwise_similarity(query, candidates));
-            contrasts.push((term.name, term.weight, info_nce(similarity, space.logit_scale.clone(), self.denominator)));
-        }
+        let contrasts = self.contrast_losses(batch, space)?;
         let mut cones = Vec::new();
         for term in &self.cones {
             let [parent, child] = [self.read(batch, term.parent)?, self.read(batch, term.child)?];
@@ -153,6 +147,35 @@ impl Objective {
             return Err(Error::setting("method.terms", "all false", format!("at least one term of {}", self.method)));
         }
         Ok(self)
+    }
+
+    /// Name, weight and losses of every contrastive term. Similarity is symmetric, so what asks in the rows of a table answers in its
+    /// columns: two terms that differ in nothing else share their table.
+    fn contrast_losses(&self, batch: &Embedded, space: &Space) -> Result<Vec<(&'static str, f64, Tensor<1>)>> {
+        let mut known: Vec<(Part, Part, Tensor<1>)> = Vec::new();
+        let mut losses = Vec::new();
+        for term in &self.contrasts {
+            let [from, to] = [term.query, term.candidates];
+            let of_term = |(query, candidates, _): &&(Part, Part, Tensor<1>)| (*query, *candidates) == (from, to);
+            let values = match known.iter().find(of_term) {
+                Some((_, _, values)) => values.clone(),
+                None => {
+                    let table = space.manifold.pairwise_similarity(self.read(batch, from)?, self.read(batch, to)?);
+                    let scale = space.logit_scale.clone();
+                    let both =
+                        from != to && self.contrasts.iter().any(|other| (other.query, other.candidates) == (to, from));
+                    if both {
+                        let (rows, columns) = info_nce_both_ways(table, scale, self.denominator);
+                        known.push((to, from, columns));
+                        rows
+                    } else {
+                        info_nce(table, scale, self.denominator)
+                    }
+                }
+            };
+            losses.push((term.name, term.weight, values));
+        }
+        Ok(losses)
     }
 
     /// Every part that a term names, each once.
@@ -228,28 +251,5 @@ impl Part {
             Part::BoxImage => "box_image",
             Part::BoxText => "box_text",
         }
-    }
-}
-
-/// Pairwise similarities of this batch. Similarity is symmetric, so the rows of A against B are the columns of B against A: on a
-/// product of K factors this saves K matrices of the batch's size squared.
-#[derive(Default)]
-struct Similarities {
-    known: Vec<(Part, Part, Tensor<2>)>,
-}
-
-impl Similarities {
-    fn of(&mut self, term: &Contrast, compute: impl FnOnce() -> Tensor<2>) -> Tensor<2> {
-        for (query, candidates, similarity) in &self.known {
-            if (*query, *candidates) == (term.query, term.candidates) {
-                return similarity.clone();
-            }
-            if (*query, *candidates) == (term.candidates, term.query) {
-                return similarity.clone().transpose();
-            }
-        }
-        let similarity = compute();
-        self.known.push((term.query, term.candidates, similarity.clone()));
-        similarity
     }
 }

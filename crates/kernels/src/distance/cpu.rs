@@ -1,0 +1,131 @@
+//! The fused operation on the CPU: [`narrow`] factors in registers, [`wide`] ones by matrix products.
+//!
+//! Every sum has a fixed order; threads only decide who computes a part of it.
+
+use burn::backend::{Flex, TensorMetadata};
+use rayon::prelude::*;
+
+use super::points::{Sizes, curvature_gradient, excesses};
+use super::{DistanceOps, DistanceRule, Norm, narrow, wide};
+use crate::array::{Array, array, contiguous, numbers};
+
+/// Coordinates of a factor up to which its products stay in registers.
+const NARROW: usize = 32;
+
+impl DistanceOps for Flex {
+    fn pairwise_distance(x: Array, y: Array, curv: Array, rule: DistanceRule) -> Array {
+        forward(x, y, curv, rule, false).0
+    }
+}
+
+/// What the backward pass needs: nothing of the size `[K, M, N]`.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    x: Array,
+    y: Array,
+    curv: Array,
+    rule: DistanceRule,
+    /// Where it helps: the result (one factor, or l2).
+    out: Option<Array>,
+    /// `u` of a single wide factor: as large as the result, and saves a matrix product.
+    u: Option<Array>,
+}
+
+/// Points, curvatures and what both passes compute of them first.
+pub(super) struct Problem<'a> {
+    pub(super) sizes: Sizes,
+    pub(super) x: &'a [f32],
+    pub(super) y: &'a [f32],
+    pub(super) curv: Vec<f32>,
+    /// `sqrt(c) t - 1`, `[M, K]`.
+    pub(super) a: Vec<f32>,
+    /// The same of the other side, `[N, K]`.
+    pub(super) b: Vec<f32>,
+    /// How much a factor counts, with the sign of the result: `sign / (K sqrt(c))` (l1), `1 / (K c)` of the square (l2).
+    pub(super) weights: Vec<f32>,
+    pub(super) norm: Norm,
+    pub(super) sign: f32,
+    pub(super) floor: f32,
+}
+
+impl<'a> Problem<'a> {
+    fn new(x: &'a Array, y: &'a Array, curv: &Array, rule: DistanceRule) -> Self {
+        let ([m, dim], [n, _]) = (x.shape().dims::<2>(), y.shape().dims::<2>());
+        let (x, y, curv) = (numbers(x), numbers(y), numbers(curv).to_vec());
+        let k = curv.len();
+        let sizes = Sizes { m, n, k, d: dim / k };
+        // The root mean square of one number is the number.
+        let norm = if k == 1 { Norm::L1 } else { rule.norm };
+        let sign = if rule.negative { -1.0 } else { 1.0 };
+        let weight = |&c: &f32| match norm {
+            Norm::L1 => sign / (c.sqrt() * k as f32),
+            Norm::L2 => 1.0 / (c * k as f32),
+        };
+        let weights = curv.iter().map(weight).collect();
+        let (a, b) = (excesses(x, &curv, &sizes), excesses(y, &curv, &sizes));
+        Problem { sizes, x, y, curv, a, b, weights, norm, sign, floor: rule.floor as f32 }
+    }
+
+    fn is_narrow(&self) -> bool {
+        self.sizes.d <= NARROW
+    }
+}
+
+/// Gradients with respect to `u`, summed over pairs: what [`Kept`] is turned into.
+pub(super) struct Found {
+    /// With respect to the points, `[M, D]` and `[N, D]`.
+    pub(super) x: Vec<f32>,
+    pub(super) y: Vec<f32>,
+    /// Per factor: the sum of its weighted distances times their gradients.
+    pub(super) values: Vec<f64>,
+}
+
+/// The distances, and what the backward pass needs; with `keep` what makes it faster, too.
+pub(super) fn forward(x: Array, y: Array, curv: Array, rule: DistanceRule, keep: bool) -> (Array, Kept) {
+    let [x, y, curv] = [x, y, curv].map(contiguous);
+    let problem = Problem::new(&x, &y, &curv, rule);
+    let Sizes { m, n, .. } = problem.sizes;
+    let (out, u) = if m * n == 0 {
+        (array(Vec::new(), &[m, n], &x), None)
+    } else if problem.is_narrow() {
+        (array(narrow::forward(&problem), &[m, n], &x), None)
+    } else {
+        wide::forward(&problem, &x, &y, keep)
+    };
+    let one_or_l2 = problem.sizes.k == 1 || problem.norm == Norm::L2;
+    let result = (keep && one_or_l2).then(|| out.clone());
+    drop(problem);
+    (out, Kept { x, y, curv, rule, out: result, u })
+}
+
+/// Gradients with respect to `x`, `y` and the curvatures.
+pub(super) fn backward(kept: Kept, grad: &Array) -> [Array; 3] {
+    let Kept { x, y, curv, rule, out, u } = kept;
+    let problem = Problem::new(&x, &y, &curv, rule);
+    let sizes = &problem.sizes;
+    let shapes = [[sizes.m, sizes.k * sizes.d], [sizes.n, sizes.k * sizes.d]];
+    if sizes.m * sizes.n == 0 {
+        let zeros = |shape: &[usize]| array(vec![0.0; shape.iter().product()], shape, &x);
+        return [zeros(&shapes[0]), zeros(&shapes[1]), zeros(&[sizes.k])];
+    }
+    let grad = contiguous(grad.clone());
+    let grad = numbers(&grad);
+    let roots = out.as_ref().map(numbers);
+    // The slope of the root is that of each square over twice the root; the two cancels with that of the squares.
+    let over_root: Vec<f32>;
+    let grad = match (problem.norm, roots) {
+        (Norm::L2, Some(roots)) => {
+            over_root = grad.par_iter().zip(roots).with_min_len(4096).map(|(grad, root)| grad / root).collect();
+            &over_root
+        }
+        _ => grad,
+    };
+    let found = if problem.is_narrow() {
+        narrow::backward(&problem, grad)
+    } else {
+        wide::backward(&problem, [&x, &y], grad, roots, u)
+    };
+    let sides = [(problem.x, &found.x[..]), (problem.y, &found.y[..])];
+    let curvatures = curvature_gradient(sides, &found.values, &problem.curv, sizes);
+    [array(found.x, &shapes[0], &x), array(found.y, &shapes[1], &x), array(curvatures, &[problem.sizes.k], &x)]
+}

@@ -1,0 +1,141 @@
+//! The sums of [`multi_positive_nce`](super::multi_positive_nce).
+
+use macerator::{AutoArch, Scalar, Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::query::{TASK_ROWS, store_part};
+use crate::lanes::{LINE, Lanes, exp, lanes, load, splat};
+
+/// Similarities, who is right and who is the query itself.
+#[derive(Clone, Copy)]
+pub(super) struct Table<'a> {
+    pub(super) similarity: &'a [f32],
+    pub(super) positive: &'a [bool],
+    pub(super) same: &'a [bool],
+    pub(super) columns: usize,
+    pub(super) scale: f32,
+}
+
+/// `log sum exp` over candidates and over right answers; none for a query without a right answer.
+pub(super) type LogSums = Option<[f32; 2]>;
+
+impl Table<'_> {
+    /// Similarities, logits of candidates and logits of right answers of a row from `start` on, -inf for what is neither.
+    #[inline(always)]
+    fn load<S: Simd>(&self, row: usize, start: usize) -> (Lanes<S>, [Lanes<S>; 2]) {
+        let at = row * self.columns + start;
+        let left = lanes::<S>().min(self.columns - start);
+        let (mut numbers, mut same, mut positive) = ([0.0; LINE], [true; LINE], [false; LINE]);
+        let whole = left == lanes::<S>();
+        if !whole {
+            numbers[..left].copy_from_slice(&self.similarity[at..][..left]);
+            same[..left].copy_from_slice(&self.same[at..][..left]);
+            positive[..left].copy_from_slice(&self.positive[at..][..left]);
+        }
+        let numbers = if whole { &self.similarity[at..][..left] } else { &numbers[..lanes::<S>()] };
+        let same = if whole { &self.same[at..][..left] } else { &same[..lanes::<S>()] };
+        let positive = if whole { &self.positive[at..][..left] } else { &positive[..lanes::<S>()] };
+        let similarity = load::<S>(numbers);
+        let (logits, none) = (similarity * splat::<S>(self.scale), splat::<S>(f32::NEG_INFINITY));
+        let candidates = f32::mask_from_bools::<S>(same).select(none, logits);
+        let right = f32::mask_from_bools::<S>(positive).select(logits, none);
+        (similarity, [candidates, right])
+    }
+
+    fn has_answer(&self, row: usize) -> bool {
+        self.positive[row * self.columns..][..self.columns].contains(&true)
+    }
+}
+
+/// The sums of every row.
+pub(super) fn log_sums(table: &Table<'_>, rows: usize) -> Vec<LogSums> {
+    let mut out = vec![None; rows];
+    out.par_chunks_mut(TASK_ROWS).enumerate().for_each(|(task, out)| {
+        AutoArch::new().dispatch(Sums { table, first: task * TASK_ROWS, out });
+    });
+    out
+}
+
+struct Sums<'a> {
+    table: &'a Table<'a>,
+    first: usize,
+    out: &'a mut [LogSums],
+}
+
+impl WithSimd for Sums<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let columns = self.table.columns;
+        for (i, out) in self.out.iter_mut().enumerate() {
+            let row = self.first + i;
+            if !self.table.has_answer(row) {
+                continue;
+            }
+            let mut most = [splat::<S>(f32::NEG_INFINITY); 2];
+            for start in (0..columns).step_by(lanes::<S>()) {
+                let (_, logits) = self.table.load::<S>(row, start);
+                most[0] = most[0].max(logits[0]);
+                most[1] = most[1].max(logits[1]);
+            }
+            let shifts = [most[0].reduce_max(), most[1].reduce_max()];
+            let mut sums = [splat::<S>(0.0); 2];
+            for start in (0..columns).step_by(lanes::<S>()) {
+                let (_, logits) = self.table.load::<S>(row, start);
+                sums[0] += exp::<S>(logits[0] - splat::<S>(shifts[0]));
+                sums[1] += exp::<S>(logits[1] - splat::<S>(shifts[1]));
+            }
+            *out = Some([sums[0].reduce_add().ln() + shifts[0], sums[1].reduce_add().ln() + shifts[1]]);
+        }
+    }
+}
+
+/// Gradients of the table and the scale.
+pub(super) fn gradients(table: &Table<'_>, log_sums: &[LogSums], grads: &[f32]) -> (Vec<f32>, f32) {
+    let mut out = vec![0.0_f32; grads.len() * table.columns];
+    let sums: Vec<f64> = out
+        .par_chunks_mut(TASK_ROWS * table.columns)
+        .enumerate()
+        .map(|(task, out)| {
+            let (mut sum, first) = (0.0, task * TASK_ROWS);
+            AutoArch::new().dispatch(Slopes { table, log_sums, grads, first, out, sum: &mut sum });
+            sum
+        })
+        .collect();
+    (out, sums.iter().sum::<f64>() as f32)
+}
+
+struct Slopes<'a> {
+    table: &'a Table<'a>,
+    log_sums: &'a [LogSums],
+    grads: &'a [f32],
+    first: usize,
+    out: &'a mut [f32],
+    /// Gradient of the scale.
+    sum: &'a mut f64,
+}
+
+impl WithSimd for Slopes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let columns = self.table.columns;
+        for (i, out) in self.out.chunks_mut(columns).enumerate() {
+            let row = self.first + i;
+            // The gradient of a row without a right answer stays 0.
+            let Some([candidates, right]) = self.log_sums[row] else { continue };
+            let grad = splat::<S>(self.grads[row]);
+            let mut sum = splat::<S>(0.0);
+            for start in (0..columns).step_by(lanes::<S>()) {
+                let (similarity, logits) = self.table.load::<S>(row, start);
+                let shares = exp::<S>(logits[0] - splat::<S>(candidates)) - exp::<S>(logits[1] - splat::<S>(right));
+                let slope = shares * grad;
+                sum = similarity.mul_add(slope, sum);
+                store_part::<S>(slope * splat::<S>(self.table.scale), &mut out[start..]);
+            }
+            *self.sum += f64::from(sum.reduce_add());
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The slow twins of the losses, composed of tensor operations.
+
+use burn::tensor::{Bool, Tensor};
+
+use super::{Asking, NceRule};
+
+/// [`info_nce`](super::info_nce) from tensor operations, for every device and dtype.
+pub fn info_nce_plain(similarity: Tensor<2>, scale: Tensor<1>, rule: NceRule) -> Tensor<1> {
+    let logits = similarity * scale.reshape([1, 1]);
+    match rule.asking {
+        Asking::Rows => rows(logits, rule.with_positive),
+        Asking::Columns => rows(logits.transpose(), rule.with_positive),
+        Asking::Both => {
+            let columns = rows(logits.clone().transpose(), rule.with_positive);
+            Tensor::cat(vec![rows(logits, rule.with_positive), columns], 0)
+        }
+    }
+}
+
+fn rows(logits: Tensor<2>, with_positive: bool) -> Tensor<1> {
+    let ([queries, _], device) = (logits.dims(), logits.device());
+    let own = Tensor::arange(0..queries as i64, &device).reshape([queries, 1]);
+    let positive = logits.clone().gather(1, own);
+    let candidates = if with_positive {
+        logits
+    } else {
+        let shape = logits.dims();
+        logits.mask_fill(Tensor::<2, Bool>::diag_mask(shape, 0, &device).bool_not(), f64::NEG_INFINITY)
+    };
+    (log_sum_exp(candidates) - positive).squeeze_dim(1)
+}
+
+/// [`multi_positive_nce`](super::multi_positive_nce) from tensor operations, for every device and dtype.
+pub fn multi_positive_nce_plain(
+    similarity: Tensor<2>,
+    scale: Tensor<1>,
+    positive: Tensor<2, Bool>,
+    same: Tensor<2, Bool>,
+) -> Tensor<1> {
+    let logits = similarity * scale.reshape([1, 1]);
+    let alone = positive.clone().any_dim(1).bool_not();
+    // In a row without a right answer both sums are taken over everything, so that their difference is 0 and so is its gradient.
+    let left_out = |mask: Tensor<2, Bool>| {
+        let shape = mask.dims();
+        mask.bool_and(alone.clone().bool_not().expand(shape))
+    };
+    let candidates = logits.clone().mask_fill(left_out(same), f64::NEG_INFINITY);
+    let right = logits.mask_fill(left_out(positive.bool_not()), f64::NEG_INFINITY);
+    (log_sum_exp(candidates) - log_sum_exp(right)).squeeze_dim(1)
+}
+
+/// `log sum_k exp(x_ik)`, `[M, N] -> [M, 1]`; shifted by the row maximum so that nothing overflows.
+fn log_sum_exp(x: Tensor<2>) -> Tensor<2> {
+    // The shift cancels in value and in gradient, so it needs no gradient of its own.
+    let shift = x.clone().detach().max_dim(1);
+    (x - shift.clone()).exp().sum_dim(1).log() + shift
+}

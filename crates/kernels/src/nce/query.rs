@@ -1,0 +1,242 @@
+//! The sums of [`info_nce`](super::info_nce) over rows and columns of one table.
+#![allow(
+    clippy::needless_range_loop,
+    reason = "iterators over registers are closures, which are compiled for the least machine"
+)]
+
+use macerator::{AutoArch, Simd, WithSimd};
+use rayon::prelude::*;
+
+use crate::lanes::{LINE, Lanes, exp, lanes, load, splat, store};
+
+/// Rows of a task.
+pub(super) const TASK_ROWS: usize = 16;
+/// Registers of columns of a task: a few lines of the cache of each row.
+const ACROSS: usize = 4;
+
+/// Similarities, and what they are multiplied by.
+#[derive(Clone, Copy)]
+pub(super) struct Table<'a> {
+    pub(super) similarity: &'a [f32],
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) scale: f32,
+    pub(super) with_positive: bool,
+}
+
+impl Table<'_> {
+    /// Logit of the right answer.
+    fn own(&self, query: usize) -> f32 {
+        self.similarity[query * self.columns + query] * self.scale
+    }
+
+    /// Similarities and logits of a row from `start` on. What is no candidate has the logit -inf: the end of the row, and the
+    /// right answer where it is left out.
+    #[inline(always)]
+    fn load<S: Simd>(&self, row: usize, start: usize) -> (Lanes<S>, Lanes<S>) {
+        let scale = splat::<S>(self.scale);
+        let from = &self.similarity[row * self.columns..][..self.columns];
+        let whole = start + lanes::<S>() <= self.columns;
+        let own = !self.with_positive && (start..start + lanes::<S>()).contains(&row);
+        if whole && !own {
+            let similarity = load::<S>(&from[start..]);
+            return (similarity, similarity * scale);
+        }
+        let mut numbers = [0.0; LINE];
+        let mut logits = [f32::NEG_INFINITY; LINE];
+        let left = lanes::<S>().min(self.columns.saturating_sub(start));
+        for lane in 0..left {
+            numbers[lane] = from[start + lane];
+            logits[lane] = numbers[lane] * self.scale;
+        }
+        if own {
+            logits[row - start] = f32::NEG_INFINITY;
+        }
+        (load::<S>(&numbers), load::<S>(&logits))
+    }
+}
+
+/// `log sum_k exp` of the candidates of every query, and its loss.
+pub(super) struct Losses {
+    pub(super) log_sums: Vec<f32>,
+    pub(super) losses: Vec<f32>,
+}
+
+/// Every row asks.
+pub(super) fn rows(table: &Table<'_>) -> Losses {
+    let mut log_sums = vec![0.0; table.rows];
+    log_sums.par_chunks_mut(TASK_ROWS).enumerate().for_each(|(task, out)| {
+        AutoArch::new().dispatch(RowSums { table, first: task * TASK_ROWS, out });
+    });
+    with_losses(table, log_sums)
+}
+
+/// Every column asks.
+pub(super) fn columns(table: &Table<'_>) -> Losses {
+    let mut log_sums = vec![0.0; table.columns];
+    log_sums.par_chunks_mut(ACROSS * LINE).enumerate().for_each(|(task, out)| {
+        AutoArch::new().dispatch(ColumnSums { table, first: task * ACROSS * LINE, out });
+    });
+    with_losses(table, log_sums)
+}
+
+fn with_losses(table: &Table<'_>, log_sums: Vec<f32>) -> Losses {
+    let losses = log_sums.iter().enumerate().map(|(query, sum)| sum - table.own(query)).collect();
+    Losses { log_sums, losses }
+}
+
+struct RowSums<'a> {
+    table: &'a Table<'a>,
+    first: usize,
+    out: &'a mut [f32],
+}
+
+impl WithSimd for RowSums<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        for (i, out) in self.out.iter_mut().enumerate() {
+            let mut most = splat::<S>(f32::NEG_INFINITY);
+            for start in (0..self.table.columns).step_by(lanes::<S>()) {
+                most = most.max(self.table.load::<S>(self.first + i, start).1);
+            }
+            let shift = most.reduce_max();
+            let mut sum = splat::<S>(0.0);
+            for start in (0..self.table.columns).step_by(lanes::<S>()) {
+                sum += exp::<S>(self.table.load::<S>(self.first + i, start).1 - splat::<S>(shift));
+            }
+            *out = sum.reduce_add().ln() + shift;
+        }
+    }
+}
+
+struct ColumnSums<'a> {
+    table: &'a Table<'a>,
+    first: usize,
+    out: &'a mut [f32],
+}
+
+impl WithSimd for ColumnSums<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let across = ACROSS * lanes::<S>();
+        for (part, out) in self.out.chunks_mut(across).enumerate() {
+            let start = self.first + part * across;
+            let mut most = [splat::<S>(f32::NEG_INFINITY); ACROSS];
+            for row in 0..self.table.rows {
+                for i in 0..ACROSS {
+                    most[i] = most[i].max(self.table.load::<S>(row, start + i * lanes::<S>()).1);
+                }
+            }
+            let mut sum = [splat::<S>(0.0); ACROSS];
+            for row in 0..self.table.rows {
+                for i in 0..ACROSS {
+                    sum[i] += exp::<S>(self.table.load::<S>(row, start + i * lanes::<S>()).1 - most[i]);
+                }
+            }
+            let [mut shifts, mut sums] = [[0.0; ACROSS * LINE]; 2];
+            for i in 0..ACROSS {
+                store::<S>(most[i], &mut shifts[i * lanes::<S>()..]);
+                store::<S>(sum[i], &mut sums[i * lanes::<S>()..]);
+            }
+            for (out, (sum, shift)) in out.iter_mut().zip(sums.iter().zip(&shifts)) {
+                *out = sum.ln() + shift;
+            }
+        }
+    }
+}
+
+/// Queries of one direction in the backward pass, filled up to whole lines.
+pub(super) struct Upstream {
+    pub(super) log_sums: Vec<f32>,
+    pub(super) grads: Vec<f32>,
+}
+
+impl Upstream {
+    pub(super) fn new(log_sums: &[f32], grads: &[f32]) -> Self {
+        let padded = |numbers: &[f32]| {
+            let mut numbers = numbers.to_vec();
+            numbers.resize(numbers.len().next_multiple_of(LINE), 0.0);
+            numbers
+        };
+        Upstream { log_sums: padded(log_sums), grads: padded(grads) }
+    }
+}
+
+/// Gradients of the table and the scale.
+pub(super) fn gradients(table: &Table<'_>, rows: Option<&Upstream>, columns: Option<&Upstream>) -> (Vec<f32>, f32) {
+    let mut out = vec![0.0_f32; table.rows * table.columns];
+    let sums: Vec<f64> = out
+        .par_chunks_mut(TASK_ROWS * table.columns)
+        .enumerate()
+        .map(|(task, out)| {
+            let mut sum = 0.0;
+            let first = task * TASK_ROWS;
+            AutoArch::new().dispatch(Slopes { table, rows, columns, first, out, sum: &mut sum });
+            sum
+        })
+        .collect();
+    (out, sums.iter().sum::<f64>() as f32)
+}
+
+struct Slopes<'a> {
+    table: &'a Table<'a>,
+    rows: Option<&'a Upstream>,
+    columns: Option<&'a Upstream>,
+    first: usize,
+    out: &'a mut [f32],
+    /// Gradient of the scale.
+    sum: &'a mut f64,
+}
+
+impl WithSimd for Slopes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let scale = splat::<S>(self.table.scale);
+        for (i, out) in self.out.chunks_mut(self.table.columns).enumerate() {
+            let row = self.first + i;
+            let mut sum = splat::<S>(0.0);
+            for start in (0..self.table.columns).step_by(lanes::<S>()) {
+                let (similarity, logit) = self.table.load::<S>(row, start);
+                let mut slope = splat::<S>(0.0);
+                if let Some(rows) = self.rows {
+                    let share = exp::<S>(logit - splat::<S>(rows.log_sums[row]));
+                    slope = share.mul_add(splat::<S>(rows.grads[row]), slope);
+                }
+                if let Some(columns) = self.columns {
+                    let share = exp::<S>(logit - load::<S>(&columns.log_sums[start..]));
+                    slope = share.mul_add(load::<S>(&columns.grads[start..]), slope);
+                }
+                if (start..start + lanes::<S>()).contains(&row) {
+                    let mut numbers = [0.0; LINE];
+                    store::<S>(slope, &mut numbers);
+                    for side in [self.rows, self.columns].into_iter().flatten() {
+                        numbers[row - start] -= side.grads.get(row).copied().unwrap_or(0.0);
+                    }
+                    slope = load::<S>(&numbers);
+                }
+                sum = similarity.mul_add(slope, sum);
+                store_part::<S>(slope * scale, &mut out[start..]);
+            }
+            *self.sum += f64::from(sum.reduce_add());
+        }
+    }
+}
+
+/// Writes over the first numbers of `to`, of which there may be fewer than lanes.
+#[inline(always)]
+pub(super) fn store_part<S: Simd>(value: Lanes<S>, to: &mut [f32]) {
+    if to.len() >= lanes::<S>() {
+        store::<S>(value, to);
+    } else {
+        let mut last = [0.0; LINE];
+        store::<S>(value, &mut last);
+        let left = to.len();
+        to.copy_from_slice(&last[..left]);
+    }
+}
