@@ -44,30 +44,42 @@ impl Cache {
         Some(node.as_ptr().cast())
     }
 
-    /// Takes `block` back; returns the blocks that had to leave so that at most `max_cached` bytes wait.
+    /// Takes `block` back; returns the blocks that have to leave so that no more than [`Cache::bound`] wait.
     ///
     /// # Safety
     /// `block` has the layout of `class`, came from `System`, and nobody uses it any more.
-    pub(super) unsafe fn put(&mut self, class: Class, block: *mut u8, max_cached: usize) -> Chain {
+    pub(super) unsafe fn put(&mut self, class: Class, block: *mut u8, spare: usize) -> Chain {
         let size = class.layout().size();
         self.stats.in_use -= size;
-        let mut surplus = Chain(ptr::null_mut());
         let node: *mut Node = block.cast();
-        // SAFETY: a block holds at least 1 MiB, aligned to 16 bytes, and is ours to write.
-        unsafe { node.write(Node { next: ptr::null_mut(), class }) };
-        if size > max_cached {
+        if size > self.bound(spare) {
+            let mut surplus = Chain(ptr::null_mut());
+            // SAFETY: a block holds at least 1 MiB, aligned to 16 bytes, and is ours to write.
+            unsafe { node.write(Node { next: ptr::null_mut(), class }) };
             surplus.push(node);
             return surplus;
         }
-        while self.stats.cached + size > max_cached
+        let surplus = self.trim(self.bound(spare) - size);
+        // SAFETY: as above.
+        unsafe { node.write(Node { next: self.heads[class.index()], class }) };
+        self.heads[class.index()] = node;
+        self.stats.cached += size;
+        surplus
+    }
+
+    /// Most bytes that may wait: what was in use at once before and is not now, or `spare` where that is more.
+    pub(super) fn bound(&self, spare: usize) -> usize {
+        spare.max(self.stats.peak_in_use - self.stats.in_use)
+    }
+
+    /// The blocks that have to leave so that at most `most` bytes wait.
+    pub(super) fn trim(&mut self, most: usize) -> Chain {
+        let mut surplus = Chain(ptr::null_mut());
+        while self.stats.cached > most
             && let Some(victim) = self.oldest().and_then(|c| self.pop(c))
         {
             surplus.push(victim.as_ptr());
         }
-        // SAFETY: written above.
-        unsafe { (*node).next = self.heads[class.index()] };
-        self.heads[class.index()] = node;
-        self.stats.cached += size;
         surplus
     }
 

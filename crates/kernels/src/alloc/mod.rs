@@ -30,11 +30,13 @@ use class::Class;
 /// static ALLOCATOR: LargeBlockAllocator = LargeBlockAllocator::new(1 << 30);
 /// ```
 ///
-/// A block is rounded up to one of four sizes per power of two, so at most a quarter of a power of two is unused. When
-/// the bytes that wait for reuse would exceed the bound, the size class that was asked for longest ago gives its blocks
-/// back first. Operations on large blocks take one short lock; small blocks never do.
+/// A block is rounded up to one of four sizes per power of two, so at most a quarter of a power of two is unused.
+/// As many bytes may wait for reuse as were in use at once before and are not now, so that a training step finds all
+/// its blocks where the last one left them, and the process never holds more than its peak; a few more where `spare`
+/// says so. Beyond that the size class that was asked for longest ago gives its blocks back first. Operations on large
+/// blocks take one short lock; small blocks never do.
 pub struct LargeBlockAllocator {
-    max_cached: usize,
+    spare: usize,
     cache: Mutex<Cache>,
 }
 
@@ -45,7 +47,7 @@ pub struct AllocStats {
     pub in_use: usize,
     /// Largest value of [`AllocStats::in_use`] so far.
     pub peak_in_use: usize,
-    /// Bytes waiting for reuse; never above the bound.
+    /// Bytes waiting for reuse: with those in use never above the larger of `peak_in_use` and `in_use` + `spare`.
     pub cached: usize,
     /// Requests served from a waiting block.
     pub hits: u64,
@@ -54,9 +56,9 @@ pub struct AllocStats {
 }
 
 impl LargeBlockAllocator {
-    /// An allocator that keeps at most `max_cached_bytes` waiting for reuse; 0 keeps none.
-    pub const fn new(max_cached_bytes: usize) -> Self {
-        Self { max_cached: max_cached_bytes, cache: Mutex::new(Cache::new()) }
+    /// An allocator that keeps what was in use at once before, and at least `spare` bytes, for reuse.
+    pub const fn new(spare: usize) -> Self {
+        Self { spare, cache: Mutex::new(Cache::new()) }
     }
 
     /// The counters now.
@@ -88,7 +90,14 @@ impl LargeBlockAllocator {
             block = fresh(class.layout());
         }
         if !block.is_null() {
-            self.lock().count_fresh(class);
+            let surplus = {
+                let mut cache = self.lock();
+                cache.count_fresh(class);
+                let bound = cache.bound(self.spare);
+                cache.trim(bound)
+            };
+            // SAFETY: `trim` unlinked these blocks, so nobody else can reach them.
+            unsafe { surplus.free() };
         }
         (block, false)
     }
@@ -134,7 +143,7 @@ unsafe impl GlobalAlloc for LargeBlockAllocator {
             return unsafe { System.dealloc(block, layout) };
         };
         // SAFETY: the block has the layout of `class` and the caller gives it up.
-        let surplus = unsafe { self.lock().put(class, block, self.max_cached) };
+        let surplus = unsafe { self.lock().put(class, block, self.spare) };
         // SAFETY: `put` unlinked these blocks, so nobody else can reach them. The lock is no longer held: giving pages
         // back takes long.
         unsafe { surplus.free() };
