@@ -16,6 +16,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 SPACES = {
@@ -38,9 +39,11 @@ CASES = {
     **{f"eval_retrieve_{space}": (f"5,000 photos x 25,000 captions, {words}: Recall@1/5/10 both ways", 1) for space, words in SPACES.items()},
     "eval_hierarcaps": ("HierarCaps, 1,000 photos x 4,000 texts x 50 levels", 3),
     "loader": ("100 photos: JPEG to RandomResizedCrop(224), bicubic, one thread", 3),
+    "loader_large": ("20 photos of 2,000 pixels: the same, decoded in full", 3),
+    "loader_large_scaled": ("the same, decoded at scale (Pillow: `Image.draft`)", 3),
 }
 # JPEG files for the case `loader`; both sides read the first hundred by name.
-PHOTOS = pathlib.Path(os.environ.get("BENCH_PHOTOS", HERE.parent.parent / "shared/data/flickr8k_grounded/images_1000"))
+PHOTOS = pathlib.Path(os.environ.get("BENCH_PHOTOS", HERE.parent.parent / "shared/data/coco_mini/val2017"))
 KEEP_PAGES = "glibc.malloc.mmap_threshold=8589934592:glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=268435456"
 
 
@@ -89,9 +92,14 @@ def main():
     if unknown := [case for case in cases if case not in CASES]:
         parser.error(f"unknown case {unknown[0]}; known: {chr(44).join(CASES)}")
 
-    if "loader" in cases and not PHOTOS.is_dir():
+    if any(case.startswith("loader") for case in cases) and not PHOTOS.is_dir():
         print(f"loader: skipped, no photos in {PHOTOS}; BENCH_PHOTOS names a folder of JPEG files", file=sys.stderr)
-        cases.remove("loader")
+        cases = [case for case in cases if not case.startswith("loader")]
+
+    large = tempfile.TemporaryDirectory()
+    os.environ["BENCH_LARGE_PHOTOS"] = large.name
+    if any(case.startswith("loader_large") for case in cases):
+        subprocess.run([python(), str(HERE / "large_photos.py"), str(PHOTOS), large.name], check=True)
 
     # The whole workspace, as the README builds it: other selections of crates would build the engine again.
     subprocess.run(["cargo", "build", "--release"], cwd=HERE.parent, check=True)

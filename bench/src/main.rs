@@ -5,6 +5,7 @@
 //! numbers measured, up to ties.
 
 mod eval;
+mod loading;
 mod parts;
 
 use std::io::{BufRead as _, Write as _};
@@ -117,6 +118,7 @@ fn build(name: &str) -> anyhow::Result<Case> {
         "loader" => loader(),
         "hard_negatives" => Ok(hard_negatives()),
         "part_hierarchy" => parts::case(),
+        name if name.starts_with("loader_") => loading::case(&name["loader_".len()..]),
         _ => match name.strip_prefix("head_") {
             Some(method) => head(method, &device.autodiff()),
             None => bail!("unknown case `{name}`"),
