@@ -19,7 +19,7 @@ PACKAGES = ["torch", "torchvision", "numpy", "pillow", "timm", "open_clip_torch"
 KEEP_PAGES = "glibc.malloc.mmap_threshold=8589934592:glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=268435456"
 # Public data sets laid out as the paths below say. A case whose data are absent is skipped, and says so.
 DATA = pathlib.Path(os.environ.get("BENCH_DATA", ROOT.parent / "shared/data"))
-PHOTOS = pathlib.Path(os.environ.get("BENCH_PHOTOS", DATA / "flickr8k_grounded/images_1000"))
+PHOTOS = pathlib.Path(os.environ.get("BENCH_PHOTOS", DATA / "coco_mini/val2017"))
 CAPTIONS = DATA / "flickr8k_grounded/captions.csv"
 MERGES = DATA / "clip_bpe/bpe_simple_vocab_16e6.txt.gz"
 GROUNDED = DATA / "flickr8k_grounded/joined_grounded.jsonl"
@@ -35,7 +35,7 @@ class Side:
     def __init__(self, command, threads, **environment):
         count = str(threads)
         fixed = {"THREADS": count, "OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "RAYON_NUM_THREADS": count}
-        paths = {"BENCH_PHOTOS": PHOTOS, "BENCH_CAPTIONS": CAPTIONS, "BENCH_MERGES": MERGES, "BENCH_SHARDS": MADE / "shards"}
+        paths = {"BENCH_PHOTOS": PHOTOS, "BENCH_CAPTIONS": CAPTIONS, "BENCH_MERGES": MERGES, "BENCH_SHARDS": MADE / "shards", "BENCH_LARGE_PHOTOS": MADE / "large"}
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -116,6 +116,14 @@ def shards(programs):
     command += ["--to", "boxes", "--shard-samples", "250", "--out", MADE / "shards.part"]
     subprocess.run(command, check=True, stdout=sys.stderr)
     (MADE / "shards.part").rename(MADE / "shards")
+
+
+def large_photos():
+    """Photos of 2,000 pixels, made once."""
+    if not (MADE / "large").is_dir():
+        MADE.mkdir(exist_ok=True)
+        subprocess.run([python(), str(HERE / "large_photos.py"), str(PHOTOS), str(MADE / "large.part")], check=True)
+        (MADE / "large.part").rename(MADE / "large")
 
 
 def machine():

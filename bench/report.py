@@ -13,7 +13,7 @@ AIMS = {
     "head_phyclip": (15.0, 5.0),
     "head_angle": (5.0, None),
     "loader": (1.5, None),
-    "loader_large": (2.0, None),
+    "loader_large_scaled": (2.0, None),
 }
 # Extra memory of ours, MB.
 MEMORY_AIMS = {"head_phyclip": 40}

@@ -46,9 +46,11 @@ CASES = {
     **{f"eval_retrieve_{space}": (f"5,000 photos x 25,000 captions, {words}: Recall@1/5/10 both ways", 1) for space, words in SPACES.items()},
     "eval_hierarcaps": ("HierarCaps, 1,000 photos x 4,000 texts x 50 levels", 3),
     "loader": ("100 photos: JPEG to RandomResizedCrop(224), bicubic, one thread", 3),
+    "loader_large": ("20 photos of 2,000 pixels: the same, decoded in full", 3),
+    "loader_large_scaled": ("the same, decoded at scale (Pillow: `Image.draft`)", 3),
 }
 # Cases that need files from outside the repository: without them they are skipped, and the table says so.
-NEEDS = {"loader": [PHOTOS], "loader_large": [PHOTOS], "step_hycoclip": [GROUNDED, MERGES]}
+NEEDS = {"loader": [PHOTOS], "loader_large": [PHOTOS], "loader_large_scaled": [PHOTOS], "step_hycoclip": [GROUNDED, MERGES]}
 # Not of the table: only when asked for.
 APART = ("eval_*", "text_finetune")
 # Measured on one thread too, ours and PyTorch's.
@@ -95,6 +97,8 @@ def main():
                 continue
             if case == "step_hycoclip":
                 harness.shards(programs)
+            if case.startswith("loader_large"):
+                harness.large_photos()
             try:
                 measure(case, threads, args.rounds, programs / "conifer-bench", torch_command, keep)
             except harness.Ended as error:

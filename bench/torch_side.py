@@ -215,6 +215,8 @@ def build(case):
         import torch_step
 
         return torch_step.text_bucketed(longest=case.endswith("longest"))
+    if case.startswith("loader_large"):
+        return loader("BENCH_LARGE_PHOTOS", 20, draft=case == "loader_large_scaled")
     if case.startswith("eval_"):
         import torch_eval
 
@@ -265,11 +267,11 @@ def text_finetune():
     return step
 
 
-def loader():
+def loader(folder="BENCH_PHOTOS", most=100, draft=False):
     from PIL import Image
     from torchvision import transforms
 
-    photos = sorted(pathlib.Path(os.environ["BENCH_PHOTOS"]).glob("*.jpg"))[:100]
+    photos = sorted(pathlib.Path(os.environ[folder]).glob("*.jpg"))[:most]
     crop = transforms.RandomResizedCrop(224, scale=(0.5, 1.0), interpolation=transforms.InterpolationMode.BICUBIC)
     change = transforms.Compose([crop, transforms.RandomHorizontalFlip(), transforms.PILToTensor()])
 
@@ -277,6 +279,9 @@ def loader():
         total = 0
         for photo in photos:
             with Image.open(photo) as picture:
+                if draft:
+                    # As much as keeps a crop of half the area at the model's size: 224 * sqrt(2).
+                    picture.draft("RGB", (317, 317))
                 total += int(change(picture.convert("RGB"))[0, 0, 0])
         return total
 

@@ -53,7 +53,7 @@ fn text(len: usize) -> anyhow::Result<Case> {
 
 /// Eight batches of 64 photos with a caption through the loader, drained as fast as they come.
 fn loader(threads: usize) -> anyhow::Result<Case> {
-    let source: Arc<dyn Source> = Arc::new(Photos(photos(1000)?));
+    let source: Arc<dyn Source> = Arc::new(Photos(photos("BENCH_PHOTOS", 1000)?));
     let config = LoaderConfig { batch_size: 64, workers: threads, prefetch: 2, ..LoaderConfig::default() };
     let mut loader = Loader::new(source, Tokenizer::train(["a photo"], 514)?, config)?;
     Ok(Box::new(move || {

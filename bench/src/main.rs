@@ -6,6 +6,7 @@
 
 mod eval;
 mod growth;
+mod loading;
 mod memory;
 mod parts;
 mod step;
@@ -114,6 +115,7 @@ fn build(name: &str) -> anyhow::Result<Case> {
         "loader" => loader(),
         "hard_negatives" => Ok(hard_negatives()),
         "part_hierarchy" => parts::case(),
+        "loader_large" | "loader_large_scaled" => loading::case(&name["loader_".len()..]),
         _ => match name.split_once('_') {
             Some(("head", method)) => head(method, &device.autodiff()),
             Some(("grow", what)) => growth::case(what),
@@ -248,9 +250,9 @@ fn hard_negatives() -> Case {
     })
 }
 
-/// The first JPEG files of `BENCH_PHOTOS` by name, `count` at most.
-fn photos(count: usize) -> anyhow::Result<Vec<PathBuf>> {
-    let folder = std::env::var("BENCH_PHOTOS").context("BENCH_PHOTOS: expected a folder of JPEG files")?;
+/// The first JPEG files by name of the folder that `variable` names, `count` at most.
+fn photos(variable: &str, count: usize) -> anyhow::Result<Vec<PathBuf>> {
+    let folder = std::env::var(variable).with_context(|| format!("{variable}: expected a folder of JPEG files"))?;
     let mut photos = Vec::new();
     for entry in std::fs::read_dir(&folder).with_context(|| folder.clone())? {
         photos.push(entry?.path());
@@ -264,7 +266,7 @@ fn photos(count: usize) -> anyhow::Result<Vec<PathBuf>> {
 
 /// The first hundred photos decoded and cropped one after the other on this thread.
 fn loader() -> anyhow::Result<Case> {
-    let photos = photos(100)?;
+    let photos = photos("BENCH_PHOTOS", 100)?;
     let augment = Augment { hflip: 0.5, ..Augment::default() };
     let mut epoch = 0;
     Ok(Box::new(move || {

@@ -1,5 +1,7 @@
 //! From the bytes of an image file to pixels.
 
+mod jpeg;
+
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::fs;
@@ -99,6 +101,110 @@ impl ImageRef {
             }
             Self::Pixels(_) => Ok(None),
         }
+    }
+}
+
+/// An image file in memory, of which the header was read.
+pub(crate) struct Encoded<'a> {
+    bytes: Cow<'a, [u8]>,
+    size: (u32, u32),
+    orientation: Orientation,
+    is_jpeg: bool,
+}
+
+/// A part of a photo at a fraction of its size, as the file stores it: turned for who looks at it by [`StoredPart::upright`].
+pub(crate) struct StoredPart {
+    /// The scaled pixels.
+    pub(crate) picture: Picture,
+    /// What was asked for, `[left, top, width, height]` in pixels of `picture`.
+    pub(crate) window: [f64; 4],
+    orientation: Orientation,
+}
+
+impl ImageRef {
+    /// Reads the file and its header; `None` for decoded pixels.
+    ///
+    /// # Errors
+    /// As [`ImageRef::size`].
+    pub(crate) fn encoded(&self, limits: &PixelLimits) -> Result<Option<Encoded<'_>>, Broken> {
+        let encoded = || {
+            let Some(bytes) = self.read(limits.max_bytes)? else { return Ok(None) };
+            let (decoder, orientation) = begin(&bytes, limits)?;
+            let (width, height) = decoder.dimensions();
+            drop(decoder);
+            let size = if is_turned(orientation) { (height, width) } else { (width, height) };
+            let is_jpeg = bytes.starts_with(&[0xff, 0xd8]);
+            Ok(Some(Encoded { bytes, size, orientation, is_jpeg }))
+        };
+        encoded().map_err(|(cause, detail)| Broken::new(self.place(), cause, detail))
+    }
+}
+
+impl Encoded<'_> {
+    /// Width and height as [`Encoded::picture`] gives them.
+    pub(crate) fn size(&self) -> (u32, u32) {
+        self.size
+    }
+
+    /// All pixels; `place` names the file in errors.
+    ///
+    /// # Errors
+    /// As [`ImageRef::open`].
+    pub(crate) fn picture(&self, limits: &PixelLimits, place: impl FnOnce() -> String) -> Result<Picture, Broken> {
+        decode(&self.bytes, limits).map_err(|(cause, detail)| Broken::new(place(), cause, detail))
+    }
+
+    /// `[left, top, width, height]` of the upright photo, and `margin` pixels around it as far as there are any, at 1/`scale` (2, 4 or 8).
+    /// `None` for a file that only the decoder of whole photos reads.
+    pub(crate) fn part(&self, scale: u32, upright: [f64; 4], margin: f64) -> Option<StoredPart> {
+        if !self.is_jpeg {
+            return None;
+        }
+        let [left, top, width, height] = self.stored(upright);
+        let (w, h) = if is_turned(self.orientation) { (self.size.1, self.size.0) } else { self.size };
+        let within = |at: f64, side: u32| at.clamp(0.0, f64::from(side)) as u32;
+        let part = [
+            within((left - margin).floor(), w),
+            within((top - margin).floor(), h),
+            within((left + width + margin).ceil(), w),
+            within((top + height + margin).ceil(), h),
+        ];
+        let part = jpeg::decode(&self.bytes, scale, part)?;
+        let by = f64::from(scale);
+        let window = [left / by - f64::from(part.left), top / by - f64::from(part.top), width / by, height / by];
+        Some(StoredPart { picture: part.picture, window, orientation: self.orientation })
+    }
+
+    /// Where a part of the upright photo is in the file.
+    fn stored(&self, [left, top, width, height]: [f64; 4]) -> [f64; 4] {
+        let (w, h) = (f64::from(self.size.0), f64::from(self.size.1));
+        let (right, below) = (w - left - width, h - top - height);
+        match self.orientation {
+            Orientation::NoTransforms => [left, top, width, height],
+            Orientation::FlipHorizontal => [right, top, width, height],
+            Orientation::Rotate180 => [right, below, width, height],
+            Orientation::FlipVertical => [left, below, width, height],
+            Orientation::Rotate90FlipH => [top, left, height, width],
+            Orientation::Rotate90 => [top, right, height, width],
+            Orientation::Rotate270FlipH => [below, right, height, width],
+            Orientation::Rotate270 => [below, left, height, width],
+        }
+    }
+}
+
+impl StoredPart {
+    /// A square made of this part, turned as the photo is.
+    pub(crate) fn upright(&self, square: Picture) -> Picture {
+        let Picture { width, height, rgb } = square;
+        if self.orientation == Orientation::NoTransforms {
+            return Picture { width, height, rgb };
+        }
+        let Some(image) = image::RgbImage::from_raw(width, height, rgb) else {
+            return crate::transform::white(width, height);
+        };
+        let mut image = DynamicImage::ImageRgb8(image);
+        image.apply_orientation(self.orientation);
+        Picture { width: image.width(), height: image.height(), rgb: image.into_rgb8().into_raw() }
     }
 }
 

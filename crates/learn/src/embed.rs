@@ -1,5 +1,7 @@
 //! A trained model at work: photographs and texts to points, and to an [`EmbeddingSet`] that carries its space.
 
+mod ahead;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -224,7 +226,7 @@ impl Embedder {
         texts.par_iter().map(encode).collect()
     }
 
-    /// Shows the pixels of every photograph, `[3, size, size]`, to `seen`, in order.
+    /// Shows the pixels of every photograph, `[3, size, size]`, to `seen`, in order. A batch is read while the one before is computed.
     fn images_with(
         &self,
         images: &[ImageRef],
@@ -234,18 +236,23 @@ impl Embedder {
     ) -> Result<Vec<f32>> {
         let size = self.model.config().visual.reads().image_size;
         let mut points = Vec::with_capacity(images.len() * self.spec.dim);
-        for chunk in images.chunks(self.batch) {
-            let read = |image: &ImageRef| Ok(evaluate(&image.open(&self.limits)?, size as u32, crop));
+        let read = |image: &ImageRef| Ok(evaluate(&image.open(&self.limits)?, size as u32, crop));
+        let batches = images.chunks(self.batch).map(|chunk| -> Result<Vec<Vec<u8>>, Broken> {
             let rows: Vec<Result<Vec<u8>, Broken>> = chunk.par_iter().map(read).collect();
-            let rows: Vec<Vec<u8>> = rows.into_iter().collect::<Result<_, Broken>>().map_err(|first| {
+            rows.into_iter().collect()
+        });
+        ahead::ahead(batches, |rows| {
+            let rows = rows.map_err(|first| {
                 let only = Error::Broken { count: 1, total: images.len(), first: first.to_string() };
                 self.unreadable(images).unwrap_or(only)
             })?;
             rows.iter().for_each(|row| seen(row));
             let batch = ImageBatch::from_rows(&rows, size);
+            drop(rows);
             points.extend(finite(self.model.embed_images(pixels(&batch, &self.device))?)?);
             progress(points.len() / self.spec.dim, images.len());
-        }
+            Ok::<(), Error>(())
+        })?;
         Ok(points)
     }
 

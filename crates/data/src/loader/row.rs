@@ -11,6 +11,7 @@ use super::config::{CaptionChoice, ChainChoice, ChainOf, LoaderConfig};
 use super::edges::{Classes, Edges};
 use super::guard::guarded;
 use crate::hierarchy::Taxonomy;
+use crate::picture::Encoded;
 use crate::rng::{Stream, rng_for};
 use crate::sample::{Broken, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, View};
 use crate::sources::Source;
@@ -95,9 +96,15 @@ impl RowMaker {
             return Err(Broken::new(&sample.id, Cause::NoCaption, "no caption; expected at least one"));
         }
         let decoded = self.decoded(sample)?;
-        let photo = self.photo(sample, index, Part::Whole, || decoded.get())?;
+        let whole = || self.photo(sample, index, Part::Whole, || decoded.get());
+        // A photo that only its own crop is taken of need not be decoded in full.
+        let encoded = if self.scales() { decoded.encoded().map_err(|it| it.within(&sample.id))? } else { None };
+        let size = match &encoded {
+            Some(encoded) => encoded.size(),
+            None => whole()?.original,
+        };
         let drawn = match with_box {
-            true => Some(self.draw_box(sample, photo.original, &mut rng(Stream::Box))?),
+            true => Some(self.draw_box(sample, size, &mut rng(Stream::Box))?),
             false => None,
         };
         let links = if self.config.caption == CaptionChoice::Tier { self.links(sample) } else { Vec::new() };
@@ -119,8 +126,22 @@ impl RowMaker {
                 Some(self.half(sample, &crop, &phrase.text, &mut rng(Stream::Crop))?)
             }
         };
-        let photo = self.half(sample, &photo, caption, &mut rng(Stream::Photo))?;
+        let cut = drawn.is_some_and(|drawn| matches!(drawn.area, Area::Pixels(_)));
+        let (rng, LoaderConfig { augment, image_size, limits, .. }) = (&mut rng(Stream::Photo), &self.config);
+        let photo = match &encoded {
+            Some(encoded) if !cut => {
+                let place = || decoded.image.place();
+                let image = augment.open_encoded(encoded, limits, *image_size as u32, rng, place);
+                Half { image: image.map_err(|it| it.within(&sample.id))?, text: self.tokens(sample, caption)? }
+            }
+            _ => self.half(sample, &whole()?, caption, rng)?,
+        };
         Ok((photo, boxed))
+    }
+
+    /// Whether photos may be decoded at a scale: what is kept in a cache is whole.
+    fn scales(&self) -> bool {
+        self.config.augment.scales() && self.config.cache_pixels.is_none()
     }
 
     /// All links that the sample has of the kind that was asked for, general to specific.
@@ -270,7 +291,12 @@ pub(super) struct Decoded<'a> {
     picture: OnceCell<Arc<Picture>>,
 }
 
-impl Decoded<'_> {
+impl<'a> Decoded<'a> {
+    /// The file with its header; `None` for decoded pixels.
+    fn encoded(&self) -> Result<Option<Encoded<'a>>, Broken> {
+        self.image.encoded(self.limits)
+    }
+
     pub(super) fn get(&self) -> Result<Arc<Picture>, Broken> {
         if let Some(picture) = self.picture.get() {
             return Ok(Arc::clone(picture));

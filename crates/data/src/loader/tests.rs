@@ -511,3 +511,27 @@ fn photos_for_measuring_keep_their_order_and_name_the_broken() {
     }
     assert_eq!(eval_batches(Vec::new(), 8, EvalCrop::Center, limits, 3, 1).count(), 0);
 }
+
+/// Decoding at a scale: the same batches whatever the number of threads, other pixels than in full, everything drawn the same. Photos that boxes
+/// are cut out of are decoded in full.
+#[test]
+fn decoding_at_scale_changes_pixels_only() {
+    let with_file = |number: u64| {
+        let photo = Picture { width: 96, height: 80, rgb: picture(number).rgb.repeat(20)[..96 * 80 * 3].to_vec() };
+        let bytes = crate::picture::encode_jpeg(&photo, 90).unwrap();
+        Sample { image: Some(ImageRef::Encoded(bytes.into())), ..sample(number) }
+    };
+    let run = |view, workers, decode_at_scale| {
+        let augment = Augment { hflip: 0.5, decode_at_scale, ..Augment::default() };
+        let config = LoaderConfig { views: vec![view], workers, augment, ..config() };
+        let loader = loader((0..12).map(|number| Some(with_file(number))).collect(), config);
+        loader.take(5).collect::<Result<Vec<_>>>().unwrap()
+    };
+    let scaled = run(View::Pair, 1, Some(1.5));
+    assert_eq!(scaled, run(View::Pair, 3, Some(1.5)));
+    for (scaled, full) in scaled.iter().zip(run(View::Pair, 2, None)) {
+        assert_eq!((&scaled.ids, &scaled.texts), (&full.ids, &full.texts));
+        assert_ne!(scaled.images, full.images);
+    }
+    assert_eq!(run(View::Boxes, 2, Some(1.5)), run(View::Boxes, 2, None));
+}

@@ -257,3 +257,57 @@ fn real_photographs_decode() {
         assert_eq!((picture.width, picture.height), (256, 256));
     }
 }
+
+/// All eight ways to hold a camera, cuts and windows: a crop decoded at a scale shows what the crop of the whole photo shows, and draws as much.
+/// The photo rises by 0.4 levels a pixel to the right and 0.3 down, and a resampled ramp is a ramp; what is left are the roundings of both
+/// decoders (1.9, see `jpeg`) and of resampling (1), and at its borders kernels that are cut off at a pixel of up to 8, half of which are 1.6
+/// levels. Anything mixed up would be off by a hundred.
+#[test]
+fn a_crop_at_scale_is_the_crop_whichever_way_the_camera_was_held() {
+    use rand::Rng;
+
+    use crate::rng::{Stream, rng_for};
+    use crate::transform::{Augment, Crop};
+
+    let rgb = (0..300).flat_map(|y| (0..400).flat_map(move |x| [(x * 2 / 5) as u8 + 40, (y * 3 / 10) as u8 + 60, 128]));
+    let jpeg = encode_jpeg(&Picture::new(400, 300, rgb.collect()).unwrap(), 95).unwrap();
+    let crops = [Crop::default(), Crop::RandomWindow { margin: 1.3 }, Crop::Center {}, Crop::Squeeze {}];
+    for orientation in 1..=8 {
+        let image = ImageRef::Encoded(with_orientation(&jpeg, orientation).into());
+        for (crop, size) in crops.iter().flat_map(|crop| [20, 50, 100].map(|size| (crop, size))) {
+            let taken = |decode_at_scale| {
+                let augment = Augment { crop: crop.clone(), hflip: 0.5, decode_at_scale, ..Augment::default() };
+                let mut rng = rng_for(3, 1, u64::from(orientation), Stream::Photo);
+                (augment.open(&image, &PixelLimits::default(), size, &mut rng).unwrap(), rng.next_u64())
+            };
+            let ((whole, next), (scaled, same)) = (taken(None), taken(Some(1.0)));
+            assert_eq!(next, same);
+            assert_ne!(whole, scaled, "{crop:?} of {size} was not decoded at a scale");
+            let worst = whole.iter().zip(&scaled).map(|(a, b)| a.abs_diff(*b)).max();
+            assert!(worst <= Some(5), "orientation {orientation}, {crop:?} of {size}: {worst:?}");
+        }
+    }
+}
+
+/// Too small a crop, another format: the whole photo.
+#[test]
+fn what_cannot_be_decoded_at_scale_is_decoded_in_full() {
+    use crate::rng::{Stream, rng_for};
+    use crate::transform::{Augment, Crop};
+
+    let photo = ramp();
+    let jpeg = encode_jpeg(&photo, 95).unwrap();
+    let png = encode_png(&photo).unwrap();
+    for (bytes, size) in [(jpeg.clone(), 9), (png, 2)] {
+        let image = ImageRef::Encoded(bytes.into());
+        let taken = |decode_at_scale| {
+            let augment = Augment { crop: Crop::Squeeze {}, decode_at_scale, ..Augment::default() };
+            augment.open(&image, &PixelLimits::default(), size, &mut rng_for(3, 1, 0, Stream::Photo)).unwrap()
+        };
+        assert_eq!(taken(None), taken(Some(1.0)));
+    }
+    let torn = ImageRef::Encoded(jpeg[..jpeg.len() / 2].into());
+    let augment = Augment { decode_at_scale: Some(1.0), ..Augment::default() };
+    let broken = augment.open(&torn, &PixelLimits::default(), 2, &mut rng_for(3, 1, 0, Stream::Photo)).unwrap_err();
+    assert_eq!(broken.cause, Cause::UndecodableImage);
+}

@@ -29,6 +29,11 @@ pub struct Augment {
     pub jitter: Jitter,
     /// Gaussian blur.
     pub blur: Option<Blur>,
+    /// JPEG files are decoded at 1/2, 1/4 or 1/8 of their size where at least so many pixels are left for each pixel of the result, along both
+    /// sides of the crop: 1 or more; `None` decodes every photo in full. Only while a row needs nothing but that crop of the photo: no box
+    /// cut out of it, no cache of pixels, no white borders. The draws are the same, pixels differ a little (docs/performance.md).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decode_at_scale: Option<f32>,
 }
 
 /// How a training photo becomes a square.
@@ -111,6 +116,9 @@ impl Augment {
         within("jitter.contrast", &[contrast], 0.0, 100.0)?;
         within("jitter.saturation", &[saturation], 0.0, 100.0)?;
         within("jitter.hue", &[hue], 0.0, 0.5)?;
+        if let Some(least) = self.decode_at_scale {
+            within("decode_at_scale", &[least], 1.0, 100.0)?;
+        }
         if let Some(Blur { kernel, sigma, probability }) = &self.blur {
             within("blur.sigma", sigma, 1e-3, 1e3)?;
             within("blur.probability", &[*probability], 0.0, 1.0)?;
@@ -125,14 +133,22 @@ impl Augment {
     pub fn apply(&self, picture: &Picture, size: u32, rng: &mut impl Rng) -> Vec<u8> {
         let padded = self.white_pad.then(|| pad::white_pad(picture, size));
         let picture = padded.as_ref().unwrap_or(picture);
-        let (width, height) = (picture.width, picture.height);
-        let region = match self.crop {
+        let region = self.region(picture.width, picture.height, size, rng);
+        self.finish(resample(picture, region, size, size, Filter::Bicubic), rng)
+    }
+
+    /// Which part of a photo is taken.
+    pub(super) fn region(&self, width: u32, height: u32, size: u32, rng: &mut impl Rng) -> Region {
+        match self.crop {
             Crop::RandomResized { scale, ratio } => crop::random_resized(width, height, scale, ratio, rng),
             Crop::RandomWindow { margin } => crop::random_window(width, height, size, margin, rng),
             Crop::Center {} => crop::center(width, height, size),
-            Crop::Squeeze {} => Region::whole(picture),
-        };
-        let mut square = resample(picture, region, size, size, Filter::Bicubic);
+            Crop::Squeeze {} => Region::Cut { left: 0, top: 0, width, height },
+        }
+    }
+
+    /// What happens to the square that was taken.
+    pub(super) fn finish(&self, mut square: Picture, rng: &mut impl Rng) -> Vec<u8> {
         if chance(self.hflip, rng) {
             warp::flip_horizontal(&mut square);
         }

@@ -4,6 +4,7 @@
 //! them. Every function takes pictures of any shape, from 1 x 1 to 20,000 x 1, in memory that depends on the photo and
 //! the result only.
 
+mod at_scale;
 mod augment;
 mod colour;
 mod crop;
@@ -77,9 +78,13 @@ pub fn crop_box(picture: &Picture, bbox: &BBox) -> Picture {
 
 /// `[height, width, 3]` to `[3, height, width]`.
 fn planar(picture: &Picture) -> Vec<u8> {
-    let mut result = Vec::with_capacity(picture.rgb.len());
-    for channel in 0..3 {
-        result.extend(picture.rgb.iter().skip(channel).step_by(3));
+    let pixels = picture.rgb.len() / 3;
+    let mut result = vec![0; 3 * pixels];
+    let (red, rest) = result.split_at_mut(pixels);
+    let (green, blue) = rest.split_at_mut(pixels);
+    let planes = red.iter_mut().zip(green).zip(blue);
+    for (&[r, g, b], ((red, green), blue)) in picture.rgb.as_chunks().0.iter().zip(planes) {
+        (*red, *green, *blue) = (r, g, b);
     }
     result
 }
@@ -89,7 +94,7 @@ fn to_byte(value: f32) -> u8 {
     (value + 0.5) as u8
 }
 
-fn white(width: u32, height: u32) -> Picture {
+pub(crate) fn white(width: u32, height: u32) -> Picture {
     Picture { width, height, rgb: vec![255; width as usize * height as usize * 3] }
 }
 

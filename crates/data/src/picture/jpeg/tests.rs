@@ -1,0 +1,158 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::fixtures::shared_data;
+use crate::sample::{ImageRef, PixelLimits};
+
+/// Means of `scale` x `scale` pixels of a photo decoded in full; `None` for a pixel that has less, at the border.
+fn means(whole: &Picture, scale: u32, x: u32, y: u32) -> Option<[f64; 3]> {
+    if (x + 1) * scale > whole.width || (y + 1) * scale > whole.height {
+        return None;
+    }
+    let mut sums = [0.0; 3];
+    for row in y * scale..(y + 1) * scale {
+        for column in x * scale..(x + 1) * scale {
+            let at = (row * whole.width + column) as usize * 3;
+            sums.iter_mut().zip(&whole.rgb[at..at + 3]).for_each(|(sum, &value)| *sum += f64::from(value));
+        }
+    }
+    Some(sums.map(|sum| sum / f64::from(scale * scale)))
+}
+
+/// Largest and mean difference from the means.
+fn compare(bytes: &[u8], whole: &Picture, scale: u32, part: [u32; 4]) -> (f64, f64) {
+    let Part { picture, left, top } = decode(bytes, scale, part).unwrap();
+    assert_eq!((left, top), (part[0] / scale, part[1] / scale));
+    assert_eq!(picture.width, part[2].div_ceil(scale) - left);
+    assert_eq!(picture.height, part[3].div_ceil(scale) - top);
+    let (mut worst, mut sum, mut count) = (0.0_f64, 0.0, 0);
+    for y in 0..picture.height {
+        for x in 0..picture.width {
+            let Some(expected) = means(whole, scale, left + x, top + y) else { continue };
+            let at = (y * picture.width + x) as usize * 3;
+            for (found, expected) in picture.rgb[at..at + 3].iter().zip(expected) {
+                let off = (f64::from(*found) - expected).abs();
+                (worst, sum, count) = (worst.max(off), sum + off, count + 1);
+            }
+        }
+    }
+    (worst, sum / f64::from(count))
+}
+
+/// Low contrast, so that nothing is cut at 0 or 255 on the way; grey where `chroma` is 0.
+fn waves(width: u32, height: u32, chroma: f32) -> Picture {
+    let rgb = (0..width * height).flat_map(|i| {
+        let (x, y) = ((i % width) as f32, (i / width) as f32);
+        let (a, b) = (20.0 * (x * 0.9 + 1.0).sin() * (y * 0.7).cos() + (x + y) * 0.2, chroma * (0.05 * x).sin());
+        [128.0 + a + b, 128.0 + a, 128.0 + a - b].map(|value| value as u8)
+    });
+    Picture { width, height, rgb: rgb.collect() }
+}
+
+/// The encoder's own files: without subsampling, so that decoding in full adds nothing but its rounding: half a level of every pixel, which the
+/// mean evens out, and the colour conversion's, of which three roundings are left on our side (up to 1.772 * 0.5 + 0.5 + 0.5 levels). On average,
+/// where there are enough pixels for one, far less.
+#[test]
+fn every_pixel_is_the_mean_of_those_it_stands_for() {
+    for (width, height) in [(64, 48), (67, 45), (9, 31), (8, 8), (1, 1), (3, 200)] {
+        for chroma in [0.0, 15.0] {
+            let bytes = crate::picture::encode_jpeg(&waves(width, height, chroma), 92).unwrap();
+            let whole = crate::picture::decode(
+                &bytes,
+                &PixelLimits { max_aspect: 100.0, min_side: 1, ..PixelLimits::default() },
+            )
+            .unwrap();
+            for scale in [2, 4, 8] {
+                let (worst, mean) = compare(&bytes, &whole, scale, [0, 0, width, height]);
+                assert!(
+                    worst <= 1.9 && (width * height < 3000 || mean <= 0.6),
+                    "{width} x {height} at 1/{scale}: {worst} {mean}"
+                );
+                let inner = [width / 3, height / 4, width - width / 5, height - height / 5];
+                let (worst, _) = compare(&bytes, &whole, scale, inner);
+                assert!(worst <= 1.9, "part of {width} x {height} at 1/{scale}: {worst}");
+            }
+        }
+    }
+}
+
+/// A part is the same pixels as the whole has there.
+#[test]
+fn a_part_is_cut_out_of_the_whole() {
+    let bytes = crate::picture::encode_jpeg(&waves(150, 110, 20.0), 80).unwrap();
+    for scale in [2, 4, 8] {
+        let whole = decode(&bytes, scale, [0, 0, 150, 110]).unwrap().picture;
+        for part in [[0, 0, 1, 1], [149, 109, 150, 110], [17, 33, 90, 91], [64, 0, 72, 110]] {
+            let Part { picture, left, top } = decode(&bytes, scale, part).unwrap();
+            for y in 0..picture.height {
+                let at = |picture: &Picture, x: u32, y: u32| (y * picture.width + x) as usize * 3;
+                let n = picture.width as usize * 3;
+                let (from, own) = (at(&whole, left, top + y), at(&picture, 0, y));
+                assert_eq!(picture.rgb[own..own + n], whole.rgb[from..from + n], "{part:?} at 1/{scale}, row {y}");
+            }
+        }
+    }
+}
+
+/// Photos as they are: 4:2:0 among them, whose colours the other decoder interpolates while ours are the means of the file's, and values cut at
+/// 0 and 255. On average well under a level and a half.
+#[test]
+fn photographs_agree_on_average() {
+    let Some(folder) = shared_data("coco_mini/val2017") else { return };
+    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let mut read = 0;
+    for path in paths.iter().take(12) {
+        let bytes = std::fs::read(path).unwrap();
+        let whole = ImageRef::File(path.clone()).open(&PixelLimits::default()).unwrap();
+        for scale in [2, 4, 8] {
+            if decode(&bytes, scale, [0, 0, 1, 1]).is_none() {
+                continue;
+            }
+            read += 1;
+            let (_, mean) = compare(&bytes, &whole, scale, [0, 0, whole.width, whole.height]);
+            assert!(mean < 1.5, "{} at 1/{scale}: {mean}", path.display());
+        }
+    }
+    assert!(read >= 30, "{read} of 36 were read");
+}
+
+/// Whatever the bytes are, there is an answer: pixels of the right number, or none.
+#[test]
+fn damaged_files_do_no_harm() {
+    let bytes = crate::picture::encode_jpeg(&waves(70, 50, 20.0), 85).unwrap();
+    let mut rng = crate::rng::rng_for(5, 0, 0, crate::rng::Stream::Photo);
+    let mut whole = 0;
+    for _ in 0..3000 {
+        let mut damaged = bytes.clone();
+        for _ in 0..rand::RngExt::random_range(&mut rng, 1..4) {
+            let at = rand::RngExt::random_range(&mut rng, 0..damaged.len());
+            damaged[at] = rand::RngExt::random(&mut rng);
+        }
+        damaged.truncate(rand::RngExt::random_range(&mut rng, damaged.len() / 2..=damaged.len()));
+        for scale in [2, 8] {
+            if let Some(part) = decode(&damaged, scale, [10, 10, 40, 30]) {
+                let Picture { width, height, rgb } = part.picture;
+                assert_eq!(rgb.len(), (width * height * 3) as usize);
+                whole += 1;
+            }
+        }
+    }
+    assert!(whole > 100, "{whole}");
+    for cut in 0..bytes.len() - 2 {
+        assert!(decode(&bytes[..cut], 2, [0, 0, 70, 50]).is_none(), "{cut} of {}", bytes.len());
+    }
+}
+
+#[test]
+fn other_files_are_left_to_others() {
+    let bytes = crate::picture::encode_jpeg(&waves(20, 20, 20.0), 85).unwrap();
+    let part = [0, 0, 20, 20];
+    assert!(decode(&bytes, 4, part).is_some());
+    assert!(decode(&bytes, 3, part).is_none() && decode(&bytes, 2, [0, 0, 21, 20]).is_none());
+    let frame = bytes.windows(2).position(|two| two == [0xff, 0xc0]).unwrap();
+    for kind in [0xc2, 0xc3, 0xc9] {
+        let mut other = bytes.clone();
+        other[frame + 1] = kind;
+        assert!(decode(&other, 4, part).is_none(), "{kind:x}");
+    }
+}

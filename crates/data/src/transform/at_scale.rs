@@ -1,0 +1,71 @@
+//! From an image file to a training crop, with no more decoded than the crop needs.
+
+use rand::Rng;
+
+use super::Augment;
+use super::resample::{Filter, Region, resample};
+use crate::picture::Encoded;
+use crate::sample::{Broken, ImageRef, Picture, PixelLimits};
+
+impl Augment {
+    /// One variation of the photo, `[3, size, size]` bytes: [`Augment::apply`] of what [`ImageRef::open`] gives; with
+    /// [`decode_at_scale`](Augment::decode_at_scale) from fewer pixels where the crop is large enough. The same draws either way.
+    ///
+    /// # Errors
+    /// As [`ImageRef::open`].
+    pub fn open(
+        &self,
+        image: &ImageRef,
+        limits: &PixelLimits,
+        size: u32,
+        rng: &mut impl Rng,
+    ) -> Result<Vec<u8>, Broken> {
+        if self.scales()
+            && let Some(encoded) = image.encoded(limits)?
+        {
+            return self.open_encoded(&encoded, limits, size, rng, || image.place());
+        }
+        Ok(self.apply(&image.open(limits)?, size, rng))
+    }
+
+    /// Whether photos may be decoded at a scale.
+    pub(crate) fn scales(&self) -> bool {
+        self.decode_at_scale.is_some() && !self.white_pad
+    }
+
+    /// As [`Augment::open`], for one that [`Augment::scales`].
+    pub(crate) fn open_encoded(
+        &self,
+        encoded: &Encoded<'_>,
+        limits: &PixelLimits,
+        size: u32,
+        rng: &mut impl Rng,
+        place: impl FnOnce() -> String,
+    ) -> Result<Vec<u8>, Broken> {
+        let (width, height) = encoded.size();
+        let region = self.region(width, height, size, rng);
+        let least = f64::from(self.decode_at_scale.unwrap_or(f32::INFINITY)) * f64::from(size);
+        if let Some(square) = square_at_scale(encoded, region, size, least) {
+            return Ok(self.finish(square, rng));
+        }
+        let picture = encoded.picture(limits, place)?;
+        Ok(self.finish(resample(&picture, region, size, size, Filter::Bicubic), rng))
+    }
+}
+
+/// The region from pixels at the smallest scale that leaves it at least `least` pixels a side; `None` where there is none, or none that can be
+/// decoded.
+fn square_at_scale(encoded: &Encoded<'_>, region: Region, size: u32, least: f64) -> Option<Picture> {
+    let (upright, cut) = match region {
+        Region::Cut { left, top, width, height } => ([left, top, width, height].map(f64::from), true),
+        Region::Window { left, top, width, height } => ([left, top, width, height], false),
+    };
+    let [.., width, height] = upright;
+    let scale = [8, 4, 2].into_iter().find(|&scale| width.min(height) >= least * f64::from(scale))?;
+    // What kernels see beyond a window: two pixels of the result or of the scaled photo, whichever are larger, and what rounding takes.
+    let reach = (width.max(height) / f64::from(size)).max(scale.into());
+    let part = encoded.part(scale, upright, if cut { 0.0 } else { 2.0 * reach + f64::from(scale) })?;
+    let [left, top, width, height] = part.window;
+    let square = resample(&part.picture, Region::Window { left, top, width, height }, size, size, Filter::Bicubic);
+    Some(part.upright(square))
+}

@@ -1,0 +1,74 @@
+//! Reading while computing.
+
+use std::sync::mpsc::sync_channel;
+
+/// Calls `compute` with every item, in order, while another thread makes the next one: at most one is ready or in the making. Ends with the
+/// first error.
+pub(super) fn ahead<T: Send, E>(
+    items: impl Iterator<Item = T> + Send,
+    mut compute: impl FnMut(T) -> Result<(), E>,
+) -> Result<(), E> {
+    std::thread::scope(|scope| {
+        // No place in the channel: the next item waits in the hands of its maker.
+        let (ready, next) = sync_channel(0);
+        scope.spawn(move || {
+            for item in items {
+                // Nobody takes it after an error.
+                if ready.send(item).is_err() {
+                    return;
+                }
+            }
+        });
+        next.into_iter().try_for_each(&mut compute)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn everything_in_order_and_never_two_ahead() {
+        let made = AtomicUsize::new(0);
+        let mut seen = Vec::new();
+        let items = (0..50).inspect(|_| _ = made.fetch_add(1, Ordering::SeqCst));
+        let done: Result<(), ()> = ahead(items, |item| {
+            seen.push(item);
+            std::thread::sleep(std::time::Duration::from_micros(200));
+            assert!(made.load(Ordering::SeqCst) <= seen.len() + 1);
+            Ok(())
+        });
+        assert_eq!((done, seen), (Ok(()), (0..50).collect::<Vec<_>>()));
+    }
+
+    #[test]
+    fn the_next_is_made_while_one_is_computed() {
+        let made = AtomicUsize::new(0);
+        let items = (0..2).inspect(|_| _ = made.fetch_add(1, Ordering::SeqCst));
+        let done: Result<(), ()> = ahead(items, |_| {
+            // Would wait forever if the second item were only begun after this one.
+            while made.load(Ordering::SeqCst) < 2 {
+                std::thread::yield_now();
+            }
+            Ok(())
+        });
+        assert_eq!(done, Ok(()));
+    }
+
+    #[test]
+    fn an_error_ends_it() {
+        let made = AtomicUsize::new(0);
+        let items = (0..1000).inspect(|_| _ = made.fetch_add(1, Ordering::SeqCst));
+        assert_eq!(ahead(items, |item| if item < 3 { Ok(()) } else { Err(item) }), Err(3));
+        assert!(made.load(Ordering::SeqCst) <= 5);
+    }
+
+    #[test]
+    #[should_panic(expected = "a scoped thread panicked")]
+    fn a_panic_of_the_reader_is_not_lost() {
+        let items = (0..10).inspect(|item| assert!(*item < 5, "item {item}"));
+        let _: Result<(), ()> = ahead(items, |_| Ok(()));
+    }
+}
