@@ -251,9 +251,18 @@ pub(crate) struct Embed {
     pub(crate) root_text: Option<String>,
     #[command(flatten)]
     pub(crate) data: DataSet,
-    /// Folder to write.
+    /// Folder to write. A run that was stopped or killed goes on where it was when the same command is given again.
     #[arg(long)]
     pub(crate) out: PathBuf,
+    /// Forget what a run that was stopped has left for --out, and start anew.
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    /// How the points are stored: in half precision they take half the space on disk.
+    #[arg(long, value_enum, default_value_t = ElementArg::F32)]
+    pub(crate) dtype: ElementArg,
+    /// Photos or texts that are embedded at a time: memory against speed.
+    #[arg(long, value_name = "ROWS", default_value_t = 32, value_parser = rows)]
+    pub(crate) batch_size: usize,
     /// What to embed of each sample.
     #[arg(long, value_delimiter = ',', default_value = "image,text")]
     pub(crate) views: Vec<ViewArg>,
@@ -272,6 +281,16 @@ pub(crate) enum ViewArg {
     BoxImage,
     /// Each phrase.
     BoxText,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ElementArg {
+    /// As computed.
+    F32,
+    /// Half the size, 11 significant bits, numbers up to 65,504.
+    F16,
+    /// Half the size, 8 significant bits, the range of f32.
+    Bf16,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -470,6 +489,9 @@ pub(crate) struct Convert {
     /// Write the folder of another system: hf-clip (transformers) or open-clip.
     #[arg(long)]
     pub(crate) to: Option<String>,
+    /// How the weights are stored: bf16 takes half the space (matrices and kernels lose all but 8 significant bits).
+    #[arg(long, value_enum, default_value_t = WeightArg::F32, conflicts_with = "to")]
+    pub(crate) dtype: WeightArg,
     /// The method that trained it, where the weights do not tell (hycoclip reads as meru).
     #[arg(long)]
     pub(crate) method: Option<String>,
@@ -485,6 +507,23 @@ pub(crate) struct Convert {
     /// The CLIP merges or tokenizer.json to put beside the weights.
     #[arg(long)]
     pub(crate) tokenizer: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WeightArg {
+    /// As they are.
+    F32,
+    /// Rounded, half the size.
+    Bf16,
+}
+
+impl From<WeightArg> for conifer_learn::checkpoint::Precision {
+    fn from(it: WeightArg) -> Self {
+        match it {
+            WeightArg::F32 => Self::F32,
+            WeightArg::Bf16 => Self::Bf16,
+        }
+    }
 }
 
 /// Names of the two non-linearities of CLIPs.
@@ -524,6 +563,14 @@ pub(crate) enum Config {
     },
     /// Every key with its type, default and meaning.
     Schema,
+}
+
+/// A number of rows.
+fn rows(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..=65_536) => Ok(count),
+        _ => Err("expected 1 to 65536".to_owned()),
+    }
 }
 
 /// A number of points on a line.

@@ -32,6 +32,11 @@ impl ModelEmbedder {
         }
     }
 
+    /// With so many rows at a time.
+    pub(crate) fn with_batch(self, rows: usize) -> Self {
+        Self { inner: self.inner.with_batch(rows) }
+    }
+
     /// Around a model in memory.
     pub(crate) fn new(inner: Embedder) -> Self {
         Self { inner }

@@ -1,14 +1,14 @@
 //! A trained model at work: photographs and texts to points, and to an [`EmbeddingSet`] that carries its space.
 
 mod ahead;
+mod rows;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
-use conifer_data::batch::{ImageBatch, TokenBatch};
+use conifer_data::batch::ImageBatch;
 use conifer_data::tokenizer::Tokenizer;
 use conifer_data::transform::{EvalCrop, evaluate};
 use conifer_data::{Broken, ImageRef, PixelLimits};
@@ -16,9 +16,11 @@ use conifer_space::points::sha256_hex;
 use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source};
 use rayon::prelude::*;
 
+pub use rows::by_length;
+
 use crate::checkpoint::published::ImportOptions;
 use crate::checkpoint::{self, Manifest, Weights};
-use crate::model::{Model, pixels, tokens};
+use crate::model::{Model, pixels};
 use crate::root::Apex;
 use crate::{Error, Result};
 
@@ -144,22 +146,14 @@ impl Embedder {
     /// If the tokenizer or the model fails; every text has a point, an empty one too.
     pub fn texts<S: AsRef<str> + Sync>(&self, texts: &[S], progress: Progress<'_>) -> Result<Vec<f32>> {
         let rows = self.tokenize(texts)?;
-        let mut places: BTreeMap<(usize, &[u32]), Vec<usize>> = BTreeMap::new();
-        for (place, row) in rows.iter().enumerate() {
-            places.entry((row.len(), row)).or_default().push(place);
-        }
-        let unique: Vec<(&[u32], &[usize])> =
-            places.iter().map(|((_, row), places)| (*row, places.as_slice())).collect();
-
         let dim = self.spec.dim;
         let mut points = vec![0.0; texts.len() * dim];
         let mut done = 0;
-        for chunk in unique.chunks(self.batch) {
+        for chunk in by_length(&rows).chunks(self.batch) {
             let rows: Vec<&[u32]> = chunk.iter().map(|(row, _)| *row).collect();
-            let batch = TokenBatch::from_rows(&rows, self.manifest.texts.end_of_text);
-            let embedded = finite(self.model.embed_texts(tokens(&batch, &self.device))?)?;
+            let embedded = self.token_batch(&rows)?;
             for ((_, places), point) in chunk.iter().zip(embedded.chunks_exact(dim)) {
-                for &place in *places {
+                for &place in places {
                     points[place * dim..][..dim].copy_from_slice(point);
                 }
                 done += places.len();
@@ -280,6 +274,14 @@ impl Embedder {
         };
         let modalities = vec![modality; ids.len()];
         Ok(EmbeddingSet::new(self.spec.clone(), self.root()?, ids, modalities, points, source)?)
+    }
+
+    /// sha256 of the tokenizer.
+    ///
+    /// # Errors
+    /// A tokenizer that cannot be written down.
+    pub fn tokenizer_fingerprint(&self) -> Result<String> {
+        Ok(sha256_hex(self.tokenizer.to_json()?.as_bytes()))
     }
 
     /// sha256 over the weights, computed once.

@@ -13,6 +13,7 @@ pub mod error;
 pub mod head;
 pub mod laws;
 pub mod log;
+pub mod memory;
 pub mod methods;
 pub mod model;
 pub mod optim;

@@ -1,18 +1,21 @@
 //! A set of embeddings that knows its space, and its form on disk.
 //!
-//! # Format (version 1)
+//! # Format (versions 1 and 2)
 //! A folder with three files, readable without us (Python: `safetensors.numpy.load_file`, `json.loads` per line):
 //!
 //! | file | content |
 //! |---|---|
-//! | `points.safetensors` | one tensor `points`, F32, `[N, dim]`: the space components of row i |
+//! | `points.safetensors` | one tensor `points`, F32 (version 2: F16 or BF16), `[N, dim]`: the space components of row i |
 //! | `rows.jsonl` | N lines; line i is an object with `id`, `modality` (`image`, `text`, `box_image`, `box_text`) and one string per column |
 //! | `manifest.json` | `format`, `version`, `rows`, `columns`, `spec`, `root`, `source`, and per file its length and sha256 |
 //!
 //! `root` is `"origin"` or `{"point": [dim numbers]}`; `spec` is a [`ManifoldSpec`]. `files` may be left out by another
 //! writer; everything else is required and checked. A folder is written under a temporary name, flushed to the disk
-//! and renamed, so that a reader sees a whole set or none, see [`EmbeddingSet::save`].
+//! and renamed, so that a reader sees a whole set or none, see [`EmbeddingSet::save`]; one that is written as its rows are made, see
+//! [`Draft`]. A set in half precision has version 2, which older readers refuse by its number; otherwise the two are the same.
 
+mod draft;
+mod element;
 mod folder;
 mod load;
 mod save;
@@ -23,6 +26,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+pub use draft::{Draft, Plan};
+pub use element::Element;
 
 use crate::error::{Error, Result};
 use crate::root::Root;
@@ -149,11 +155,7 @@ impl EmbeddingSet {
             }
             check_count(&format!("column `{name}`"), column.len(), rows)?;
         }
-        let hash = &self.source.hash;
-        if !(hash.is_empty() || hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit())) {
-            let what = "embedding set: `source.hash`";
-            return Err(Error::invalid(what, format!("`{hash}`"), "64 hex digits, or nothing"));
-        }
+        self.source.check()?;
         if self.points.len() != rows * self.spec.dim {
             let found = format!("a list of {} numbers", self.points.len());
             let expected = format!("{rows} rows of {} = {}", self.spec.dim, rows * self.spec.dim);
@@ -240,7 +242,12 @@ impl EmbeddingSet {
 
 /// sha256 of `bytes` as 64 hex digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+    hex(Sha256::new_with_prefix(bytes))
+}
+
+/// A finished hash as 64 hex digits.
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Names of the fields that every line of `rows.jsonl` has besides the columns.
@@ -271,21 +278,31 @@ struct Seal {
 
 impl Manifest {
     const FORMAT: &str = "conifer embedding set";
-    const VERSION: u32 = 1;
+    /// The versions that are read.
+    const VERSIONS: [u32; 2] = [1, 2];
     const FILE: &str = "manifest.json";
     const POINTS: &str = "points.safetensors";
     const ROWS: &str = "rows.jsonl";
     /// Name of the tensor in [`Manifest::POINTS`].
     const TENSOR: &str = "points";
-}
+    /// What a folder may hold that a set takes the place of.
+    const OWNED: [&str; 3] = [Manifest::POINTS, Manifest::ROWS, Manifest::FILE];
 
-impl Seal {
-    fn of(bytes: &[u8]) -> Self {
-        Seal { bytes: bytes.len() as u64, sha256: sha256_hex(bytes) }
+    /// The version of a set with such points: the first that has them.
+    fn version_of(element: Element) -> u32 {
+        if element == Element::F32 { 1 } else { 2 }
     }
 }
 
 impl Source {
+    fn check(&self) -> Result<()> {
+        let hash = &self.hash;
+        if hash.is_empty() || hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Ok(());
+        }
+        Err(Error::invalid("embedding set: `source.hash`", format!("`{hash}`"), "64 hex digits, or nothing"))
+    }
+
     fn joined(&self, other: &Source) -> Source {
         let both = |a: &str, b: &str| match a == b {
             true => a.to_owned(),

@@ -4,7 +4,7 @@ use conifer_data::tokenizer::Tokenizer;
 use conifer_learn::checkpoint::{self, Opened, published};
 use serde_json::json;
 
-use crate::cli::Convert;
+use crate::cli::{Convert, WeightArg};
 use crate::output::{note, print, print_json};
 
 pub(crate) fn run(mut args: Convert, as_json: bool) -> anyhow::Result<()> {
@@ -18,9 +18,11 @@ pub(crate) fn run(mut args: Convert, as_json: bool) -> anyhow::Result<()> {
         conifer_learn::methods::entry(name).context("--method")?;
     }
     let foreign = published::is_published(&args.input) || !args.input.exists();
+    let rounded = args.dtype == WeightArg::Bf16;
+    let to_file = args.output.extension().is_some_and(|it| it == "safetensors");
     ensure!(
-        foreign || args.to.is_some() || args.output.extension().is_some_and(|it| it == "safetensors"),
-        "{}: a checkpoint folder is exported to a .safetensors file, or with --to to a folder",
+        foreign || args.to.is_some() || to_file || rounded,
+        "{}: a checkpoint folder is exported to a .safetensors file, with --to to a folder, or with --dtype bf16 to a smaller one",
         args.output.display()
     );
     let opened = checkpoint::open(&args.input, &options(&args), &Device::flex())?;
@@ -34,12 +36,12 @@ pub(crate) fn run(mut args: Convert, as_json: bool) -> anyhow::Result<()> {
             published::export_folder(layout, &model, &manifest, tokenizer.as_ref(), &args.output).context("--to")?;
             layout
         }
-        (None, false) => {
-            published::export(&model, &args.output)?;
+        (None, false) if to_file => {
+            published::export(&model, &args.output, args.dtype.into())?;
             "published names"
         }
-        (None, true) => {
-            checkpoint::save(&args.output, &model, &manifest, tokenizer.as_ref())?;
+        (None, _) => {
+            checkpoint::save_as(&args.output, &model, &manifest, tokenizer.as_ref(), args.dtype.into())?;
             if tokenizer.is_none() {
                 note(
                     "note: no --tokenizer given; the checkpoint embeds photos, but no texts until one is put beside it",

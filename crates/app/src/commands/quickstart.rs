@@ -1,5 +1,6 @@
 //! The whole way in three minutes: toy world, training, numbers, pictures.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,9 +16,10 @@ use conifer_index::{Filter, FlatIndex, Place, Query, Ranking, Traversal};
 use conifer_learn::config::Config;
 use conifer_learn::embed::Embedder;
 use conifer_learn::train::{Event, Outcome, Trainer};
+use conifer_space::points::Element;
 use conifer_space::{EmbeddingSet, Modality, space};
 
-use super::embed::embed_samples;
+use super::embed::{Job, embed_all};
 use super::train::watch;
 use crate::cli::{Quickstart, ViewArg};
 use crate::embedder::ModelEmbedder;
@@ -59,9 +61,18 @@ pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::R
     note("measuring the trained model");
     let trained = measure(&embedder, &test)?;
     let views = [ViewArg::Image, ViewArg::Text, ViewArg::BoxImage, ViewArg::BoxText];
-    let mut broken = Vec::new();
-    let set = embed_samples(&embedder, &test.samples, &views, EvalCrop::Center, "toy test split", &mut broken)?;
-    set.save(&args.out.join("embeddings"))?;
+    let job = Job {
+        embedder: &embedder,
+        source: &test.scenes,
+        views: &views,
+        crop: EvalCrop::Center,
+        data: "toy test split",
+        element: Element::F32,
+        identity: BTreeMap::new(),
+    };
+    let set = args.out.join("embeddings");
+    embed_all(&job, &set)?;
+    let set = EmbeddingSet::load(&set)?;
 
     let seconds = started.elapsed().as_secs_f64();
     let page = args.out.join("report.html");

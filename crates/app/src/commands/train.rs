@@ -42,19 +42,28 @@ pub(crate) fn run(args: Train, as_json: bool, device: &Device) -> anyhow::Result
         }
         (None, None) => bail!("expected a config, or --resume RUN"),
     };
-    let (outcome, last_loss) = watch(&mut trainer, signal::stop_flag()?.as_ref(), &mut |_| ())?;
+    let mut peak = None;
+    let mut remember = |event: &Event<'_>| {
+        if let Event::Step(record) = event {
+            peak = record.peak_rss_mb.or(peak);
+        }
+    };
+    let (outcome, last_loss) = watch(&mut trainer, signal::stop_flag()?.as_ref(), &mut remember)?;
     report_broken(&trainer);
     let out = &trainer.config().train.out;
     if as_json {
         let stopped = outcome == Outcome::Stopped;
-        return print_json(&json!({ "out": out, "step": trainer.step(), "loss": last_loss, "stopped": stopped }));
+        return print_json(&json!({
+            "out": out, "step": trainer.step(), "loss": last_loss, "stopped": stopped, "peak_rss_mb": peak,
+        }));
     }
     match outcome {
         Outcome::Finished if last_loss.is_nan() => {
             print(&format!("nothing to do: all {} steps of {} were taken before\n", trainer.step(), out.display()))
         }
         Outcome::Finished => {
-            print(&format!("finished: {} steps, loss {last_loss:.4}, {}\n", trainer.step(), out.display()))
+            let memory = peak.map_or_else(String::new, |it| format!(", at most {it:.0} MiB of memory"));
+            print(&format!("finished: {} steps, loss {last_loss:.4}{memory}, {}\n", trainer.step(), out.display()))
         }
         Outcome::Stopped => print(&format!(
             "stopped at step {}; go on with: conifer train --resume {}\n",

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod configs;
+mod embed;
 mod goldens;
 mod journey;
 mod suite;
@@ -17,12 +18,18 @@ fn root() -> PathBuf {
 
 /// Runs `conifer` in `folder`, where the hub's cache is, too; no model is fetched.
 fn conifer(folder: &Path, args: &[&str]) -> Output {
+    command(folder, args).output().unwrap()
+}
+
+/// The same, not yet begun.
+fn command(folder: &Path, args: &[&str]) -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_conifer"));
     program
         .env("HF_HUB_OFFLINE", "1")
         .env("HF_HUB_CACHE", folder.join("hub"))
         .env("XDG_CACHE_HOME", folder.join("cache"));
-    program.current_dir(folder).args(args).output().unwrap()
+    program.current_dir(folder).args(args);
+    program
 }
 
 /// Runs it and expects success; returns stdout.

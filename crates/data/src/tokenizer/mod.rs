@@ -100,10 +100,18 @@ impl Tokenizer {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let json = self.0.model.to_string(true).map_err(|error| {
-            Error::format(path.display().to_string(), error.to_string(), "a tokenizer that can be written")
-        })?;
-        files::write_whole(path, json.as_bytes())
+        files::write_whole(path, self.to_json()?.as_bytes())
+    }
+
+    /// The content of its `tokenizer.json`.
+    ///
+    /// # Errors
+    /// A part of it that has no such form.
+    pub fn to_json(&self) -> Result<String> {
+        let failed = |error: tokenizers::Error| {
+            Error::format("a tokenizer", error.to_string(), "one that can be written as tokenizer.json")
+        };
+        self.0.model.to_string(true).map_err(failed)
     }
 
     /// Start, the text's tokens, end; never more than `context` ids: a text that is too long loses its last tokens,

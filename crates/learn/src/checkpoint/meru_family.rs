@@ -12,7 +12,7 @@ use conifer_space::ManifoldSpec;
 
 use super::published::{Format, ImportOptions, no_rule};
 use super::stored::Stored;
-use super::weights;
+use super::{Precision, weights};
 use crate::checkpoint::{Manifest, TextFeed};
 use crate::encoders::{TextTransformerConfig, TextualConfig, VisualConfig, VitConfig};
 use crate::head::{Head, HeadConfig};
@@ -51,7 +51,7 @@ fn import(stored: Stored, options: &ImportOptions, device: &Device) -> Result<(M
 
 /// Writes the state dict of `model` as safetensors: the published names and layout, with every buffer that strict loading in PyTorch
 /// asks for.
-pub(super) fn export(model: &Model, path: &Path) -> Result<()> {
+pub(super) fn export(model: &Model, path: &Path, precision: Precision) -> Result<()> {
     let kind = model.head.spec().kind;
     if !PUBLISHED_SPACES.contains(&kind.as_str()) {
         let expected = format!(
@@ -60,7 +60,7 @@ pub(super) fn export(model: &Model, path: &Path) -> Result<()> {
         );
         return Err(Error::setting("manifold.kind", kind, expected));
     }
-    weights::save(&weights::export(model), path)
+    weights::save_as(&weights::export(model), precision, path)
 }
 
 /// Spaces of the MERU family: what a state dict tells by its tensors.

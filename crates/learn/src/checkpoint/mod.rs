@@ -21,6 +21,8 @@ mod manifest;
 mod meru_family;
 pub mod moco;
 mod open_clip;
+#[cfg(test)]
+mod precision_tests;
 pub mod published;
 mod reference;
 pub mod state;
@@ -35,7 +37,7 @@ use conifer_data::tokenizer::Tokenizer;
 pub use folder::replace_folder;
 pub use manifest::{ImageFeed, Manifest, TextFeed};
 pub use reference::{Opened, open};
-pub use weights::{Array, Values, Weights, export};
+pub use weights::{Array, Precision, Values, Weights, export};
 
 use crate::Result;
 use crate::model::{Model, ModelConfig};
@@ -52,7 +54,21 @@ pub const TOKENIZER: &str = "tokenizer.json";
 /// # Errors
 /// As those.
 pub fn save(dir: &Path, model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>) -> Result<()> {
-    replace_folder(dir, |folder| write(folder, model, manifest, tokenizer))
+    save_as(dir, model, manifest, tokenizer, Precision::F32)
+}
+
+/// The same with weights in a precision: in half precision the folder is half the size, and whoever loads it has `f32` again.
+///
+/// # Errors
+/// As [`save`].
+pub fn save_as(
+    dir: &Path,
+    model: &Model,
+    manifest: &Manifest,
+    tokenizer: Option<&Tokenizer>,
+    precision: Precision,
+) -> Result<()> {
+    replace_folder(dir, |folder| write_as(folder, model, manifest, tokenizer, precision))
 }
 
 /// Writes weights, manifest and tokenizer into `folder`, which exists. The manifest's curvatures and its `tokenizer` entry are
@@ -61,6 +77,16 @@ pub fn save(dir: &Path, model: &Model, manifest: &Manifest, tokenizer: Option<&T
 /// # Errors
 /// [`Error::Io`](crate::Error::Io) with the file; a tokenizer that [`Manifest::check_tokenizer`] refuses.
 pub fn write(folder: &Path, model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>) -> Result<()> {
+    write_as(folder, model, manifest, tokenizer, Precision::F32)
+}
+
+fn write_as(
+    folder: &Path,
+    model: &Model,
+    manifest: &Manifest,
+    tokenizer: Option<&Tokenizer>,
+    precision: Precision,
+) -> Result<()> {
     let mut manifest = manifest.clone();
     manifest.manifold = model.head.spec();
     manifest.root = model.head.root().or(manifest.root);
@@ -69,7 +95,7 @@ pub fn write(folder: &Path, model: &Model, manifest: &Manifest, tokenizer: Optio
         manifest.check_tokenizer(tokenizer)?;
         tokenizer.save(&folder.join(TOKENIZER))?;
     }
-    weights::save(&export(model), &folder.join(WEIGHTS))?;
+    weights::save_as(&export(model), precision, &folder.join(WEIGHTS))?;
     manifest.save(&folder.join(MANIFEST))
 }
 

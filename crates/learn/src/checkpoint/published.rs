@@ -12,7 +12,7 @@ use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
 
 use super::stored::Stored;
-use super::{Manifest, hf_align, hf_clip, meru_family, moco, open_clip, replace_folder};
+use super::{Manifest, Precision, hf_align, hf_clip, meru_family, moco, open_clip, replace_folder};
 use crate::encoders::layers::Activation;
 use crate::model::Model;
 use crate::{Error, Result};
@@ -82,12 +82,13 @@ pub fn tokenizer_beside(path: &Path) -> Result<Option<Tokenizer>> {
     Ok(file.is_file().then(|| Tokenizer::open(&file)).transpose()?)
 }
 
-/// Writes the state dict of `model` as safetensors, under the names and in the layout of the MERU family.
+/// Writes the state dict of `model` as safetensors, under the names and in the layout of the MERU family; readers of PyTorch take the
+/// type of each tensor from the file.
 ///
 /// # Errors
 /// [`Error::Io`] with the path; [`Error::Setting`] for a space that no published model lives in, and that its reader could not tell.
-pub fn export(model: &Model, path: &Path) -> Result<()> {
-    meru_family::export(model, path)
+pub fn export(model: &Model, path: &Path, precision: Precision) -> Result<()> {
+    meru_family::export(model, path, precision)
 }
 
 /// Writes the folder that the layout `name` asks for: weights, config, and the tokenizer where there is one. It appears whole or not at

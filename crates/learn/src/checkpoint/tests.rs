@@ -236,10 +236,10 @@ fn converting_a_released_checkpoint_there_and_back_changes_no_bit() {
         check_views(&loaded, &Io::read(&io), name);
 
         let exported = folder.path().join(format!("{name}.safetensors"));
-        published::export(&loaded, &exported).unwrap();
+        published::export(&loaded, &exported, Precision::F32).unwrap();
         let (again, _) = published::import(&exported, &options(name), &Device::flex()).unwrap();
         let twice = folder.path().join(format!("{name}_again.safetensors"));
-        published::export(&again, &twice).unwrap();
+        published::export(&again, &twice, Precision::F32).unwrap();
         assert!(fs::read(&exported).unwrap() == fs::read(&twice).unwrap(), "{name}");
         assert!(fs::read(&exported).unwrap() == fs::read(native.join(WEIGHTS)).unwrap(), "{name}");
 

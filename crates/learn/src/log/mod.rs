@@ -40,6 +40,9 @@ pub struct StepRecord {
     pub eta_seconds: f64,
     /// Broken samples replaced so far.
     pub broken: u64,
+    /// Most memory that the process ever had at a time, MiB; absent where the system does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_rss_mb: Option<f64>,
     /// What an evaluation after this step measured, by name; empty where there was none.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub eval: serde_json::Map<String, serde_json::Value>,
@@ -82,6 +85,9 @@ fn tags(record: &StepRecord) -> Vec<(String, f64)> {
         ("speed/samples_per_second".to_owned(), record.samples_per_second),
         ("data/broken".to_owned(), record.broken as f64),
     ];
+    if let Some(peak) = record.peak_rss_mb {
+        tags.push(("memory/peak_rss_mb".to_owned(), peak));
+    }
     for (name, value) in &record.terms {
         tags.push((format!("loss/{name}"), value.as_f64().unwrap_or(f64::NAN)));
     }

@@ -40,6 +40,7 @@ use crate::checkpoint::{self, Manifest, TextFeed, replace_folder};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::log::{RunLog, StepRecord};
+use crate::memory::peak_rss_mb;
 use crate::methods::Method;
 use crate::model::Model;
 use crate::optim::{AdamW, GradientSet, Update, clip_factor};
@@ -437,7 +438,7 @@ impl ParamVisitor for Sizes {
     }
 }
 
-/// Throughput since the last record, and the time to the end.
+/// Throughput since the last record, the time to the end, and the memory so far.
 struct Clock {
     started: Instant,
     first_step: u64,
@@ -454,6 +455,7 @@ impl Clock {
     fn fill(&self, record: &mut StepRecord, steps: u64) {
         let seconds = self.since.elapsed().as_secs_f64().max(1e-9);
         record.samples_per_second = (record.samples - self.samples) as f64 / seconds;
+        record.peak_rss_mb = peak_rss_mb();
         let taken = record.step - self.first_step;
         record.eta_seconds = self.started.elapsed().as_secs_f64() / taken as f64 * (steps - record.step) as f64;
     }

@@ -470,6 +470,7 @@ fn events_and_logs_tell_the_run() {
     let last = &records[2];
     assert_eq!((last.samples, last.epoch, last.eta_seconds), (96, 1, 0.0));
     assert!(last.broken > 0 && last.samples_per_second > 0.0 && last.gradient_norm > 0.0);
+    assert_eq!(last.peak_rss_mb.is_some_and(|it| it > 1.0), cfg!(target_os = "linux"));
     assert!(last.terms.contains_key("contrastive") && last.terms.contains_key("entailment"), "{:?}", last.terms);
     for scalar in ["curv", "visual_alpha", "textual_alpha", "logit_scale"] {
         assert!(last.scalars[scalar].as_f64().unwrap() > 0.0, "{scalar}");
@@ -528,4 +529,5 @@ fn an_evaluation_that_fails_ends_the_run_after_a_checkpoint() {
     assert_eq!(Trainer::resume(folder.path(), squares(), &Device::flex()).unwrap().step(), 6);
 }
 
+mod checkpointing;
 mod faults;

@@ -24,7 +24,17 @@ pub(super) fn replace(dir: &Path, owned: &[&str], fill: impl FnOnce(&Path) -> Re
 
     let fresh = Temporary::beside(dir)?;
     fill(&fresh.path)?;
-    sync_dir(&fresh.path)?;
+    publish(&fresh.path, dir, owned)
+}
+
+/// Puts the finished folder `fresh`, on the same disk, in the place of `dir`, as [`replace`] does.
+///
+/// # Errors
+/// Those of [`replace`]; `fresh` stays where it is then.
+pub(super) fn publish(fresh: &Path, dir: &Path, owned: &[&str]) -> Result<()> {
+    let parent = parent(dir)?;
+    check_replaceable(dir, owned)?;
+    sync_dir(fresh)?;
 
     let old = previous(dir)?;
     if dir.exists() {
@@ -33,7 +43,7 @@ pub(super) fn replace(dir: &Path, owned: &[&str], fill: impl FnOnce(&Path) -> Re
         }
         fs::rename(dir, &old).map_err(Error::io("move aside", dir))?;
     }
-    if let Err(error) = fs::rename(&fresh.path, dir) {
+    if let Err(error) = fs::rename(fresh, dir) {
         if old.exists() {
             fs::rename(&old, dir).map_err(Error::io("put back", dir))?;
         }
@@ -57,6 +67,11 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 pub(super) fn resolve(dir: &Path) -> Result<PathBuf> {
     let old = previous(dir)?;
     Ok(if !dir.exists() && old.exists() { old } else { dir.to_owned() })
+}
+
+/// Where the folder `dir` is made when that takes several runs.
+pub(super) fn unfinished(dir: &Path) -> Result<PathBuf> {
+    Ok(parent(dir)?.join(format!(".{}.unfinished", name(dir)?)))
 }
 
 /// Where the old folder waits while the new one takes its name.
@@ -87,7 +102,7 @@ impl Drop for Temporary {
     }
 }
 
-fn check_replaceable(dir: &Path, owned: &[&str]) -> Result<()> {
+pub(super) fn check_replaceable(dir: &Path, owned: &[&str]) -> Result<()> {
     if !dir.exists() {
         return Ok(());
     }
@@ -102,7 +117,7 @@ fn check_replaceable(dir: &Path, owned: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn parent(dir: &Path) -> Result<PathBuf> {
+pub(super) fn parent(dir: &Path) -> Result<PathBuf> {
     name(dir)?;
     match dir.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => Ok(parent.to_owned()),

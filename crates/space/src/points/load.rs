@@ -1,18 +1,19 @@
 //! Reading a set, with one clear message for each way in which a folder can be wrong.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use safetensors::SafeTensors;
-use safetensors::tensor::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 
-use super::{EmbeddingSet, Manifest, Modality, Seal, folder};
+use super::{Element, EmbeddingSet, Manifest, Modality, Seal, folder, hex};
 use crate::error::{Error, Result};
 
 impl EmbeddingSet {
-    /// Reads a folder in the format of [`crate::points`].
+    /// Reads a folder in the format of [`crate::points`]. Files are read piece by piece: it takes the memory of the set, and no more.
     ///
     /// # Errors
     /// A file is missing, truncated, damaged, of another version or of the wrong shape; the files disagree on the
@@ -54,56 +55,104 @@ fn read_manifest(path: &Path) -> Result<Manifest> {
         return Err(Error::format(path, "`format`", field("format"), expected));
     }
     // Before the other fields: another version may have other ones.
-    if field("version") != Manifest::VERSION {
-        let expected = format!("{}, the version this build reads", Manifest::VERSION);
-        return Err(Error::format(path, "`version`", field("version"), expected));
+    if !Manifest::VERSIONS.iter().any(|version| field("version") == *version) {
+        let expected = Manifest::VERSIONS.map(|version| version.to_string()).join(" or ");
+        return Err(Error::format(path, "`version`", field("version"), format!("{expected}, which this build reads")));
     }
     serde_json::from_value(value).map_err(text)
 }
 
 fn read_points(dir: &Path, manifest: &Manifest) -> Result<Vec<f32>> {
     let path = dir.join(Manifest::POINTS);
-    let bytes = read_sealed(&path, Manifest::POINTS, manifest)?;
-    let damaged = |e: safetensors::SafeTensorError| {
-        let found = format!("unreadable ({e}, {} bytes)", bytes.len());
-        Error::format(&path, "the file", found, "a whole safetensors file")
+    let mut file = Sealed::open(&path, Manifest::POINTS, manifest)?;
+    let points = points_of(&mut file, manifest);
+    // That the file was changed is told before what is wrong in it.
+    file.finish()?;
+    points
+}
+
+fn points_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Vec<f32>> {
+    let (path, bytes) = (file.path, file.bytes);
+    let damaged = |why: &dyn std::fmt::Display| {
+        let found = format!("unreadable ({why}, {bytes} bytes)");
+        Error::format(path, "the file", found, "a whole safetensors file")
     };
-    let tensors = SafeTensors::deserialize(&bytes).map_err(damaged)?;
-    let points = tensors.tensor(Manifest::TENSOR).map_err(|_| {
-        let found = format!("missing; the file holds {:?}", tensors.names());
-        Error::format(&path, format!("tensor `{}`", Manifest::TENSOR), found, "there")
+    let mut length = [0; 8];
+    if bytes >= 8 {
+        file.read(&mut length)?;
+    }
+    let header = u64::from_le_bytes(length);
+    if header == 0 || header > bytes - 8 {
+        return Err(damaged(&"no header"));
+    }
+    let mut json = vec![0; usize::try_from(header).unwrap_or(usize::MAX)];
+    file.read(&mut json)?;
+    let tensors: Metadata = serde_json::from_slice(&json).map_err(|e| damaged(&e))?;
+    if bytes - 8 - header != tensors.data_len() as u64 {
+        return Err(damaged(&format!("its header tells of {} bytes of numbers", tensors.data_len())));
+    }
+    let points = tensors.info(Manifest::TENSOR).ok_or_else(|| {
+        let found = format!("missing; the file holds {:?}", tensors.offset_keys());
+        Error::format(path, format!("tensor `{}`", Manifest::TENSOR), found, "there")
     })?;
-    if points.dtype() != Dtype::F32 {
-        let found = format!("{:?}", points.dtype());
-        return Err(Error::format(&path, "type of `points`", found, "F32"));
-    }
+    let element = element_of(points, path, manifest)?;
     let shape = [manifest.rows, manifest.spec.dim];
-    if points.shape() != shape {
-        let found = format!("{:?}", points.shape());
+    if points.shape != shape {
+        let found = format!("{:?}", points.shape);
         let expected = format!("{shape:?}, `rows` and `spec.dim` of {}", Manifest::FILE);
-        return Err(Error::format(&path, "shape of `points`", found, expected));
+        return Err(Error::format(path, "shape of `points`", found, expected));
     }
-    let (numbers, _) = points.data().as_chunks::<4>();
-    Ok(numbers.iter().map(|b| f32::from_le_bytes(*b)).collect())
+    let (start, end) = points.data_offsets;
+    file.skip(start as u64)?;
+    let mut numbers = Vec::with_capacity(manifest.rows * manifest.spec.dim);
+    let mut piece = vec![0; PIECE];
+    let mut left = end - start;
+    while left > 0 {
+        let some = &mut piece[..left.min(PIECE)];
+        file.read(some)?;
+        element.decode(some, &mut numbers);
+        left -= some.len();
+    }
+    Ok(numbers)
+}
+
+/// The kind of number, if the version of the set has it.
+fn element_of(points: &TensorInfo, path: &Path, manifest: &Manifest) -> Result<Element> {
+    let known: Vec<_> = Element::ALL.iter().filter(|(it, ..)| Manifest::version_of(*it) <= manifest.version).collect();
+    match Element::of(points.dtype).filter(|found| known.iter().any(|(it, ..)| it == found)) {
+        Some(element) => Ok(element),
+        None => {
+            let names: Vec<_> = known.iter().map(|(.., name)| *name).collect();
+            Err(Error::format(path, "type of `points`", format!("{:?}", points.dtype), names.join(", ")))
+        }
+    }
 }
 
 fn read_rows(dir: &Path, manifest: &Manifest) -> Result<Rows> {
     let path = dir.join(Manifest::ROWS);
-    let bytes = read_sealed(&path, Manifest::ROWS, manifest)?;
-    let text = std::str::from_utf8(&bytes).map_err(|e| Error::format(&path, "the file", e, "UTF-8 text"))?;
-    let lines = text.lines().count();
+    let mut file = Sealed::open(&path, Manifest::ROWS, manifest)?;
+    let columns = manifest.columns.iter().map(|name| (name.clone(), Vec::new())).collect();
+    let mut rows = Rows { ids: Vec::new(), modality: Vec::new(), columns };
+    let mut wrong = None;
+    let (mut bytes, mut lines) = (Vec::new(), 0);
+    while file.line(&mut bytes)? {
+        lines += 1;
+        if wrong.is_none() {
+            let text =
+                std::str::from_utf8(&bytes).map_err(|e| ("the text".to_owned(), e.to_string(), "UTF-8".to_owned()));
+            wrong = text
+                .and_then(|text| rows.push(text))
+                .err()
+                .map(|(what, found, expected)| Error::format(&path, format!("line {lines}: {what}"), found, expected));
+        }
+    }
+    // That the file was changed is told before what is wrong in it, and a wrong number of lines before what is wrong in one.
+    file.finish()?;
     if lines != manifest.rows {
         let expected = format!("{}, `rows` of {}", manifest.rows, Manifest::FILE);
         return Err(Error::format(&path, "number of lines", lines, expected));
     }
-    let columns = manifest.columns.iter().map(|name| (name.clone(), Vec::new())).collect();
-    let mut rows = Rows { ids: Vec::new(), modality: Vec::new(), columns };
-    for (i, line) in text.lines().enumerate() {
-        rows.push(line).map_err(|(what, found, expected)| {
-            Error::format(&path, format!("line {}: {what}", i + 1), found, expected)
-        })?;
-    }
-    Ok(rows)
+    wrong.map_or(Ok(rows), Err)
 }
 
 impl Rows {
@@ -141,21 +190,95 @@ fn take_text(row: &mut Map<String, Value>, name: &str) -> Result<String, (String
     }
 }
 
-/// Reads a file and compares it with its seal in the manifest, if there is one.
-fn read_sealed(path: &Path, name: &str, manifest: &Manifest) -> Result<Vec<u8>> {
-    let bytes = fs::read(path).map_err(Error::io("read", path))?;
-    let Some(seal) = manifest.files.get(name) else {
-        return Ok(bytes);
-    };
-    if bytes.len() as u64 != seal.bytes {
-        let found = format!("{} bytes", bytes.len());
-        let expected = format!("{} bytes, as in {}", seal.bytes, Manifest::FILE);
-        return Err(Error::format(path, "length", found, expected));
+/// Bytes that are read at once: a multiple of every element.
+const PIECE: usize = 1 << 20;
+
+/// A file that is compared with its seal in the manifest, if there is one, while it is read.
+struct Sealed<'a> {
+    path: &'a Path,
+    seal: Option<&'a Seal>,
+    bytes: u64,
+    reader: BufReader<File>,
+    sha: Sha256,
+}
+
+impl<'a> Sealed<'a> {
+    fn open(path: &'a Path, name: &str, manifest: &'a Manifest) -> Result<Self> {
+        let file = File::open(path).map_err(Error::io("read", path))?;
+        let bytes = file.metadata().map_err(Error::io("read", path))?.len();
+        let seal = manifest.files.get(name);
+        if let Some(seal) = seal.filter(|seal| seal.bytes != bytes) {
+            let found = format!("{bytes} bytes");
+            let expected = format!("{} bytes, as in {}", seal.bytes, Manifest::FILE);
+            return Err(Error::format(path, "length", found, expected));
+        }
+        Ok(Self { path, seal, bytes, reader: BufReader::with_capacity(PIECE, file), sha: Sha256::new() })
     }
-    let found = Seal::of(&bytes);
-    if found != *seal {
-        let expected = format!("{}, as in {}: it was changed or damaged", seal.sha256, Manifest::FILE);
-        return Err(Error::format(path, "sha256", found.sha256, expected));
+
+    /// Fills `bytes`.
+    fn read(&mut self, bytes: &mut [u8]) -> Result<()> {
+        self.reader.read_exact(bytes).map_err(Error::io("read", self.path))?;
+        self.hash(bytes);
+        Ok(())
     }
-    Ok(bytes)
+
+    /// Passes over bytes.
+    fn skip(&mut self, mut count: u64) -> Result<()> {
+        let mut piece = [0; 4096];
+        while count > 0 {
+            let some = count.min(4096);
+            self.read(&mut piece[..some as usize])?;
+            count -= some;
+        }
+        Ok(())
+    }
+
+    /// The next line, with its break; whether there was one.
+    fn line(&mut self, line: &mut Vec<u8>) -> Result<bool> {
+        line.clear();
+        self.reader.read_until(b'\n', line).map_err(Error::io("read", self.path))?;
+        self.hash(line);
+        Ok(!line.is_empty())
+    }
+
+    /// Reads what is left, and compares.
+    fn finish(mut self) -> Result<()> {
+        let mut piece = vec![0; 4096];
+        loop {
+            match self.reader.read(&mut piece).map_err(Error::io("read", self.path))? {
+                0 => break,
+                count => self.hash(&piece[..count]),
+            }
+        }
+        let Some(seal) = self.seal else { return Ok(()) };
+        let found = hex(self.sha);
+        if found != seal.sha256 {
+            let expected = format!("{}, as in {}: it was changed or damaged", seal.sha256, Manifest::FILE);
+            return Err(Error::format(self.path, "sha256", found, expected));
+        }
+        Ok(())
+    }
+
+    fn hash(&mut self, bytes: &[u8]) {
+        if self.seal.is_some() {
+            self.sha.update(bytes);
+        }
+    }
+}
+
+impl Seal {
+    /// The seal of a file on the disk, read piece by piece.
+    pub(super) fn of_file(path: &Path) -> Result<Self> {
+        let mut file = File::open(path).map_err(Error::io("read", path))?;
+        let (mut sha, mut bytes, mut piece) = (Sha256::new(), 0, vec![0; PIECE]);
+        loop {
+            match file.read(&mut piece).map_err(Error::io("read", path))? {
+                0 => return Ok(Seal { bytes, sha256: hex(sha) }),
+                count => {
+                    sha.update(&piece[..count]);
+                    bytes += count as u64;
+                }
+            }
+        }
+    }
 }

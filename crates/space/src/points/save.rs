@@ -1,16 +1,18 @@
-//! Writing a set.
+//! Writing a set that is in memory.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 
-use super::{EmbeddingSet, Manifest, Seal, folder};
+use super::{Element, EmbeddingSet, Manifest, Modality, Seal, folder, hex};
 use crate::error::{Error, Result};
 
 impl EmbeddingSet {
-    /// Writes the set as folder `dir`, whole or not at all; missing parent folders are created.
+    /// Writes the set as folder `dir`, whole or not at all; missing parent folders are created. It takes no memory beside the set.
     ///
     /// An existing set at `dir` is replaced only once the new one is complete and flushed to the disk. If the machine
     /// stops in the middle of the replacement, [`EmbeddingSet::load`] still finds the old set.
@@ -20,55 +22,92 @@ impl EmbeddingSet {
     /// the system refuses to write, for example because the disk is full.
     pub fn save(&self, dir: &Path) -> Result<()> {
         self.check()?;
-        let points = self.points_file(dir)?;
-        let rows = self.rows_file(dir)?;
-        let manifest = Manifest {
-            format: Manifest::FORMAT.to_owned(),
-            version: Manifest::VERSION,
-            rows: self.len(),
-            columns: self.columns.keys().cloned().collect(),
-            spec: self.spec.clone(),
-            root: self.root.clone(),
-            source: self.source.clone(),
-            files: BTreeMap::from([
-                (Manifest::POINTS.to_owned(), Seal::of(&points)),
-                (Manifest::ROWS.to_owned(), Seal::of(&rows)),
-            ]),
-        };
-        let manifest = serde_json::to_vec_pretty(&manifest).map_err(encoding(dir))?;
-        let files = [(Manifest::POINTS, points), (Manifest::ROWS, rows), (Manifest::FILE, manifest)];
-        folder::replace(dir, &files.each_ref().map(|(name, _)| *name), |fresh| {
-            files.iter().try_for_each(|(name, bytes)| folder::write(&fresh.join(name), bytes))
+        folder::replace(dir, &Manifest::OWNED, |fresh| {
+            let points = sealed(&fresh.join(Manifest::POINTS), |file| self.write_points(file))?;
+            let rows = sealed(&fresh.join(Manifest::ROWS), |file| self.write_rows(file))?;
+            let manifest = Manifest {
+                format: Manifest::FORMAT.to_owned(),
+                version: Manifest::version_of(Element::F32),
+                rows: self.len(),
+                columns: self.columns.keys().cloned().collect(),
+                spec: self.spec.clone(),
+                root: self.root.clone(),
+                source: self.source.clone(),
+                files: BTreeMap::from([(Manifest::POINTS.to_owned(), points), (Manifest::ROWS.to_owned(), rows)]),
+            };
+            manifest.write(fresh)
         })
     }
 
-    fn points_file(&self, dir: &Path) -> Result<Vec<u8>> {
-        let bytes: Vec<u8> = self.points.iter().flat_map(|v| v.to_le_bytes()).collect();
-        let failed = |e: safetensors::SafeTensorError| encoding(dir)(e);
-        let view = TensorView::new(Dtype::F32, vec![self.len(), self.spec.dim], &bytes);
-        let tensors = [(Manifest::TENSOR, view.map_err(failed)?)];
-        safetensors::serialize(tensors, None).map_err(failed)
+    fn write_points(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        out.write_all(&Element::F32.header(self.len(), self.spec.dim))?;
+        let mut bytes = Vec::new();
+        for some in self.points.chunks(1 << 16) {
+            bytes.clear();
+            Element::F32.encode(some, &mut bytes);
+            out.write_all(&bytes)?;
+        }
+        Ok(())
     }
 
-    fn rows_file(&self, dir: &Path) -> Result<Vec<u8>> {
-        let mut lines = Vec::new();
+    fn write_rows(&self, out: &mut dyn Write) -> std::io::Result<()> {
         for i in 0..self.len() {
-            let mut row = Map::new();
-            row.insert("id".to_owned(), Value::from(self.ids[i].as_str()));
-            let modality = serde_json::to_value(self.modality[i]).map_err(encoding(dir))?;
-            row.insert("modality".to_owned(), modality);
-            for (name, column) in &self.columns {
-                row.insert(name.clone(), Value::from(column[i].as_str()));
-            }
-            serde_json::to_writer(&mut lines, &row).map_err(encoding(dir))?;
-            lines.push(b'\n');
+            let columns = self.columns.iter().map(|(name, column)| (name.as_str(), column[i].as_str()));
+            out.write_all(&line(&self.ids[i], self.modality[i], columns)?)?;
         }
-        Ok(lines)
+        Ok(())
     }
 }
 
-/// For `map_err`: an encoder's error as an error of this crate.
-fn encoding<E: std::error::Error + Send + Sync + 'static>(dir: &Path) -> impl FnOnce(E) -> Error {
-    let failed = Error::io("encode", dir);
-    move |error| failed(std::io::Error::other(error))
+impl Manifest {
+    /// Writes it into a folder, flushed to the disk.
+    pub(super) fn write(&self, dir: &Path) -> Result<()> {
+        let path = dir.join(Manifest::FILE);
+        let failed = |error: serde_json::Error| Error::io("encode", &path)(std::io::Error::other(error));
+        folder::write(&path, &serde_json::to_vec_pretty(self).map_err(failed)?)
+    }
+}
+
+/// A line of `rows.jsonl`; columns in the order of their names.
+pub(super) fn line<'a>(
+    id: &str,
+    modality: Modality,
+    columns: impl Iterator<Item = (&'a str, &'a str)>,
+) -> std::io::Result<Vec<u8>> {
+    let mut row = Map::new();
+    row.insert("id".to_owned(), Value::from(id));
+    row.insert("modality".to_owned(), Value::from(modality.name()));
+    row.extend(columns.map(|(name, value)| (name.to_owned(), Value::from(value))));
+    let mut line = serde_json::to_vec(&row)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// Writes one file and flushes it to the disk; its seal is made on the way.
+fn sealed(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<Seal> {
+    let file = File::create(path).map_err(Error::io("create", path))?;
+    let mut out = Sealing { out: BufWriter::with_capacity(1 << 20, file), sha: Sha256::new(), bytes: 0 };
+    fill(&mut out).and_then(|()| out.flush()).map_err(Error::io("write", path))?;
+    out.out.get_ref().sync_all().map_err(Error::io("flush", path))?;
+    Ok(Seal { bytes: out.bytes, sha256: hex(out.sha) })
+}
+
+/// A file that is hashed as it is written.
+struct Sealing {
+    out: BufWriter<File>,
+    sha: Sha256,
+    bytes: u64,
+}
+
+impl Write for Sealing {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.sha.update(&bytes[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
 }

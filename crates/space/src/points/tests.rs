@@ -167,7 +167,7 @@ fn inconsistent_files_say_what_is_wrong() {
     let manifest = "manifest.json";
     let rows = "rows.jsonl";
     let cases: [(&str, &str, &str, &str); 12] = [
-        (manifest, r#""version": 1"#, r#""version": 7"#, "`version` is 7; expected 1, the version this build reads"),
+        (manifest, r#""version": 1"#, r#""version": 7"#, "`version` is 7; expected 1 or 2, which this build reads"),
         (manifest, "conifer embedding set", "lettuce", r#"`format` is "lettuce"; expected "conifer embedding set""#),
         (
             manifest,

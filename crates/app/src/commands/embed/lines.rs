@@ -1,0 +1,134 @@
+//! Which rows a sample has, and what they are called.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use anyhow::Context as _;
+use conifer_data::transform::crop_box;
+use conifer_data::{Broken, ImageRef, Picture, PixelLimits, Sample};
+use conifer_space::Modality;
+
+use crate::cli::ViewArg;
+
+/// A row without its point.
+pub(super) struct Line {
+    id: String,
+    modality: Modality,
+    label: String,
+    /// The sample it belongs to: ties views together.
+    sample: String,
+    /// The text, or the path of the photo.
+    pub(super) words: String,
+}
+
+/// Names of the columns, alphabetical.
+pub(super) const COLUMNS: [&str; 3] = ["label", "sample", "text"];
+
+impl Line {
+    fn new(sample: &Sample, id: String, modality: Modality, words: String) -> Self {
+        Self { id, modality, label: sample.label.clone().unwrap_or_default(), sample: sample.id.clone(), words }
+    }
+
+    pub(super) fn add_to(&self, draft: &mut conifer_space::points::Draft) -> conifer_space::Result<u64> {
+        draft.add(&self.id, self.modality, &[&self.label, &self.sample, &self.words])
+    }
+}
+
+/// The photo and the boxes of a sample, as `see` sees them.
+///
+/// # Errors
+/// The photo, or a box that is stored as a photo of its own, cannot be read.
+pub(super) fn photos(
+    sample: &Sample,
+    views: &[ViewArg],
+    see: impl Fn(&Picture) -> Vec<u8>,
+) -> Result<Vec<(Line, Vec<u8>)>, Broken> {
+    let limits = PixelLimits::default();
+    let (Some(picture), Some(image)) = (sample.photo(&limits)?, &sample.image) else { return Ok(Vec::new()) };
+    let mut rows = Vec::new();
+    if views.contains(&ViewArg::Image) {
+        let path = match image {
+            ImageRef::File(path) => path.display().to_string(),
+            // A picture without a file reads best by its caption.
+            other => sample.captions.first().cloned().unwrap_or_else(|| other.place()),
+        };
+        rows.push((Line::new(sample, sample.id.clone(), Modality::Image, path), see(&picture)));
+    }
+    if views.contains(&ViewArg::BoxImage) {
+        for (p, phrase) in sample.phrases.iter().enumerate() {
+            let crop =
+                phrase.crop.as_ref().map(|it| it.open(&limits).map_err(|it| it.within(&sample.id))).transpose()?;
+            let cut = phrase.boxes.iter().map(|it| crop_box(&picture, it)).chain(crop);
+            for (b, picture) in cut.enumerate() {
+                let id = format!("{}#phrase{p}.box{b}", sample.id);
+                rows.push((Line::new(sample, id, Modality::BoxImage, phrase.text.clone()), see(&picture)));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// The texts of a sample.
+pub(super) fn texts(sample: &Sample, views: &[ViewArg]) -> Vec<Line> {
+    let mut rows = Vec::new();
+    let mut add = |name: &str, i: usize, modality, text: &String| {
+        rows.push(Line::new(sample, format!("{}#{name}{i}", sample.id), modality, text.clone()));
+    };
+    if views.contains(&ViewArg::Text) {
+        sample.captions.iter().enumerate().for_each(|(i, text)| add("caption", i, Modality::Text, text));
+    }
+    if views.contains(&ViewArg::BoxText) {
+        sample.phrases.iter().enumerate().for_each(|(i, it)| add("phrase", i, Modality::BoxText, &it.text));
+    }
+    rows
+}
+
+/// How many rows have the id of an earlier one, and the first such id. Ids are compared by 64 bits of hash, of which eight bytes a row
+/// are kept.
+pub(super) fn repeated(rows: &Path) -> anyhow::Result<Option<(usize, String)>> {
+    let hash_of = |id: &str| {
+        let mut hasher = DefaultHasher::new();
+        id.hash(&mut hasher);
+        hasher.finish()
+    };
+    let mut hashes = Vec::new();
+    each_id(rows, |id| {
+        hashes.push(hash_of(id));
+        true
+    })?;
+    hashes.sort_unstable();
+    let again: HashSet<u64> = hashes.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+    if again.is_empty() {
+        return Ok(None);
+    }
+    let count = hashes.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    let (mut seen, mut first) = (HashSet::new(), None);
+    each_id(rows, |id| {
+        let hash = hash_of(id);
+        if again.contains(&hash) && !seen.insert(hash) {
+            first = Some(id.to_owned());
+        }
+        first.is_none()
+    })?;
+    Ok(first.map(|id| (count, id)))
+}
+
+/// Shows the id of every line to `seen`, until it says that it has seen enough.
+fn each_id(rows: &Path, mut seen: impl FnMut(&str) -> bool) -> anyhow::Result<()> {
+    #[derive(serde::Deserialize)]
+    struct Row {
+        id: String,
+    }
+    let place = || rows.display().to_string();
+    let reader = BufReader::new(File::open(rows).with_context(place)?);
+    for line in reader.lines() {
+        let row: Row = serde_json::from_str(&line.with_context(place)?).with_context(place)?;
+        if !seen(&row.id) {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! From a source to a set on disk: first all photos, then all texts, each in batches that depend on the data alone.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use conifer_data::transform::EvalCrop;
+use conifer_data::{Broken, Source};
+use conifer_space::Source as Made;
+use conifer_space::points::{Draft, Element, Plan, sha256_hex};
+use indicatif::ProgressBar;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{lines, photos, texts};
+use crate::cli::ViewArg;
+use crate::embedder::ModelEmbedder;
+use crate::progress;
+
+/// What is embedded, by what.
+pub(crate) struct Job<'a> {
+    pub(crate) embedder: &'a ModelEmbedder,
+    pub(crate) source: &'a dyn Source,
+    pub(crate) views: &'a [ViewArg],
+    pub(crate) crop: EvalCrop,
+    /// What the set will call the data.
+    pub(crate) data: &'a str,
+    pub(crate) element: Element,
+    /// More that decides the rows, by name.
+    pub(crate) identity: BTreeMap<String, String>,
+}
+
+/// What became of it.
+pub(crate) struct Embedded {
+    /// Rows of the set so far.
+    pub(crate) rows: u64,
+    /// Samples that cannot be read.
+    pub(crate) left_out: usize,
+    /// The first of them, in words.
+    pub(crate) first_left_out: Vec<String>,
+    /// Whether it was told to stop before the end.
+    pub(crate) stopped: bool,
+}
+
+/// How far it is: kept with every commit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Place {
+    /// Samples whose photos are done.
+    pub(super) photos: usize,
+    /// Samples before the window of texts that is being embedded.
+    pub(super) texts: usize,
+    /// The window, once its rows have names.
+    pub(super) window: Option<Window>,
+    /// Hash over what the towers saw, chained from piece to piece.
+    pub(super) seen: String,
+}
+
+/// A window of texts in the middle of its embedding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Window {
+    /// Row of its first text.
+    pub(super) row: u64,
+    /// Hash of its texts.
+    pub(super) texts: String,
+    /// Batches done.
+    pub(super) batches: usize,
+}
+
+/// A job under way.
+pub(super) struct Stream<'a> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) draft: Draft,
+    pub(super) place: Place,
+    /// Samples that cannot be read, by number.
+    pub(super) left_out: HashSet<usize>,
+    first_left_out: Vec<String>,
+    stop: &'a AtomicBool,
+    committed: Instant,
+    /// Least time between two commits.
+    pause: Duration,
+}
+
+/// Time between two commits, at least: what a killed run loses at most, beside the batch it was at.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Commits take one part in so many of the time.
+const SHARE: u32 = 20;
+/// Samples that are told when they cannot be read.
+const TOLD: usize = 5;
+
+impl Job<'_> {
+    /// Embeds into the set `out`, from where an earlier run of the same job stopped, if one did. When `stop` is raised, it stops after
+    /// the batch that it is at.
+    ///
+    /// # Errors
+    /// An unfinished set of another job; nothing to embed; the model or the disk fails. What was committed stays.
+    pub(crate) fn run(&self, out: &Path, stop: &AtomicBool) -> anyhow::Result<Embedded> {
+        let embedder = self.embedder.inner();
+        let plan = Plan {
+            spec: embedder.spec().clone(),
+            root: embedder.root()?,
+            columns: lines::COLUMNS.map(str::to_owned).to_vec(),
+            element: self.element,
+            identity: self.identity()?,
+        };
+        let draft = Draft::open(out, plan)?;
+        let place = match draft.state() {
+            serde_json::Value::Null => Place::default(),
+            state => serde_json::from_value(state.clone()).context("an unfinished set of another version")?,
+        };
+        let mut stream = Stream {
+            job: self,
+            draft,
+            place,
+            left_out: HashSet::new(),
+            first_left_out: Vec::new(),
+            stop,
+            committed: Instant::now(),
+            pause: PAUSE,
+        };
+        stream.recall()?;
+        let stopped = !(photos::embed(&mut stream)? && texts::embed(&mut stream)?);
+        let done = Embedded {
+            rows: stream.draft.rows(),
+            left_out: stream.left_out.len(),
+            first_left_out: stream.first_left_out.clone(),
+            stopped,
+        };
+        if stopped {
+            stream.commit()?;
+            return Ok(done);
+        }
+        if done.rows == 0 {
+            drop(stream);
+            Draft::discard(out)?;
+            let samples = self.source.len();
+            match done.first_left_out.first() {
+                Some(first) => {
+                    anyhow::bail!("nothing to embed: {} of {samples} samples are broken. First: {first}", done.left_out)
+                }
+                None => anyhow::bail!("nothing to embed: no sample has any of the views asked for"),
+            }
+        }
+        let weights = embedder.fingerprint();
+        stream.draft.finish(Made {
+            model: embedder.name().to_owned(),
+            data: self.data.to_owned(),
+            hash: sha256_hex(format!("{weights}{}", stream.place.seen).as_bytes()),
+            conifer: env!("CARGO_PKG_VERSION").to_owned(),
+            weights: weights.to_owned(),
+        })?;
+        Ok(done)
+    }
+
+    /// Whether photos have to be read.
+    pub(super) fn with_photos(&self) -> bool {
+        self.views.iter().any(|it| matches!(it, ViewArg::Image | ViewArg::BoxImage))
+    }
+
+    /// Whether there are texts to embed.
+    pub(super) fn with_texts(&self) -> bool {
+        self.views.iter().any(|it| matches!(it, ViewArg::Text | ViewArg::BoxText))
+    }
+
+    /// Everything that decides the bytes of the set, by the name under which it may be told.
+    fn identity(&self) -> anyhow::Result<BTreeMap<String, String>> {
+        let embedder = self.embedder.inner();
+        let mut identity = self.identity.clone();
+        let views: BTreeMap<&str, ()> =
+            self.views.iter().map(|&it| (conifer_space::Modality::from(it).name(), ())).collect();
+        let pairs = [
+            ("the model's weights", embedder.fingerprint().to_owned()),
+            ("the model's tokenizer", embedder.tokenizer_fingerprint()?),
+            ("the model's manifest", sha256_hex(toml::to_string(embedder.manifest())?.as_bytes())),
+            ("the model", embedder.name().to_owned()),
+            ("--data", self.data.to_owned()),
+            ("the records of the data", self.source.fingerprint()),
+            ("--views", views.into_keys().collect::<Vec<_>>().join(",")),
+            ("--crop", format!("{:?}", self.crop)),
+            ("--dtype", self.element.name().to_owned()),
+            ("--batch-size", embedder.batch().to_string()),
+            ("the version of conifer", env!("CARGO_PKG_VERSION").to_owned()),
+        ];
+        identity.extend(pairs.map(|(name, value)| (name.to_owned(), value)));
+        Ok(identity)
+    }
+}
+
+impl Stream<'_> {
+    /// What an earlier run could not read.
+    fn recall(&mut self) -> anyhow::Result<()> {
+        for entry in self.draft.notes()? {
+            if let Some(index) = entry["index"].as_u64() {
+                self.left_out.insert(usize::try_from(index)?);
+            }
+            if let (Some(told), true) = (entry["told"].as_str(), self.first_left_out.len() < TOLD) {
+                self.first_left_out.push(told.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves a sample out.
+    pub(super) fn leave_out(&mut self, index: usize, broken: &Broken) -> anyhow::Result<()> {
+        if self.left_out.insert(index) {
+            self.draft.note(&json!({ "index": index, "told": broken.to_string() }))?;
+            if self.first_left_out.len() < TOLD {
+                self.first_left_out.push(broken.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what the towers saw to the chain of hashes.
+    pub(super) fn saw(&mut self, hashes: &str) {
+        self.place.seen = sha256_hex(format!("{}{hashes}", self.place.seen).as_bytes());
+    }
+
+    /// Commits when it is time. Whether to go on.
+    pub(super) fn tick(&mut self) -> anyhow::Result<bool> {
+        if self.committed.elapsed() >= self.pause {
+            self.commit()?;
+        }
+        Ok(!self.stop.load(Ordering::Relaxed))
+    }
+
+    fn commit(&mut self) -> anyhow::Result<()> {
+        let started = Instant::now();
+        self.draft.commit(serde_json::to_value(&self.place)?)?;
+        self.pause = PAUSE.max(started.elapsed() * SHARE);
+        self.committed = Instant::now();
+        Ok(())
+    }
+
+    /// A bar over the samples, `done` of which need nothing more.
+    pub(super) fn bar(&self, what: &str, done: usize) -> ProgressBar {
+        let bar = progress::bar(what, self.job.source.len());
+        bar.set_position(done as u64);
+        bar.reset_eta();
+        bar
+    }
+}

@@ -1,0 +1,105 @@
+//! All texts of a job.
+
+use anyhow::bail;
+use conifer_data::{Broken, Sample};
+use conifer_learn::embed::by_length;
+use conifer_space::points::sha256_hex;
+use rayon::prelude::*;
+
+use super::lines::{self, Line};
+use super::stream::{Stream, Window};
+
+/// Texts among which those of similar length are put together, and equal ones embedded once.
+const WINDOW: usize = 1 << 16;
+/// Samples that are read together.
+const CHUNK: usize = 1024;
+
+/// Embeds what is left of the texts; false if it was told to stop before.
+///
+/// A window begins with a sample and ends with the one that fills it. Its rows are named at once; their points are written as they
+/// come, the shortest texts first.
+pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
+    let samples = stream.job.source.len();
+    if !stream.job.with_texts() {
+        return Ok(true);
+    }
+    let bar = stream.bar("texts", stream.place.texts);
+    while stream.place.texts < samples {
+        let start = stream.place.texts;
+        let (lines, end) = gather(stream, start)?;
+        let share = |done: usize| (start + (end - start) * done / lines.len().max(1)) as u64;
+        if !window(stream, &lines, |done| bar.set_position(share(done)))? {
+            return Ok(false);
+        }
+        stream.place.texts = end;
+        stream.place.window = None;
+        bar.set_position(end as u64);
+    }
+    bar.finish_and_clear();
+    Ok(true)
+}
+
+/// The texts of the samples from `start` on, until there are enough; and the sample after the last of them.
+fn gather(stream: &mut Stream<'_>, start: usize) -> anyhow::Result<(Vec<Line>, usize)> {
+    let job = stream.job;
+    let (mut lines, mut next) = (Vec::new(), start);
+    while next < job.source.len() && lines.len() < WINDOW {
+        let end = (next + CHUNK).min(job.source.len());
+        let some: Vec<Result<Sample, Broken>> =
+            (next..end).into_par_iter().map(|index| job.source.get(index)).collect();
+        for (index, sample) in (next..end).zip(some) {
+            match sample {
+                Ok(_) if stream.left_out.contains(&index) => {}
+                Ok(sample) => lines.extend(lines::texts(&sample, job.views)),
+                Err(broken) => stream.leave_out(index, &broken)?,
+            }
+        }
+        next = end;
+    }
+    Ok((lines, next))
+}
+
+/// Embeds a window, from the batch where an earlier run stopped; `seen` is told how many of its texts are done.
+fn window(stream: &mut Stream<'_>, lines: &[Line], seen: impl Fn(usize)) -> anyhow::Result<bool> {
+    let embedder = stream.job.embedder.inner();
+    let texts: Vec<&str> = lines.iter().map(|line| line.words.as_str()).collect();
+    let rows = embedder.tokenize(&texts)?;
+    let hash = |ids: &Vec<u32>| sha256_hex(&ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<_>>());
+    let hashes = rows.par_iter().map(hash).collect::<Vec<_>>().concat();
+    let name = sha256_hex(hashes.as_bytes());
+    let mut here = match stream.place.window.take() {
+        Some(here) if here.texts == name => here,
+        Some(_) => bail!("the data have other texts now than when the set was begun"),
+        None => {
+            let row = stream.draft.rows();
+            for line in lines {
+                line.add_to(&mut stream.draft)?;
+            }
+            stream.saw(&hashes);
+            Window { row, texts: name, batches: 0 }
+        }
+    };
+    let dim = embedder.spec().dim;
+    let different = by_length(&rows);
+    let mut done = 0;
+    for (number, batch) in different.chunks(embedder.batch()).enumerate() {
+        done += batch.iter().map(|(_, places)| places.len()).sum::<usize>();
+        if number < here.batches {
+            continue;
+        }
+        let ids: Vec<&[u32]> = batch.iter().map(|(ids, _)| *ids).collect();
+        let points = embedder.token_batch(&ids)?;
+        for ((_, places), point) in batch.iter().zip(points.chunks_exact(dim)) {
+            for &place in places {
+                stream.draft.put(here.row + place as u64, point)?;
+            }
+        }
+        here.batches = number + 1;
+        stream.place.window = Some(here.clone());
+        seen(done);
+        if !stream.tick()? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

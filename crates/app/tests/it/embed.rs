@@ -1,0 +1,143 @@
+//! Embedding over several runs of the program.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::{command, good, refused, root};
+
+const FILES: [&str; 3] = ["manifest.json", "points.safetensors", "rows.jsonl"];
+
+fn model(at: &Path, out: &str, more: &[&str]) {
+    let config = root().join("configs/toy_hycoclip.toml");
+    good(at, &[&["train", config.to_str().unwrap(), "--smoke", "--out", out], more].concat());
+}
+
+fn files(at: &Path, set: &str) -> Vec<Vec<u8>> {
+    FILES.iter().map(|name| fs::read(at.join(set).join(name)).unwrap()).collect()
+}
+
+/// The place that was committed last, if any.
+fn place(at: &Path, set: &str) -> Value {
+    let state = fs::read(at.join(format!(".{set}.unfinished/state.json"))).unwrap_or_default();
+    serde_json::from_slice::<Value>(&state).map_or(Value::Null, |it| it["state"].clone())
+}
+
+/// Begins or continues, and waits until a place is committed that `enough` likes. Says whether it came to that.
+fn until(at: &Path, args: &[&str], set: &str, enough: impl Fn(&Value) -> bool) -> (Child, Value) {
+    let mut child = command(at, args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    loop {
+        let place = place(at, set);
+        if enough(&place) {
+            return (child, place);
+        }
+        assert!(child.try_wait().unwrap().is_none(), "the program ended before it was stopped; it was at {place}");
+        assert!(started.elapsed() < Duration::from_secs(300), "{place}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_killed_run_ends_with_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    model(at, "run", &[]);
+    // Photos first, then texts of all lengths; every 50th photo is none.
+    good(at, &["data", "toy", "--out", "toy", "--size", "600", "--resolution", "48"]);
+    let scenes = fs::read_to_string(at.join("toy/scenes.jsonl")).unwrap();
+    let data: Vec<String> = scenes
+        .lines()
+        .enumerate()
+        .map(|(i, line)| {
+            let mut sample: Value = serde_json::from_str(line).unwrap();
+            let caption = |n: usize| Value::from(format!("{} and {}", "a tall tree ".repeat(n % 7), i * 20 + n));
+            sample["captions"].as_array_mut().unwrap().extend((0..20).map(caption));
+            if i % 50 == 7 {
+                sample["image"] = Value::from("absent.png");
+            }
+            sample.to_string()
+        })
+        .collect();
+    fs::write(at.join("toy/data.jsonl"), data.join("\n")).unwrap();
+    let args = |out: &'static str| {
+        ["--json", "embed", "run", "--data", "toy/data.jsonl", "--views", "image,text,box-text,box-image", "--out", out]
+    };
+
+    let whole: Value = serde_json::from_str(&good(at, &args("whole"))).unwrap();
+    assert!(whole["skipped"].as_u64().unwrap() >= 12 && whole["stopped"] == false, "{whole}");
+
+    let (mut child, first) = until(at, &args("parts"), "parts", |it| it["photos"].as_u64() > Some(0));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!at.join("parts").exists());
+    // Others are refused, by the name of what differs; nothing is lost by it.
+    let other = |more: &[&str], words: &[&str]| refused(at, &[&args("parts")[1..], more].concat(), words);
+    other(&["--crop", "squeeze"], &["`--crop` is `Center`; expected `Squeeze`", "--overwrite"]);
+    other(&["--dtype", "bf16"], &["`--dtype` is `F32`; expected `BF16`"]);
+    other(&["--split", "test"], &["--split", "test"]);
+    model(at, "other", &["--set", "seed=1"]);
+    let mut others = args("parts");
+    others[2] = "other";
+    refused(at, &others, &["`the model` is `run/", "expected `other/"]);
+    assert_eq!(place(at, "parts"), first);
+
+    // Stopped politely among the texts; then killed there, too.
+    let (child, _) = until(at, &args("parts"), "parts", |it| it["window"]["batches"].as_u64() > Some(0));
+    let signal = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(signal.success());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let stopped: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(stopped["stopped"], true, "{stopped}");
+    let at_texts = place(at, "parts")["window"]["batches"].as_u64().unwrap();
+    let later = |it: &Value| it["window"]["batches"].as_u64() > Some(at_texts);
+    let (mut child, _) = until(at, &args("parts"), "parts", later);
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let parts: Value = serde_json::from_str(&good(at, &args("parts"))).unwrap();
+    assert_eq!((&parts["rows"], &parts["skipped"]), (&whole["rows"], &whole["skipped"]));
+    assert!(files(at, "parts") == files(at, "whole"), "other bytes than those of a run that was not stopped");
+    assert!(!at.join(".parts.unfinished").exists());
+    let set = conifer_space::EmbeddingSet::load(&at.join("parts")).unwrap();
+    assert_eq!(set.len() as u64, whole["rows"].as_u64().unwrap());
+}
+
+#[test]
+fn an_unfinished_set_of_another_command_is_only_given_up_when_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    model(at, "run", &[]);
+    let args =
+        ["embed", "run", "--data", "toy", "--data-option", "size=8", "--data-option", "resolution=32", "--out", "set"];
+    let half = [&args[..], &["--dtype", "f16"]].concat();
+    good(at, &args);
+    let whole = conifer_space::EmbeddingSet::load(&at.join("set")).unwrap();
+    good(at, &half);
+    let rounded = conifer_space::EmbeddingSet::load(&at.join("set")).unwrap();
+    assert_eq!(rounded.ids, whole.ids);
+    for (rounded, exact) in rounded.points.iter().zip(&whole.points) {
+        // Half a step of 11 significant bits; below the range of normal numbers half a step of 2^-24.
+        assert!((rounded - exact).abs() <= (exact.abs() * 2.0_f32.powi(-11)).max(2.0_f32.powi(-25)));
+    }
+    assert!(rounded.points != whole.points);
+
+    // A draft of something else.
+    let plan = conifer_space::points::Plan {
+        spec: whole.spec.clone(),
+        root: whole.root.clone(),
+        columns: Vec::new(),
+        element: conifer_space::points::Element::F32,
+        identity: std::collections::BTreeMap::from([("--views".to_owned(), "image".to_owned())]),
+    };
+    let mut draft = conifer_space::points::Draft::open(&at.join("set"), plan).unwrap();
+    draft.commit(Value::Null).unwrap();
+    drop(draft);
+    refused(at, &args, &["was begun with another one", "--overwrite"]);
+    good(at, &[&args[..], &["--overwrite"]].concat());
+    assert_eq!(conifer_space::EmbeddingSet::load(&at.join("set")).unwrap(), whole);
+}

@@ -1,0 +1,34 @@
+//! How much memory the process has used.
+
+/// Most memory that the process ever had at a time, in MiB (`VmHWM` of Linux: resident pages, the model, the batches and what the
+/// allocator keeps for reuse); `None` on other systems.
+pub fn peak_rss_mb() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A block of 64 MiB that is written to raises the mark by as much, unless more was in use before.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_mark_rises_with_what_is_used() {
+        let resident = || {
+            let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+            statm.split(' ').nth(1).unwrap().parse::<f64>().unwrap() * 4096.0 / 1048576.0
+        };
+        let before = peak_rss_mb().unwrap();
+        let block = std::hint::black_box(vec![1u8; 64 << 20]);
+        let here = resident();
+        let after = peak_rss_mb().unwrap();
+        // The kernel counts pages of a thread in batches: some may not be counted yet.
+        assert!(here > 64.0 && after >= before.max(here - 8.0), "{before} {here} {after}");
+        drop(block);
+        assert!(peak_rss_mb().unwrap() >= after - 8.0);
+    }
+}

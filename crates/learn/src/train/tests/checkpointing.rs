@@ -1,0 +1,26 @@
+//! Activations that are computed again in the backward pass.
+
+use super::*;
+
+/// The recomputed numbers are those of the first time, so nothing that is trained differs by a bit, whichever losses (and operations of
+/// our own) are on the way.
+#[test]
+fn gradient_checkpointing_changes_no_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in METHODS.iter().filter(|entry| entry.views.contains(&View::Pair)) {
+        let of = |checkpointing: bool| {
+            let out = folder.path().join(format!("{} {checkpointing}", entry.name));
+            let more = format!("model.gradient_checkpointing={checkpointing}");
+            let mut trainer = fresh(entry.name, &out, &more);
+            let strategy = trainer.device.gradient_checkpointing_strategy();
+            let losses = run(&mut trainer, 4).1;
+            (strategy, losses, newest(&out))
+        };
+        let (kept, again) = (of(false), of(true));
+        assert_ne!(kept.0, again.0, "the setting reaches the device");
+        assert_eq!(kept.1, again.1, "{}", entry.name);
+        for (name, bytes) in &kept.2 {
+            assert!(*bytes == again.2[name], "{}: {name} differs", entry.name);
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! A set that is written as its rows are made, over several runs of the program if need be.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::element::HEADER;
+use super::{Element, Manifest, Modality, RESERVED, Seal, Source, folder, save};
+use crate::error::{Error, Result};
+use crate::root::Root;
+use crate::safe;
+use crate::space::{Space, space};
+use crate::spec::ManifoldSpec;
+
+#[cfg(test)]
+mod tests;
+
+/// What a set will be, and what decides its rows.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The space of the points.
+    pub spec: ManifoldSpec,
+    /// The apex of its cones.
+    pub root: Root,
+    /// Names of the columns, in alphabetical order.
+    pub columns: Vec<String>,
+    /// How the points are stored.
+    pub element: Element,
+    /// Everything else that the rows depend on (model, data, settings), by name: a draft is only continued with the same.
+    pub identity: BTreeMap<String, String>,
+}
+
+/// A set in the making, in the folder `.NAME.unfinished` beside the place of the set `NAME`.
+///
+/// Rows are named first ([`Draft::add`]) and get their points in any order ([`Draft::put`]); nothing is kept in memory.
+/// [`Draft::commit`] says how far it is: whatever happens later, also a process that is killed, the next [`Draft::open`] continues from
+/// there, with the state that its user gave. [`Draft::finish`] puts the set in its place, whole.
+///
+/// The same rows and points give the same bytes, however often it was interrupted, and those of [`EmbeddingSet::save`](super::EmbeddingSet::save).
+pub struct Draft {
+    /// Where the set will be.
+    dir: PathBuf,
+    /// Where it is made.
+    home: PathBuf,
+    plan: Plan,
+    space: Box<dyn Space<f32>>,
+    points: File,
+    names: File,
+    log: File,
+    place: Place,
+    bytes: Vec<u8>,
+    _lock: File,
+}
+
+/// `state.json`: how far a draft is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Place {
+    version: u32,
+    identity: BTreeMap<String, String>,
+    /// Rows that have a name.
+    rows: u64,
+    /// Rows that have a point.
+    points: u64,
+    /// Lengths of `rows.jsonl` and of the log.
+    names_bytes: u64,
+    log_bytes: u64,
+    /// What the user of the draft needs to go on.
+    state: Value,
+}
+
+impl Place {
+    const VERSION: u32 = 1;
+    const FILE: &str = "state.json";
+    /// Folder of the set within the draft.
+    const SET: &str = "set";
+    const LOG: &str = "log.jsonl";
+    const LOCK: &str = "lock";
+}
+
+impl Draft {
+    /// Continues the draft of the set `dir`, if one was committed, or begins a new one.
+    ///
+    /// # Errors
+    /// A draft of another plan, naming what differs; one that another process works on; a plan that no set can have; `dir` holds files
+    /// that are not ours; the system refuses.
+    pub fn open(dir: &Path, plan: Plan) -> Result<Self> {
+        folder::check_replaceable(dir, &Manifest::OWNED)?;
+        plan.root.check(&plan.spec)?;
+        if let Some(name) = plan.columns.iter().find(|name| RESERVED.contains(&name.as_str())) {
+            let expected = "a name other than `id` and `modality`, which every row has";
+            return Err(Error::invalid("embedding set: a column", format!("`{name}`"), expected));
+        }
+        if !plan.columns.is_sorted() {
+            return Err(Error::invalid("columns of a draft", plan.columns.join(", "), "names in alphabetical order"));
+        }
+        let home = folder::unfinished(dir)?;
+        let set = home.join(Place::SET);
+        fs::create_dir_all(&home).map_err(Error::io("create", &home))?;
+        let lock = lock(&home, dir)?;
+        let begun = read_place(&home)?.filter(|_| set.is_dir());
+        if let Some(begun) = &begun {
+            check_same(&home, &begun.identity, &plan.identity)?;
+        }
+        fs::create_dir_all(&set).map_err(Error::io("create", &set))?;
+        let fresh = begun.is_none();
+        let place = begun.unwrap_or_else(|| Place {
+            version: Place::VERSION,
+            identity: plan.identity.clone(),
+            ..Place::default()
+        });
+        // What was written after the last commit is forgotten; points beyond it are written again at their place.
+        let row = (plan.spec.dim * plan.element.size()) as u64;
+        let least = if fresh { 0 } else { HEADER as u64 + place.points * row };
+        Ok(Draft {
+            space: space(&plan.spec)?,
+            points: committed(&set.join(Manifest::POINTS), least, fresh)?,
+            names: committed(&set.join(Manifest::ROWS), place.names_bytes, true)?,
+            log: committed(&home.join(Place::LOG), place.log_bytes, true)?,
+            dir: dir.to_owned(),
+            home,
+            plan,
+            place,
+            bytes: Vec::new(),
+            _lock: lock,
+        })
+    }
+
+    /// Removes the draft of the set `dir`, if there is one.
+    ///
+    /// # Errors
+    /// Another process works on it; the system refuses.
+    pub fn discard(dir: &Path) -> Result<()> {
+        let home = folder::unfinished(dir)?;
+        if !home.exists() {
+            return Ok(());
+        }
+        let _lock = lock(&home, dir)?;
+        fs::remove_dir_all(&home).map_err(Error::io("remove", &home))
+    }
+
+    /// What was given to the last commit; null in a new draft.
+    pub fn state(&self) -> &Value {
+        &self.place.state
+    }
+
+    /// Number of rows named so far.
+    pub fn rows(&self) -> u64 {
+        self.place.rows
+    }
+
+    /// Names the next row; `columns` has one text for each name of the plan. Gives its number.
+    ///
+    /// # Errors
+    /// Another number of columns; the system refuses.
+    pub fn add(&mut self, id: &str, modality: Modality, columns: &[&str]) -> Result<u64> {
+        if columns.len() != self.plan.columns.len() {
+            let expected = format!("{}, one per column", self.plan.columns.len());
+            return Err(Error::invalid("number of columns of a row", columns.len(), expected));
+        }
+        let path = || self.home.join(Place::SET).join(Manifest::ROWS);
+        let named = self.plan.columns.iter().map(String::as_str).zip(columns.iter().copied());
+        let line = save::line(id, modality, named).map_err(Error::io("encode", &path()))?;
+        self.names.write_all(&line).map_err(Error::io("write", &path()))?;
+        self.place.names_bytes += line.len() as u64;
+        self.place.rows += 1;
+        Ok(self.place.rows - 1)
+    }
+
+    /// Writes the points of the rows from `first` on, `[n, dim]`, which have a name and no points yet.
+    ///
+    /// # Errors
+    /// A row without a name; a number that is not finite, or is none in the form in which it is stored; a row that is not on the space;
+    /// the system refuses.
+    pub fn put(&mut self, first: u64, points: &[f32]) -> Result<()> {
+        let dim = self.plan.spec.dim;
+        let count = (points.len() / dim) as u64;
+        if !points.len().is_multiple_of(dim) || first + count > self.place.rows {
+            let found = format!("{} numbers from row {first} on", points.len());
+            return Err(Error::invalid("points of a draft", found, format!("rows of {dim} below {}", self.place.rows)));
+        }
+        self.bytes.clear();
+        self.plan.element.encode(points, &mut self.bytes);
+        self.check(first, points)?;
+        let row = (dim * self.plan.element.size()) as u64;
+        let path = || self.home.join(Place::SET).join(Manifest::POINTS);
+        let place = SeekFrom::Start(HEADER as u64 + first * row);
+        self.points
+            .seek(place)
+            .and_then(|_| self.points.write_all(&self.bytes))
+            .map_err(Error::io("write", &path()))?;
+        self.place.points += count;
+        Ok(())
+    }
+
+    /// Appends a line to the log, which is kept as long as the draft.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn note(&mut self, entry: &Value) -> Result<()> {
+        let line = format!("{entry}\n");
+        self.log.write_all(line.as_bytes()).map_err(Error::io("write", &self.home.join(Place::LOG)))?;
+        self.place.log_bytes += line.len() as u64;
+        Ok(())
+    }
+
+    /// The lines of the log.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or is damaged.
+    pub fn notes(&self) -> Result<Vec<Value>> {
+        let path = self.home.join(Place::LOG);
+        let file = File::open(&path).map_err(Error::io("read", &path))?;
+        let read = |line: std::io::Result<String>| {
+            let line = line.map_err(Error::io("read", &path))?;
+            serde_json::from_str(&line).map_err(|e| Error::format(&path, "a line", e, "JSON"))
+        };
+        BufReader::new(file).lines().map(read).collect()
+    }
+
+    /// Everything so far is on the disk, and `state` with it: from here the next [`Draft::open`] goes on.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn commit(&mut self, state: Value) -> Result<()> {
+        for file in [&self.points, &self.names, &self.log] {
+            file.sync_data().map_err(Error::io("flush", &self.home))?;
+        }
+        self.place.state = state;
+        let path = self.home.join(Place::FILE);
+        let json = serde_json::to_vec(&self.place).map_err(|e| Error::io("encode", &path)(std::io::Error::other(e)))?;
+        let temporary = self.home.join(".state.json.writing");
+        folder::write(&temporary, &json)?;
+        fs::rename(&temporary, &path).map_err(Error::io("rename to", &path))
+    }
+
+    /// Puts the set in its place, and removes the draft.
+    ///
+    /// # Errors
+    /// A row without points; a source hash that is not sha256; the system refuses. What was committed stays.
+    pub fn finish(mut self, source: Source) -> Result<()> {
+        let Place { rows, points, .. } = self.place;
+        if rows != points {
+            return Err(Error::invalid(
+                "draft of an embedding set",
+                format!("{points} points"),
+                format!("{rows}, one per row"),
+            ));
+        }
+        source.check()?;
+        let set = self.home.join(Place::SET);
+        let path = set.join(Manifest::POINTS);
+        let (rows, dim, element) = (usize::try_from(rows).unwrap_or(usize::MAX), self.plan.spec.dim, self.plan.element);
+        let length = (HEADER + rows * dim * element.size()) as u64;
+        self.points
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| self.points.write_all(&element.header(rows, dim)))
+            .and_then(|()| self.points.set_len(length))
+            .and_then(|()| self.points.sync_all())
+            .map_err(Error::io("write", &path))?;
+        self.names.sync_all().map_err(Error::io("flush", &set))?;
+        let seal = |name: &str| Ok((name.to_owned(), Seal::of_file(&set.join(name))?));
+        let manifest = Manifest {
+            format: Manifest::FORMAT.to_owned(),
+            version: Manifest::version_of(element),
+            rows,
+            columns: self.plan.columns.clone(),
+            spec: self.plan.spec.clone(),
+            root: self.plan.root.clone(),
+            source,
+            files: [Manifest::POINTS, Manifest::ROWS].into_iter().map(seal).collect::<Result<_>>()?,
+        };
+        manifest.write(&set)?;
+        folder::publish(&set, &self.dir, &Manifest::OWNED)?;
+        fs::remove_dir_all(&self.home).map_err(Error::io("remove", &self.home))
+    }
+
+    /// That points may stand in a set; `bytes` is how they will be stored.
+    fn check(&self, first: u64, points: &[f32]) -> Result<()> {
+        let dim = self.plan.spec.dim;
+        let mut stored = Vec::with_capacity(points.len());
+        self.plan.element.decode(&self.bytes, &mut stored);
+        for (i, row) in stored.chunks_exact(dim).enumerate() {
+            let place = first + i as u64;
+            if let Some(at) = row.iter().position(|v| !v.is_finite()) {
+                let what = format!("embedding set: row {place}, component {at}, ");
+                let found = format!("{} ({} as {})", points[i * dim + at], row[at], self.plan.element.name());
+                return Err(Error::invalid(what.trim_end(), found, "a finite number"));
+            }
+            let off = self.space.off_manifold(row);
+            if f64::from(off) > safe::UNIT_TOLERANCE {
+                let found = format!("{off} off the {}", self.plan.spec);
+                let expected = format!("at most {}: was it lifted?", safe::UNIT_TOLERANCE);
+                return Err(Error::invalid(format!("embedding set: row {place}"), found, expected));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Draft {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Draft").field("dir", &self.dir).field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+/// A file to write on at its end, which has at least the bytes that were committed, and after a `cut` no more.
+fn committed(path: &Path, bytes: u64, cut: bool) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let mut file = options.open(path).map_err(Error::io("open", path))?;
+    let found = file.metadata().map_err(Error::io("read", path))?.len();
+    if found < bytes {
+        let expected = format!("at least the {bytes} bytes that were committed: it was changed or damaged");
+        return Err(Error::format(path, "length", format!("{found} bytes"), expected));
+    }
+    if cut {
+        file.set_len(bytes).map_err(Error::io("cut", path))?;
+    }
+    file.seek(SeekFrom::End(0)).map_err(Error::io("read", path))?;
+    Ok(file)
+}
+
+/// One process at a time works on a draft.
+fn lock(home: &Path, dir: &Path) -> Result<File> {
+    let path = home.join(Place::LOCK);
+    let file = File::create(&path).map_err(Error::io("create", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::Error(error)) => Err(Error::io("lock", &path)(error)),
+        Err(TryLockError::WouldBlock) => {
+            let found = format!("`{}`, which another process writes", dir.display());
+            Err(Error::invalid("folder of an embedding set", found, "one of its own"))
+        }
+    }
+}
+
+fn read_place(home: &Path) -> Result<Option<Place>> {
+    let path = home.join(Place::FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
+    let value: Value = serde_json::from_slice(&bytes).map_err(|e| Error::format(&path, "the file", e, "JSON"))?;
+    // Before the other fields: another version may have other ones.
+    let version = value.get("version").cloned().unwrap_or(Value::Null);
+    if version != Place::VERSION {
+        return Err(Error::format(
+            &path,
+            "`version`",
+            version,
+            format!("{}, which this build continues", Place::VERSION),
+        ));
+    }
+    serde_json::from_value(value).map(Some).map_err(|e| Error::format(&path, "the file", e, "the state of a draft"))
+}
+
+/// That a draft is continued with what it was begun with.
+fn check_same(home: &Path, begun: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Result<()> {
+    let absent = String::new();
+    let names: std::collections::BTreeSet<_> = begun.keys().chain(now.keys()).collect();
+    for name in names {
+        let (before, after) = (begun.get(name).unwrap_or(&absent), now.get(name).unwrap_or(&absent));
+        if before != after {
+            let expected = format!("`{after}`, as asked for now: it was begun with another one");
+            return Err(Error::format(home, format!("`{name}`"), format!("`{before}`"), expected));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+
+use serde_json::json;
+
+use super::*;
+use crate::EmbeddingSet;
+
+const DIM: usize = 3;
+
+fn plan(element: Element) -> Plan {
+    Plan {
+        spec: ManifoldSpec::lorentz(DIM, 0.5),
+        root: Root::Origin,
+        columns: vec!["label".to_owned(), "text".to_owned()],
+        element,
+        identity: BTreeMap::from([("model".to_owned(), "m".to_owned()), ("views".to_owned(), "image".to_owned())]),
+    }
+}
+
+fn source() -> Source {
+    Source { model: "m".into(), data: "d".into(), conifer: "0.1.0".into(), ..Source::default() }
+}
+
+fn point(row: u64) -> [f32; DIM] {
+    [row as f32 / 3.0, -(row as f32), 1.0e-3]
+}
+
+fn add(draft: &mut Draft, rows: std::ops::Range<u64>) {
+    for row in rows {
+        let text = format!("\"text\" {row}\n\u{1f332}");
+        assert_eq!(draft.add(&format!("id{row}"), Modality::Text, &["l", &text]).unwrap(), row);
+    }
+}
+
+/// Ten rows whose points come out of order: first the even ones.
+fn even(draft: &mut Draft) {
+    add(draft, 0..10);
+    for row in (0..10).step_by(2) {
+        draft.put(row, &point(row)).unwrap();
+    }
+}
+
+fn odd(draft: &mut Draft) {
+    for row in (1..10).step_by(2) {
+        draft.put(row, &point(row)).unwrap();
+    }
+}
+
+fn files(dir: &Path) -> Vec<Vec<u8>> {
+    Manifest::OWNED.iter().map(|name| fs::read(dir.join(name)).unwrap()).collect()
+}
+
+#[test]
+fn an_interrupted_draft_ends_with_the_bytes_of_a_saved_set() {
+    let home = tempfile::tempdir().unwrap();
+    let (whole, parts, saved) = (home.path().join("whole"), home.path().join("parts"), home.path().join("saved"));
+    let mut draft = Draft::open(&whole, plan(Element::F32)).unwrap();
+    assert!(draft.state().is_null());
+    even(&mut draft);
+    odd(&mut draft);
+    draft.finish(source()).unwrap();
+
+    let mut draft = Draft::open(&parts, plan(Element::F32)).unwrap();
+    even(&mut draft);
+    draft.note(&json!({"left": "out"})).unwrap();
+    draft.commit(json!({"place": 5})).unwrap();
+    // What comes after the commit is lost with the process: rows, points, notes.
+    odd(&mut draft);
+    add(&mut draft, 10..12);
+    draft.put(10, &[9.0; 2 * DIM]).unwrap();
+    draft.note(&json!("lost")).unwrap();
+    drop(draft);
+    assert!(!parts.exists());
+    let mut draft = Draft::open(&parts, plan(Element::F32)).unwrap();
+    assert_eq!((draft.state(), draft.rows()), (&json!({"place": 5}), 10));
+    assert_eq!(draft.notes().unwrap(), [json!({"left": "out"})]);
+    odd(&mut draft);
+    draft.finish(source()).unwrap();
+    assert_eq!(files(&parts), files(&whole));
+
+    let set = EmbeddingSet::load(&whole).unwrap();
+    assert!(set.rows().enumerate().all(|(row, found)| found == point(row as u64)));
+    assert_eq!(set.columns["text"][3], "\"text\" 3\n\u{1f332}");
+    set.save(&saved).unwrap();
+    assert_eq!(files(&saved), files(&whole));
+    let mut names: Vec<_> = fs::read_dir(home.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["parts", "saved", "whole"], "nothing of a draft is left");
+}
+
+/// The set took its place, and the machine stopped before the draft was removed.
+#[test]
+fn what_is_left_of_a_finished_draft_is_no_draft() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("set");
+    let mut draft = Draft::open(&dir, plan(Element::F32)).unwrap();
+    even(&mut draft);
+    odd(&mut draft);
+    draft.commit(json!(1)).unwrap();
+    let state = fs::read(home.path().join(".set.unfinished/state.json")).unwrap();
+    draft.finish(source()).unwrap();
+    fs::create_dir(home.path().join(".set.unfinished")).unwrap();
+    fs::write(home.path().join(".set.unfinished/state.json"), state).unwrap();
+    let mut draft = Draft::open(&dir, plan(Element::F32)).unwrap();
+    assert!(draft.state().is_null() && draft.rows() == 0);
+    even(&mut draft);
+    assert_eq!(EmbeddingSet::load(&dir).unwrap().len(), 10, "the old set stays until the new one is whole");
+}
+
+#[test]
+fn a_draft_is_only_continued_with_what_began_it() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("set");
+    let mut draft = Draft::open(&dir, plan(Element::F32)).unwrap();
+    even(&mut draft);
+    draft.commit(Value::Null).unwrap();
+    let busy = Draft::open(&dir, plan(Element::F32)).unwrap_err().to_string();
+    assert!(busy.contains("which another process writes"), "{busy}");
+    assert!(Draft::discard(&dir).is_err());
+    drop(draft);
+    let mut other = plan(Element::F32);
+    other.identity.insert("views".to_owned(), "text".to_owned());
+    let message = Draft::open(&dir, other.clone()).unwrap_err().to_string();
+    assert!(message.contains("`views` is `image`; expected `text`"), "{message}");
+    Draft::discard(&dir).unwrap();
+    Draft::discard(&dir).unwrap();
+    assert_eq!(Draft::open(&dir, other).unwrap().rows(), 0);
+}
+
+#[test]
+fn damage_and_misuse_are_told() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("set");
+    let mut draft = Draft::open(&dir, plan(Element::F16)).unwrap();
+    assert!(draft.add("x", Modality::Text, &["one"]).unwrap_err().to_string().contains("one per column"));
+    add(&mut draft, 0..2);
+    assert!(draft.put(1, &[0.0; 2 * DIM]).unwrap_err().to_string().contains("rows of 3 below 2"));
+    let large = draft.put(0, &[1.0, 7e4, 1.0]).unwrap_err().to_string();
+    assert!(large.contains("component 1") && large.contains("70000 (inf as F16); expected a finite number"), "{large}");
+    assert!(draft.put(0, &[1.0, f32::NAN, 1.0]).is_err());
+    draft.put(0, &[1.0; DIM]).unwrap();
+    draft.commit(Value::Null).unwrap();
+    assert!(draft.finish(source()).unwrap_err().to_string().contains("1 points; expected 2, one per row"));
+    assert!(!dir.exists());
+
+    let points = home.path().join(".set.unfinished/set/points.safetensors");
+    let bytes = fs::read(&points).unwrap();
+    fs::write(&points, &bytes[..bytes.len() - 1]).unwrap();
+    let message = Draft::open(&dir, plan(Element::F16)).unwrap_err().to_string();
+    assert!(message.contains("points.safetensors") && message.contains("was changed or damaged"), "{message}");
+    fs::write(home.path().join(".set.unfinished/state.json"), b"{\"version\":9}").unwrap();
+    let message = Draft::open(&dir, plan(Element::F16)).unwrap_err().to_string();
+    assert!(message.contains("`version` is 9; expected 1"), "{message}");
+
+    let foreign = home.path().join("photos");
+    fs::create_dir(&foreign).unwrap();
+    fs::write(foreign.join("cat.jpg"), b"cat").unwrap();
+    assert!(Draft::open(&foreign, plan(Element::F32)).unwrap_err().to_string().contains("cat.jpg"));
+    let mut off = plan(Element::F32);
+    off.spec = ManifoldSpec::sphere(DIM);
+    let mut draft = Draft::open(&home.path().join("off"), off).unwrap();
+    add(&mut draft, 0..1);
+    assert!(draft.put(0, &[3.0, 4.0, 0.0]).unwrap_err().to_string().contains("was it lifted?"));
+}
+
+/// Rounding to nearest is off by at most half a step: 2^-11 of the number with 11 significant bits, 2^-8 with 8.
+#[test]
+fn half_precision_is_half_the_size_and_off_by_its_rounding() {
+    let home = tempfile::tempdir().unwrap();
+    for (element, bound) in [(Element::F16, 2.0_f32.powi(-11)), (Element::BF16, 2.0_f32.powi(-8))] {
+        let dir = home.path().join(element.name());
+        let mut draft = Draft::open(&dir, plan(element)).unwrap();
+        even(&mut draft);
+        odd(&mut draft);
+        draft.finish(source()).unwrap();
+        let set = EmbeddingSet::load(&dir).unwrap();
+        let mut off = false;
+        for (row, found) in set.rows().enumerate() {
+            for (found, exact) in found.iter().zip(point(row as u64)) {
+                assert!((found - exact).abs() <= bound * exact.abs(), "{element:?}: {found} for {exact}");
+                off |= *found != exact;
+            }
+        }
+        assert!(off, "thirds are no half-precision numbers");
+        let file = fs::read(dir.join(Manifest::POINTS)).unwrap();
+        assert_eq!(file.len(), HEADER + 10 * DIM * 2);
+        let manifest: Value = serde_json::from_slice(&fs::read(dir.join(Manifest::FILE)).unwrap()).unwrap();
+        assert_eq!(manifest["version"], 2);
+        // Version 1 knows F32 only.
+        let text = manifest.to_string().replace("\"version\":2", "\"version\":1");
+        fs::write(dir.join(Manifest::FILE), text).unwrap();
+        let message = EmbeddingSet::load(&dir).unwrap_err().to_string();
+        assert!(message.contains(&format!("type of `points` is {}; expected F32", element.name())), "{message}");
+    }
+}
+
+/// Other readers find the tensor: the safetensors crate, whatever we think of the header.
+#[test]
+fn the_file_is_safetensors() {
+    for (element, dtype, _) in Element::ALL {
+        let mut file = element.header(2, DIM);
+        assert_eq!(file.len(), HEADER);
+        element.encode(&[0.5, -1.0, 2.0, 0.25, 0.0, -0.0], &mut file);
+        let tensors = safetensors::SafeTensors::deserialize(&file).unwrap();
+        let points = tensors.tensor("points").unwrap();
+        assert_eq!((points.dtype(), points.shape()), (dtype, &[2, DIM][..]));
+        let mut back = Vec::new();
+        element.decode(points.data(), &mut back);
+        assert_eq!(back, [0.5, -1.0, 2.0, 0.25, 0.0, -0.0]);
+    }
+    let longest = Element::BF16.header(usize::MAX >> 40, 1 << 16);
+    assert_eq!(longest.len(), HEADER);
+}
