@@ -52,6 +52,18 @@ pub(crate) fn splat<S: Simd>(value: f32) -> Lanes<S> {
     value.splat::<S>()
 }
 
+/// Sum of the lanes, in order.
+#[inline(always)]
+pub(crate) fn total<S: Simd>(value: Lanes<S>) -> f64 {
+    let mut numbers = [0.0; LINE];
+    store::<S>(value, &mut numbers);
+    let mut sum = 0.0;
+    for number in numbers {
+        sum += f64::from(number);
+    }
+    sum
+}
+
 /// `ln(1 + t)` for `t >= 0`, as [`conifer_space::vector::ln_1p`] with a division of a few units in the last place.
 #[inline(always)]
 pub(crate) fn ln_1p<S: Simd>(t: Lanes<S>) -> Lanes<S> {

@@ -24,8 +24,8 @@ pub(super) struct Kept {
     similarity: Array,
     scale: Array,
     rule: NceRule,
-    row_sums: Vec<f32>,
-    column_sums: Vec<f32>,
+    row_sums: Vec<query::ShiftedSum>,
+    column_sums: Vec<query::ShiftedSum>,
 }
 
 impl Kept {
@@ -47,17 +47,11 @@ pub(super) fn info_nce(similarity: Array, scale: Array, rule: NceRule) -> (Array
     let (by_row, by_column) = (rule.asking != Asking::Columns, rule.asking != Asking::Rows);
     let rows = by_row.then(|| query::rows(&table));
     let columns = by_column.then(|| query::columns(&table));
-    let (mut losses, mut sums) = (Vec::new(), Vec::new());
-    for side in [rows, columns] {
-        let (side_losses, side_sums) = side.map_or_else(Default::default, |side| (side.losses, side.log_sums));
-        losses.extend(side_losses);
-        sums.push(side_sums);
-    }
+    let (rows, columns) = (rows.unwrap_or_default(), columns.unwrap_or_default());
+    let losses = [rows.losses, columns.losses].concat();
     let count = losses.len();
     let out = array(losses, &[count], &similarity);
-    let column_sums = sums.pop().unwrap_or_default();
-    let row_sums = sums.pop().unwrap_or_default();
-    (out, Kept { similarity, scale, rule, row_sums, column_sums })
+    (out, Kept { similarity, scale, rule, row_sums: rows.sums, column_sums: columns.sums })
 }
 
 /// Gradients with respect to the table and the scale.
@@ -78,7 +72,7 @@ pub(super) struct KeptMulti {
     scale: Array,
     positive: Mask,
     same: Mask,
-    log_sums: Vec<multi::LogSums>,
+    sums: Vec<multi::Sums>,
 }
 
 fn multi_table<'a>(similarity: &'a Array, scale: &Array, positive: &'a Mask, same: &'a Mask) -> multi::Table<'a> {
@@ -91,18 +85,19 @@ fn multi_table<'a>(similarity: &'a Array, scale: &Array, positive: &'a Mask, sam
 pub(super) fn multi_positive_nce(similarity: Array, scale: Array, positive: Mask, same: Mask) -> (Array, KeptMulti) {
     let [similarity, scale, positive, same] = [similarity, scale, positive, same].map(contiguous);
     let [rows, _] = similarity.shape().dims::<2>();
-    let log_sums = multi::log_sums(&multi_table(&similarity, &scale, &positive, &same), rows);
-    let loss = |sums: &multi::LogSums| sums.map_or(0.0, |[candidates, right]| candidates - right);
-    let out = array(log_sums.iter().map(loss).collect(), &[rows], &similarity);
-    (out, KeptMulti { similarity, scale, positive, same, log_sums })
+    let sums = multi::sums(&multi_table(&similarity, &scale, &positive, &same), rows);
+    let loss = |[all, right]: [query::ShiftedSum; 2]| (all.sum / right.sum).ln() as f32 + (all.shift - right.shift);
+    let loss = |sums: &multi::Sums| sums.map_or(0.0, loss);
+    let out = array(sums.iter().map(loss).collect(), &[rows], &similarity);
+    (out, KeptMulti { similarity, scale, positive, same, sums })
 }
 
 /// Gradients with respect to the table and the scale.
 pub(super) fn multi_positive_nce_backward(kept: &KeptMulti, grad: Array) -> [Array; 2] {
     let grad = contiguous(grad);
     let table = multi_table(&kept.similarity, &kept.scale, &kept.positive, &kept.same);
-    let (slopes, scale) = multi::gradients(&table, &kept.log_sums, numbers(&grad));
-    [array(slopes, &[kept.log_sums.len(), table.columns], &grad), array(vec![scale], &[1], &grad)]
+    let (slopes, scale) = multi::gradients(&table, &kept.sums, numbers(&grad));
+    [array(slopes, &[kept.sums.len(), table.columns], &grad), array(vec![scale], &[1], &grad)]
 }
 
 /// The truths of a contiguous mask: a byte each.

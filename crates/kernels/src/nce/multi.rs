@@ -3,8 +3,8 @@
 use macerator::{AutoArch, Scalar, Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::query::{TASK_ROWS, store_part};
-use crate::lanes::{LINE, Lanes, exp, lanes, load, splat};
+use super::query::{ShiftedSum, TASK_ROWS, store_part};
+use crate::lanes::{LINE, Lanes, exp, lanes, load, splat, total};
 
 /// Similarities, who is right and who is the query itself.
 #[derive(Clone, Copy)]
@@ -16,8 +16,8 @@ pub(super) struct Table<'a> {
     pub(super) scale: f32,
 }
 
-/// `log sum exp` over candidates and over right answers; none for a query without a right answer.
-pub(super) type LogSums = Option<[f32; 2]>;
+/// Over candidates and over right answers; none for a query without a right answer.
+pub(super) type Sums = Option<[ShiftedSum; 2]>;
 
 impl Table<'_> {
     /// Similarities, logits of candidates and logits of right answers of a row from `start` on, -inf for what is neither.
@@ -48,21 +48,21 @@ impl Table<'_> {
 }
 
 /// The sums of every row.
-pub(super) fn log_sums(table: &Table<'_>, rows: usize) -> Vec<LogSums> {
+pub(super) fn sums(table: &Table<'_>, rows: usize) -> Vec<Sums> {
     let mut out = vec![None; rows];
     out.par_chunks_mut(TASK_ROWS).enumerate().for_each(|(task, out)| {
-        AutoArch::new().dispatch(Sums { table, first: task * TASK_ROWS, out });
+        AutoArch::new().dispatch(RowSums { table, first: task * TASK_ROWS, out });
     });
     out
 }
 
-struct Sums<'a> {
+struct RowSums<'a> {
     table: &'a Table<'a>,
     first: usize,
-    out: &'a mut [LogSums],
+    out: &'a mut [Sums],
 }
 
-impl WithSimd for Sums<'_> {
+impl WithSimd for RowSums<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -86,29 +86,30 @@ impl WithSimd for Sums<'_> {
                 sums[0] += exp::<S>(logits[0] - splat::<S>(shifts[0]));
                 sums[1] += exp::<S>(logits[1] - splat::<S>(shifts[1]));
             }
-            *out = Some([sums[0].reduce_add().ln() + shifts[0], sums[1].reduce_add().ln() + shifts[1]]);
+            let sum = |i: usize| ShiftedSum { shift: shifts[i], sum: total::<S>(sums[i]) };
+            *out = Some([sum(0), sum(1)]);
         }
     }
 }
 
 /// Gradients of the table and the scale.
-pub(super) fn gradients(table: &Table<'_>, log_sums: &[LogSums], grads: &[f32]) -> (Vec<f32>, f32) {
+pub(super) fn gradients(table: &Table<'_>, sums: &[Sums], grads: &[f32]) -> (Vec<f32>, f32) {
     let mut out = vec![0.0_f32; grads.len() * table.columns];
-    let sums: Vec<f64> = out
+    let scales: Vec<f64> = out
         .par_chunks_mut(TASK_ROWS * table.columns)
         .enumerate()
         .map(|(task, out)| {
             let (mut sum, first) = (0.0, task * TASK_ROWS);
-            AutoArch::new().dispatch(Slopes { table, log_sums, grads, first, out, sum: &mut sum });
+            AutoArch::new().dispatch(Slopes { table, sums, grads, first, out, sum: &mut sum });
             sum
         })
         .collect();
-    (out, sums.iter().sum::<f64>() as f32)
+    (out, scales.iter().sum::<f64>() as f32)
 }
 
 struct Slopes<'a> {
     table: &'a Table<'a>,
-    log_sums: &'a [LogSums],
+    sums: &'a [Sums],
     grads: &'a [f32],
     first: usize,
     out: &'a mut [f32],
@@ -125,17 +126,19 @@ impl WithSimd for Slopes<'_> {
         for (i, out) in self.out.chunks_mut(columns).enumerate() {
             let row = self.first + i;
             // The gradient of a row without a right answer stays 0.
-            let Some([candidates, right]) = self.log_sums[row] else { continue };
-            let grad = splat::<S>(self.grads[row]);
+            let Some([candidates, right]) = self.sums[row] else { continue };
+            let grad = self.grads[row];
             let mut sum = splat::<S>(0.0);
             for start in (0..columns).step_by(lanes::<S>()) {
                 let (similarity, logits) = self.table.load::<S>(row, start);
-                let shares = exp::<S>(logits[0] - splat::<S>(candidates)) - exp::<S>(logits[1] - splat::<S>(right));
-                let slope = shares * grad;
+                let candidate =
+                    exp::<S>(logits[0] - splat::<S>(candidates.shift)) * splat::<S>(grad / candidates.sum as f32);
+                let slope =
+                    candidate - exp::<S>(logits[1] - splat::<S>(right.shift)) * splat::<S>(grad / right.sum as f32);
                 sum = similarity.mul_add(slope, sum);
                 store_part::<S>(slope * splat::<S>(self.table.scale), &mut out[start..]);
             }
-            *self.sum += f64::from(sum.reduce_add());
+            *self.sum += total::<S>(sum);
         }
     }
 }

@@ -7,7 +7,7 @@
 use macerator::{AutoArch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::lanes::{LINE, Lanes, exp, lanes, load, splat, store};
+use crate::lanes::{LINE, Lanes, exp, lanes, load, splat, store, total};
 
 /// Rows of a task.
 pub(super) const TASK_ROWS: usize = 16;
@@ -56,39 +56,48 @@ impl Table<'_> {
     }
 }
 
-/// `log sum_k exp` of the candidates of every query, and its loss.
+/// `sum_k exp(l_k) = exp(shift) sum` over the candidates of a query, `shift` the largest logit. Not its logarithm: among
+/// logits of 100 that has five digits left behind the point, and the shares of the candidates would not add up to 1.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ShiftedSum {
+    pub(super) shift: f32,
+    pub(super) sum: f64,
+}
+
+/// What the candidates of every query sum up to, and its loss.
+#[derive(Default)]
 pub(super) struct Losses {
-    pub(super) log_sums: Vec<f32>,
+    pub(super) sums: Vec<ShiftedSum>,
     pub(super) losses: Vec<f32>,
 }
 
 /// Every row asks.
 pub(super) fn rows(table: &Table<'_>) -> Losses {
-    let mut log_sums = vec![0.0; table.rows];
-    log_sums.par_chunks_mut(TASK_ROWS).enumerate().for_each(|(task, out)| {
+    let mut sums = vec![ShiftedSum::default(); table.rows];
+    sums.par_chunks_mut(TASK_ROWS).enumerate().for_each(|(task, out)| {
         AutoArch::new().dispatch(RowSums { table, first: task * TASK_ROWS, out });
     });
-    with_losses(table, log_sums)
+    with_losses(table, sums)
 }
 
 /// Every column asks.
 pub(super) fn columns(table: &Table<'_>) -> Losses {
-    let mut log_sums = vec![0.0; table.columns];
-    log_sums.par_chunks_mut(ACROSS * LINE).enumerate().for_each(|(task, out)| {
+    let mut sums = vec![ShiftedSum::default(); table.columns];
+    sums.par_chunks_mut(ACROSS * LINE).enumerate().for_each(|(task, out)| {
         AutoArch::new().dispatch(ColumnSums { table, first: task * ACROSS * LINE, out });
     });
-    with_losses(table, log_sums)
+    with_losses(table, sums)
 }
 
-fn with_losses(table: &Table<'_>, log_sums: Vec<f32>) -> Losses {
-    let losses = log_sums.iter().enumerate().map(|(query, sum)| sum - table.own(query)).collect();
-    Losses { log_sums, losses }
+fn with_losses(table: &Table<'_>, sums: Vec<ShiftedSum>) -> Losses {
+    let loss = |(query, it): (usize, &ShiftedSum)| it.sum.ln() as f32 + (it.shift - table.own(query));
+    Losses { losses: sums.iter().enumerate().map(loss).collect(), sums }
 }
 
 struct RowSums<'a> {
     table: &'a Table<'a>,
     first: usize,
-    out: &'a mut [f32],
+    out: &'a mut [ShiftedSum],
 }
 
 impl WithSimd for RowSums<'_> {
@@ -106,7 +115,7 @@ impl WithSimd for RowSums<'_> {
             for start in (0..self.table.columns).step_by(lanes::<S>()) {
                 sum += exp::<S>(self.table.load::<S>(self.first + i, start).1 - splat::<S>(shift));
             }
-            *out = sum.reduce_add().ln() + shift;
+            *out = ShiftedSum { shift, sum: total::<S>(sum) };
         }
     }
 }
@@ -114,7 +123,7 @@ impl WithSimd for RowSums<'_> {
 struct ColumnSums<'a> {
     table: &'a Table<'a>,
     first: usize,
-    out: &'a mut [f32],
+    out: &'a mut [ShiftedSum],
 }
 
 impl WithSimd for ColumnSums<'_> {
@@ -142,8 +151,8 @@ impl WithSimd for ColumnSums<'_> {
                 store::<S>(most[i], &mut shifts[i * lanes::<S>()..]);
                 store::<S>(sum[i], &mut sums[i * lanes::<S>()..]);
             }
-            for (out, (sum, shift)) in out.iter_mut().zip(sums.iter().zip(&shifts)) {
-                *out = sum.ln() + shift;
+            for (out, (&sum, &shift)) in out.iter_mut().zip(sums.iter().zip(&shifts)) {
+                *out = ShiftedSum { shift, sum: f64::from(sum) };
             }
         }
     }
@@ -151,18 +160,23 @@ impl WithSimd for ColumnSums<'_> {
 
 /// Queries of one direction in the backward pass, filled up to whole lines.
 pub(super) struct Upstream {
-    pub(super) log_sums: Vec<f32>,
-    pub(super) grads: Vec<f32>,
+    shifts: Vec<f32>,
+    /// Gradients of the losses, and the same over the sums.
+    grads: Vec<f32>,
+    weights: Vec<f32>,
 }
 
 impl Upstream {
-    pub(super) fn new(log_sums: &[f32], grads: &[f32]) -> Self {
-        let padded = |numbers: &[f32]| {
-            let mut numbers = numbers.to_vec();
+    pub(super) fn new(sums: &[ShiftedSum], grads: &[f32]) -> Self {
+        let padded = |mut numbers: Vec<f32>| {
             numbers.resize(numbers.len().next_multiple_of(LINE), 0.0);
             numbers
         };
-        Upstream { log_sums: padded(log_sums), grads: padded(grads) }
+        Upstream {
+            shifts: padded(sums.iter().map(|it| it.shift).collect()),
+            grads: padded(grads.to_vec()),
+            weights: padded(sums.iter().zip(grads).map(|(it, grad)| grad / it.sum as f32).collect()),
+        }
     }
 }
 
@@ -205,12 +219,12 @@ impl WithSimd for Slopes<'_> {
                 let (similarity, logit) = self.table.load::<S>(row, start);
                 let mut slope = splat::<S>(0.0);
                 if let Some(rows) = self.rows {
-                    let share = exp::<S>(logit - splat::<S>(rows.log_sums[row]));
-                    slope = share.mul_add(splat::<S>(rows.grads[row]), slope);
+                    let share = exp::<S>(logit - splat::<S>(rows.shifts[row]));
+                    slope = share.mul_add(splat::<S>(rows.weights[row]), slope);
                 }
                 if let Some(columns) = self.columns {
-                    let share = exp::<S>(logit - load::<S>(&columns.log_sums[start..]));
-                    slope = share.mul_add(load::<S>(&columns.grads[start..]), slope);
+                    let share = exp::<S>(logit - load::<S>(&columns.shifts[start..]));
+                    slope = share.mul_add(load::<S>(&columns.weights[start..]), slope);
                 }
                 if (start..start + lanes::<S>()).contains(&row) {
                     let mut numbers = [0.0; LINE];
@@ -223,7 +237,7 @@ impl WithSimd for Slopes<'_> {
                 sum = similarity.mul_add(slope, sum);
                 store_part::<S>(slope * scale, &mut out[start..]);
             }
-            *self.sum += f64::from(sum.reduce_add());
+            *self.sum += total::<S>(sum);
         }
     }
 }
