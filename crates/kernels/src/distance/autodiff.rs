@@ -1,16 +1,34 @@
-//! The fused operation as one node of the graph.
+//! The fused operation as one node of the graph, for every backend that has both of its passes.
 
+use std::fmt::Debug;
+
+use burn::backend::Autodiff;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Autodiff, Flex};
 
-use super::cpu::{Kept, backward, forward};
 use super::{DistanceOps, DistanceRule};
 
-impl<C: CheckpointStrategy> DistanceOps for Autodiff<Flex, C> {
+/// Both passes of a backend.
+pub(super) trait Passes: DistanceOps {
+    /// What the backward pass needs.
+    type Kept: Clone + Debug + Send + 'static;
+
+    /// The distances, and what to keep of the way to them.
+    fn forward(
+        x: FloatTensor<Self>,
+        y: FloatTensor<Self>,
+        curv: FloatTensor<Self>,
+        rule: DistanceRule,
+    ) -> (FloatTensor<Self>, Self::Kept);
+
+    /// The gradients for `x`, `y` and `curv`.
+    fn backward(kept: Self::Kept, grad: FloatTensor<Self>) -> [FloatTensor<Self>; 3];
+}
+
+impl<B: Passes, C: CheckpointStrategy> DistanceOps for Autodiff<B, C> {
     fn pairwise_distance(
         x: FloatTensor<Self>,
         y: FloatTensor<Self>,
@@ -22,10 +40,10 @@ impl<C: CheckpointStrategy> DistanceOps for Autodiff<Flex, C> {
         let (curv, curv_node) = curv.into_parts();
         match PairwiseDistance.prepare::<C>([x_node, y_node, curv_node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
-                let (out, kept) = forward(x, y, curv, rule, true);
+                let (out, kept) = B::forward(x, y, curv, rule);
                 prep.finish(kept, out)
             }
-            OpsKind::UnTracked(prep) => prep.finish(forward(x, y, curv, rule, false).0),
+            OpsKind::UnTracked(prep) => prep.finish(B::pairwise_distance(x, y, curv, rule)),
         }
     }
 }
@@ -33,15 +51,14 @@ impl<C: CheckpointStrategy> DistanceOps for Autodiff<Flex, C> {
 #[derive(Debug)]
 struct PairwiseDistance;
 
-impl Backward<Flex, 3> for PairwiseDistance {
-    type State = Kept;
+impl<B: Passes> Backward<B, 3> for PairwiseDistance {
+    type State = B::Kept;
 
-    fn backward(self, ops: Ops<Kept, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
-        let grad = grads.consume::<Flex>(&ops.node);
-        let found = backward(ops.state, &grad);
-        for (parent, gradient) in ops.parents.into_iter().zip(found) {
+    fn backward(self, ops: Ops<B::Kept, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+        let grad = grads.consume::<B>(&ops.node);
+        for (parent, gradient) in ops.parents.into_iter().zip(B::backward(ops.state, grad)) {
             if let Some(node) = parent {
-                grads.register::<Flex>(node.id, gradient);
+                grads.register::<B>(node.id, gradient);
             }
         }
     }

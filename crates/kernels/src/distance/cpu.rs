@@ -5,6 +5,7 @@
 use burn::backend::{Flex, TensorMetadata};
 use rayon::prelude::*;
 
+use super::autodiff::Passes;
 use super::points::{Sizes, curvature_gradient, excesses};
 use super::{DistanceOps, DistanceRule, Norm, narrow, wide};
 use crate::array::{Array, array, contiguous, numbers};
@@ -15,6 +16,18 @@ const NARROW: usize = 32;
 impl DistanceOps for Flex {
     fn pairwise_distance(x: Array, y: Array, curv: Array, rule: DistanceRule) -> Array {
         forward(x, y, curv, rule, false).0
+    }
+}
+
+impl Passes for Flex {
+    type Kept = Kept;
+
+    fn forward(x: Array, y: Array, curv: Array, rule: DistanceRule) -> (Array, Kept) {
+        forward(x, y, curv, rule, true)
+    }
+
+    fn backward(kept: Kept, grad: Array) -> [Array; 3] {
+        backward(kept, &grad)
     }
 }
 

@@ -10,6 +10,8 @@ use burn::tensor::{DType, Tensor};
 mod acosh;
 mod autodiff;
 mod cpu;
+#[cfg(feature = "vulkan")]
+mod cube;
 mod narrow;
 mod plain;
 mod points;
@@ -48,8 +50,8 @@ pub struct DistanceRule {
 /// origin, where published code forms `1 + u` first, small distances survive. Over factors their mean (PHyCLIP Eq. 2
 /// divided by K) or root mean square. One factor is the hyperboloid itself. Gradients flow to points and curvatures.
 ///
-/// Fused for `f32` on the CPU; [`pairwise_distance_plain`] for everything else. Both give the same result for any
-/// number of threads.
+/// Fused for `f32` on the CPU and on graphics cards; [`pairwise_distance_plain`] for everything else. Both give the same
+/// result for any number of threads.
 ///
 /// # Panics
 /// Where the shapes do not fit together, or `floor` is not above zero.
@@ -60,19 +62,31 @@ pub fn pairwise_distance(x: Tensor<2>, y: Tensor<2>, curv: Tensor<1>, rule: Dist
         "points of {dim} and {y_dim} coordinates in {factors} factors"
     );
     assert!(rule.floor > 0.0, "a floor of {}", rule.floor);
-    let fused = [x.dtype(), y.dtype(), curv.dtype()] == [DType::F32; 3]
-        && matches!(x.device().inner().as_dispatch(), DispatchDevice::Flex(_));
-    if !fused {
+    let single = [x.dtype(), y.dtype(), curv.dtype()] == [DType::F32; 3];
+    if !single || !is_fused(&x, &y, factors) {
         return pairwise_distance_plain(x, y, curv, rule);
     }
     let [x, y] = [x, y].map(Tensor::into_dispatch);
     Tensor::from_dispatch(<Dispatch as DistanceOps>::pairwise_distance(x, y, curv.into_dispatch(), rule))
 }
 
+/// Whether the device has the fused operation, and for as many pairs.
+#[cfg_attr(not(feature = "vulkan"), allow(unused_variables, reason = "the CPU takes any number"))]
+fn is_fused(x: &Tensor<2>, y: &Tensor<2>, factors: usize) -> bool {
+    match x.device().inner().as_dispatch() {
+        DispatchDevice::Flex(_) => true,
+        #[cfg(feature = "vulkan")]
+        DispatchDevice::Cube(_) => cube::fits(x.dims()[0], y.dims()[0], factors),
+        #[allow(unreachable_patterns, reason = "there are as many kinds of devices as features of the engine")]
+        _ => false,
+    }
+}
+
 /// The operation as an extension of the engine's backends.
-#[backend_extension(Flex, Autodiff)]
+#[backend_extension(Flex, Autodiff, Cube: cfg(feature = "vulkan"), Fusion: cfg(feature = "vulkan"))]
 trait DistanceOps: Backend {
     /// See [`pairwise_distance`].
+    #[fusion(dtype = x, shape = [x[0], y[0]].into())]
     fn pairwise_distance(
         x: FloatTensor<Self>,
         y: FloatTensor<Self>,

@@ -1,0 +1,254 @@
+//! The fused operation on graphics cards, where no tensor per factor is held either.
+//!
+//! [`source`] is written once and compiled for the device at run time (Vulkan; CUDA and Metal where the engine has them).
+//! Both passes are operations of the engine's queue ([`DistanceOps`] and [`DistanceGradients`]), so that its fusion of
+//! other operations goes on around them.
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, Cube, TensorMetadata, backend_extension};
+use burn::tensor::Shape;
+use burn_cubecl::CubeBackend;
+use burn_cubecl::cubecl::{CubeCount, CubeDim};
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, zeros};
+use burn_cubecl::tensor::CubeTensor;
+
+use super::autodiff::Passes;
+use super::{DistanceOps, DistanceRule, Norm};
+
+mod source;
+#[cfg(test)]
+mod tests;
+
+/// The backward pass as an extension of the engine's backends.
+#[backend_extension(Cube, Fusion)]
+trait DistanceGradients: Backend {
+    /// The gradients for points and curvatures from `grad` `[M, N]`. `table` holds the distances, which the root mean
+    /// square needs; the mean does not read it.
+    #[fusion(meta = |x, y, curv, _table, _grad, _rule| (x.clone(), y.clone(), curv.clone()))]
+    fn pairwise_distance_gradients(
+        x: FloatTensor<Self>,
+        y: FloatTensor<Self>,
+        curv: FloatTensor<Self>,
+        table: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        rule: DistanceRule,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
+}
+
+/// Whether a table of so many rows and columns can be numbered and started: 2^32 numbers, and 65,535 groups along a side
+/// of the grid.
+pub(super) fn fits(m: usize, n: usize, factors: usize) -> bool {
+    const GROUPS: usize = 65_535;
+    let within = |count: usize, per_group: usize| count.div_ceil(per_group) <= GROUPS;
+    let few = |rows: usize| within(rows, source::TILE) && within(rows * factors, source::ADDERS);
+    few(m) && few(n) && factors <= GROUPS && m.checked_mul(n).is_some_and(|count| u32::try_from(count).is_ok())
+}
+
+impl DistanceOps for CubeBackend {
+    fn pairwise_distance(x: CubeTensor, y: CubeTensor, curv: CubeTensor, rule: DistanceRule) -> CubeTensor {
+        let pairs = Pairs::new(x, y, curv, rule);
+        let out = empty(&pairs.x.points, [pairs.x.rows(), pairs.y.rows()]);
+        if pairs.is_empty() {
+            return out;
+        }
+        let Pairs { x, y, curv, floor, sign, squares } = pairs;
+        source::distances::launch(
+            &out.client,
+            CubeCount::Static(tiles(y.rows()), tiles(x.rows()), 1),
+            CubeDim::new_2d(source::TILE as u32, source::TILE as u32),
+            x.points.into_tensor_arg(),
+            y.points.into_tensor_arg(),
+            x.excess.into_tensor_arg(),
+            y.excess.into_tensor_arg(),
+            curv.into_tensor_arg(),
+            out.clone().into_tensor_arg(),
+            floor,
+            sign,
+            squares,
+        );
+        out
+    }
+}
+
+impl DistanceGradients for CubeBackend {
+    fn pairwise_distance_gradients(
+        x: CubeTensor,
+        y: CubeTensor,
+        curv: CubeTensor,
+        table: CubeTensor,
+        grad: CubeTensor,
+        rule: DistanceRule,
+    ) -> (CubeTensor, CubeTensor, CubeTensor) {
+        let pairs = Pairs::new(x, y, curv, rule);
+        let (m, n) = (pairs.x.rows(), pairs.y.rows());
+        if pairs.is_empty() {
+            let zeros = |like: &CubeTensor| zeros(like.device.clone(), like.shape(), like.dtype);
+            return (zeros(&pairs.x.points), zeros(&pairs.y.points), zeros(&pairs.curv));
+        }
+        let upstream = Upstream { table: into_contiguous(table), grad: into_contiguous(grad) };
+        let factors = pairs.curv.shape()[0];
+        let parts = empty(&pairs.curv, [m, factors]);
+        let x_grad = pairs.point_gradients(&pairs.x, &pairs.y, &upstream, [n, 1], Some(&parts));
+        let y_grad = pairs.point_gradients(&pairs.y, &pairs.x, &upstream, [1, n], None);
+        let curv_grad = empty(&pairs.curv, [factors]);
+        source::sum_rows::launch(
+            &curv_grad.client,
+            CubeCount::Static(factors as u32, 1, 1),
+            CubeDim::new_1d(source::ADDERS as u32),
+            parts.into_tensor_arg(),
+            curv_grad.clone().into_tensor_arg(),
+        );
+        (x_grad, y_grad, curv_grad)
+    }
+}
+
+impl Passes for Cube {
+    type Kept = Kept;
+
+    fn forward(
+        x: FloatTensor<Self>,
+        y: FloatTensor<Self>,
+        curv: FloatTensor<Self>,
+        rule: DistanceRule,
+    ) -> (FloatTensor<Self>, Kept) {
+        let out = Cube::pairwise_distance(x.clone(), y.clone(), curv.clone(), rule);
+        let table = (rule.norm == Norm::L2).then(|| out.clone());
+        (out, Kept { x, y, curv, table, rule })
+    }
+
+    fn backward(kept: Kept, grad: FloatTensor<Self>) -> [FloatTensor<Self>; 3] {
+        let Kept { x, y, curv, table, rule } = kept;
+        // The mean does not read the table, but the kernel has a place for it.
+        let table = table.unwrap_or_else(|| grad.clone());
+        Cube::pairwise_distance_gradients(x, y, curv, table, grad, rule).into()
+    }
+}
+
+/// What the backward pass needs: nothing of the size `[K, M, N]`.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    x: FloatTensor<Cube>,
+    y: FloatTensor<Cube>,
+    curv: FloatTensor<Cube>,
+    /// The distances, where their slope needs them.
+    table: Option<FloatTensor<Cube>>,
+    rule: DistanceRule,
+}
+
+/// The operands in the layout that the kernels read: row after row.
+struct Pairs {
+    x: Points,
+    y: Points,
+    curv: CubeTensor,
+    floor: f32,
+    sign: f32,
+    squares: bool,
+}
+
+struct Points {
+    /// `[B, D]`.
+    points: CubeTensor,
+    /// `sqrt(c) t - 1`, `[B, K]`.
+    excess: CubeTensor,
+}
+
+/// What comes from above in the backward pass, and what the forward pass found, both `[M, N]`.
+struct Upstream {
+    table: CubeTensor,
+    grad: CubeTensor,
+}
+
+impl Pairs {
+    fn new(x: CubeTensor, y: CubeTensor, curv: CubeTensor, rule: DistanceRule) -> Self {
+        let curv = into_contiguous(curv);
+        let [factors] = curv.shape().dims();
+        Pairs {
+            x: Points::new(into_contiguous(x), &curv),
+            y: Points::new(into_contiguous(y), &curv),
+            curv,
+            floor: rule.floor as f32,
+            sign: if rule.negative { -1.0 } else { 1.0 },
+            // The root mean square of one number is the number.
+            squares: rule.norm == Norm::L2 && factors > 1,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.x.rows() == 0 || self.y.rows() == 0
+    }
+
+    /// `[B, D]` for `mine`. The pair of its row `a` with row `b` of `other` is at `a steps[0] + b steps[1]` of the tables.
+    fn point_gradients(
+        &self,
+        mine: &Points,
+        other: &Points,
+        upstream: &Upstream,
+        steps: [usize; 2],
+        curv_parts: Option<&CubeTensor>,
+    ) -> CubeTensor {
+        let [rows, dim] = mine.points.shape().dims();
+        let [factors] = self.curv.shape().dims();
+        let width = dim / factors;
+        let blocks = width.div_ceil(source::TILE).min(MAX_BLOCKS);
+        let found = empty(&mine.points, [rows, dim]);
+        // Nobody writes to it where the curvatures are not asked for, but the kernel has a place for it.
+        let parts = curv_parts.cloned().unwrap_or_else(|| empty(&self.curv, [1]));
+        source::point_gradients::launch(
+            &found.client,
+            CubeCount::Static(tiles(rows), factors as u32, width.div_ceil(blocks * source::TILE) as u32),
+            CubeDim::new_2d(source::TILE as u32, source::TILE as u32),
+            mine.points.clone().into_tensor_arg(),
+            other.points.clone().into_tensor_arg(),
+            mine.excess.clone().into_tensor_arg(),
+            other.excess.clone().into_tensor_arg(),
+            self.curv.clone().into_tensor_arg(),
+            upstream.grad.clone().into_tensor_arg(),
+            upstream.table.clone().into_tensor_arg(),
+            found.clone().into_tensor_arg(),
+            parts.into_tensor_arg(),
+            steps[0] as u32,
+            steps[1] as u32,
+            self.floor,
+            self.sign,
+            self.squares,
+            curv_parts.is_some(),
+            blocks,
+        );
+        found
+    }
+}
+
+/// Most sums that a thread of the backward pass keeps: a factor of up to 64 coordinates is one group's work.
+const MAX_BLOCKS: usize = 4;
+
+impl Points {
+    fn new(points: CubeTensor, curv: &CubeTensor) -> Self {
+        let excess = empty(&points, [points.shape()[0], curv.shape()[0]]);
+        let count = excess.shape().num_elements();
+        if count > 0 {
+            source::time_excess::launch(
+                &points.client,
+                CubeCount::Static(count.div_ceil(source::ADDERS) as u32, 1, 1),
+                CubeDim::new_1d(source::ADDERS as u32),
+                points.clone().into_tensor_arg(),
+                curv.clone().into_tensor_arg(),
+                excess.clone().into_tensor_arg(),
+            );
+        }
+        Points { points, excess }
+    }
+
+    fn rows(&self) -> usize {
+        self.points.shape()[0]
+    }
+}
+
+fn tiles(rows: usize) -> u32 {
+    rows.div_ceil(source::TILE) as u32
+}
+
+/// Row after row, nothing written yet.
+fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
+    empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), Shape::new(shape), like.dtype)
+}
