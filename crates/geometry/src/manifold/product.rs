@@ -52,7 +52,7 @@ impl Manifold for Product {
         rows(self.norm, self.by_row(&x).dist(self.split(x), self.split(y)))
     }
 
-    /// The same for all pairs (fused on the CPU: no tensor `[K, M, N]`).
+    /// The same for all pairs (fused: no tensor `[K, M, N]`).
     fn pairwise_dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
         self.pairs(x, y, false)
     }
