@@ -97,7 +97,7 @@ fn as_much_may_wait_as_was_in_use_at_once() {
     let (four, six) = (layout(4 * MIB, 4), layout(6 * MIB, 4));
     unsafe {
         let blocks = [(); 3].map(|()| a.alloc(four));
-        blocks.map(|block| a.dealloc(block, four));
+        blocks.into_iter().for_each(|block| a.dealloc(block, four));
         assert_eq!(a.stats().cached, 12 * MIB);
         let large = a.alloc(six);
         assert_eq!((a.stats().in_use, a.stats().cached), (6 * MIB, 4 * MIB), "12 MiB at most, in blocks of 4");
