@@ -1,14 +1,31 @@
 //! What the tensor engine lacks.
 //!
 //! * [`LargeBlockAllocator`]: a global allocator that keeps large blocks instead of giving them back to the system.
-//! * [`weighted_rapidity`]: hyperbolic distances of all pairs over many factors, fused, with its slow twin
-//!   [`weighted_rapidity_plain`].
-//! * [`gelu`](fn@gelu): with the exact slope on every device.
+//! * [`weighted_rapidity`]: hyperbolic distances of all pairs over many factors, fused.
+//! * [`linear`](fn@linear), [`linear_add`], [`feed_forward`](fn@feed_forward), [`attention`](fn@attention), [`self_attention`],
+//!   [`layer_norm`](fn@layer_norm), [`gelu`], [`quick_gelu`]: the parts of a transformer, each forward and backward in one operation
+//!   on all threads.
+//!
+//! Every fused operation has a slow twin, `..._plain`, composed of the engine's operations.
 
+pub mod activation;
 pub mod alloc;
-pub mod gelu;
+pub mod attention;
+pub mod feed_forward;
+pub mod layer_norm;
+pub mod linear;
 pub mod rapidity;
 
+mod arrays;
+mod functions;
+mod raw;
+#[cfg(test)]
+mod testing;
+
+pub use activation::{Activation, gelu, gelu_plain, quick_gelu, quick_gelu_plain};
 pub use alloc::{AllocStats, LargeBlockAllocator};
-pub use gelu::{gelu, gelu_plain};
+pub use attention::{Mask, attention, attention_plain, self_attention, self_attention_plain};
+pub use feed_forward::{feed_forward, feed_forward_plain};
+pub use layer_norm::{layer_norm, layer_norm_plain};
+pub use linear::{linear, linear_add, linear_add_plain, linear_plain};
 pub use rapidity::{Power, weighted_rapidity, weighted_rapidity_plain};
