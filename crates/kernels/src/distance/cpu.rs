@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::autodiff::Passes;
 use super::points::{Sizes, curvature_gradient, excesses};
 use super::{DistanceOps, DistanceRule, Norm, narrow, wide};
-use crate::array::{Array, array, contiguous, numbers};
+use crate::arrays::{Array, array, dense, numbers};
 
 /// Coordinates of a factor up to which its products stay in registers.
 const NARROW: usize = 32;
@@ -95,13 +95,13 @@ pub(super) struct Found {
 
 /// The distances, and what the backward pass needs; with `keep` what makes it faster, too.
 pub(super) fn forward(x: Array, y: Array, curv: Array, rule: DistanceRule, keep: bool) -> (Array, Kept) {
-    let [x, y, curv] = [x, y, curv].map(contiguous);
+    let [x, y, curv] = [x, y, curv].each_ref().map(dense);
     let problem = Problem::new(&x, &y, &curv, rule);
     let Sizes { m, n, .. } = problem.sizes;
     let (out, u) = if m * n == 0 {
-        (array(Vec::new(), &[m, n], &x), None)
+        (array(Vec::new(), &[m, n]), None)
     } else if problem.is_narrow() {
-        (array(narrow::forward(&problem), &[m, n], &x), None)
+        (array(narrow::forward(&problem), &[m, n]), None)
     } else {
         wide::forward(&problem, &x, &y, keep)
     };
@@ -118,10 +118,10 @@ pub(super) fn backward(kept: Kept, grad: &Array) -> [Array; 3] {
     let sizes = &problem.sizes;
     let shapes = [[sizes.m, sizes.k * sizes.d], [sizes.n, sizes.k * sizes.d]];
     if sizes.m * sizes.n == 0 {
-        let zeros = |shape: &[usize]| array(vec![0.0; shape.iter().product()], shape, &x);
+        let zeros = |shape: &[usize]| array(vec![0.0; shape.iter().product()], shape);
         return [zeros(&shapes[0]), zeros(&shapes[1]), zeros(&[sizes.k])];
     }
-    let grad = contiguous(grad.clone());
+    let grad = dense(grad);
     let grad = numbers(&grad);
     let roots = out.as_ref().map(numbers);
     // The slope of the root is that of each square over twice the root; the two cancels with that of the squares.
@@ -140,5 +140,5 @@ pub(super) fn backward(kept: Kept, grad: &Array) -> [Array; 3] {
     };
     let sides = [(problem.x, &found.x[..]), (problem.y, &found.y[..])];
     let curvatures = curvature_gradient(sides, &found.values, &problem.curv, sizes);
-    [array(found.x, &shapes[0], &x), array(found.y, &shapes[1], &x), array(curvatures, &[problem.sizes.k], &x)]
+    [array(found.x, &shapes[0]), array(found.y, &shapes[1]), array(curvatures, &[problem.sizes.k])]
 }

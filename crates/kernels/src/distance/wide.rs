@@ -10,7 +10,7 @@ use super::Norm;
 use super::acosh::acosh_1p;
 use super::cpu::{Found, Problem};
 use super::points::{Sizes, finish};
-use crate::array::{Array, array, numbers};
+use crate::arrays::{Array, array, numbers};
 use crate::lanes::{LINE, Lanes, lanes, load, splat, store};
 
 /// Bytes of `u` per tile: small enough to stay in the outer caches between the product and the pass over it.
@@ -43,7 +43,7 @@ pub(super) fn forward(problem: &Problem<'_>, x: &Array, y: &Array, keep: bool) -
             kept = Some(u);
         }
     }
-    (array(out, &[m, n], x), kept)
+    (array(out, &[m, n]), kept)
 }
 
 /// `grad` is the gradient of the result, or for l2 that over the result; `out` the result itself, where it is kept.

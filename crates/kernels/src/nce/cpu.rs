@@ -4,7 +4,7 @@ use burn::backend::tensor::BoolTensor;
 use burn::backend::{Flex, TensorMetadata};
 
 use super::{Asking, NceOps, NceRule, multi, query};
-use crate::array::{Array, array, contiguous, numbers};
+use crate::arrays::{Array, array, dense, numbers};
 
 pub(super) type Mask = BoolTensor<Flex>;
 
@@ -42,7 +42,7 @@ fn table<'a>(similarity: &'a Array, scale: &Array, rule: NceRule) -> query::Tabl
 
 /// The losses, and what the backward pass needs.
 pub(super) fn info_nce(similarity: Array, scale: Array, rule: NceRule) -> (Array, Kept) {
-    let [similarity, scale] = [similarity, scale].map(contiguous);
+    let [similarity, scale] = [similarity, scale].each_ref().map(dense);
     let table = table(&similarity, &scale, rule);
     let (by_row, by_column) = (rule.asking != Asking::Columns, rule.asking != Asking::Rows);
     let rows = by_row.then(|| query::rows(&table));
@@ -50,19 +50,19 @@ pub(super) fn info_nce(similarity: Array, scale: Array, rule: NceRule) -> (Array
     let (rows, columns) = (rows.unwrap_or_default(), columns.unwrap_or_default());
     let losses = [rows.losses, columns.losses].concat();
     let count = losses.len();
-    let out = array(losses, &[count], &similarity);
+    let out = array(losses, &[count]);
     (out, Kept { similarity, scale, rule, row_sums: rows.sums, column_sums: columns.sums })
 }
 
 /// Gradients with respect to the table and the scale.
 pub(super) fn info_nce_backward(kept: &Kept, grad: Array) -> [Array; 2] {
-    let grad = contiguous(grad);
+    let grad = dense(&grad);
     let (row_grads, column_grads) = numbers(&grad).split_at(kept.row_sums.len());
     let table = kept.table();
     let rows = (kept.rule.asking != Asking::Columns).then(|| query::Upstream::new(&kept.row_sums, row_grads));
     let columns = (kept.rule.asking != Asking::Rows).then(|| query::Upstream::new(&kept.column_sums, column_grads));
     let (slopes, scale) = query::gradients(&table, rows.as_ref(), columns.as_ref());
-    [array(slopes, &[table.rows, table.columns], &grad), array(vec![scale], &[1], &grad)]
+    [array(slopes, &[table.rows, table.columns]), array(vec![scale], &[1])]
 }
 
 /// What the backward pass of [`multi_positive_nce`] needs.
@@ -83,21 +83,21 @@ fn multi_table<'a>(similarity: &'a Array, scale: &Array, positive: &'a Mask, sam
 
 /// The losses, and what the backward pass needs.
 pub(super) fn multi_positive_nce(similarity: Array, scale: Array, positive: Mask, same: Mask) -> (Array, KeptMulti) {
-    let [similarity, scale, positive, same] = [similarity, scale, positive, same].map(contiguous);
+    let [similarity, scale, positive, same] = [similarity, scale, positive, same].each_ref().map(dense);
     let [rows, _] = similarity.shape().dims::<2>();
     let sums = multi::sums(&multi_table(&similarity, &scale, &positive, &same), rows);
     let loss = |[all, right]: [query::ShiftedSum; 2]| (all.sum / right.sum).ln() as f32 + (all.shift - right.shift);
     let loss = |sums: &multi::Sums| sums.map_or(0.0, loss);
-    let out = array(sums.iter().map(loss).collect(), &[rows], &similarity);
+    let out = array(sums.iter().map(loss).collect(), &[rows]);
     (out, KeptMulti { similarity, scale, positive, same, sums })
 }
 
 /// Gradients with respect to the table and the scale.
 pub(super) fn multi_positive_nce_backward(kept: &KeptMulti, grad: Array) -> [Array; 2] {
-    let grad = contiguous(grad);
+    let grad = dense(&grad);
     let table = multi_table(&kept.similarity, &kept.scale, &kept.positive, &kept.same);
     let (slopes, scale) = multi::gradients(&table, &kept.sums, numbers(&grad));
-    [array(slopes, &[kept.sums.len(), table.columns], &grad), array(vec![scale], &[1], &grad)]
+    [array(slopes, &[kept.sums.len(), table.columns]), array(vec![scale], &[1])]
 }
 
 /// The truths of a contiguous mask: a byte each.

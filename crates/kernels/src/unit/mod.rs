@@ -10,7 +10,7 @@ use burn::tensor::{DType, Tensor};
 use macerator::{AutoArch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::array::{Array, array, contiguous, numbers};
+use crate::arrays::{Array, array, dense, numbers};
 use crate::lanes::{lanes, load, splat, store};
 
 #[cfg(test)]
@@ -81,17 +81,17 @@ impl Backward<Flex, 1> for UnitRows {
 }
 
 fn forward(x: Array, tiny: f32) -> (Array, Vec<f32>) {
-    let x = contiguous(x);
+    let x = dense(&x);
     let [rows, dim] = x.shape().dims::<2>();
     let (mut out, mut inverse) = (numbers(&x).to_vec(), vec![0.0_f32; rows]);
     let tasks = out.par_chunks_mut(TASK_ROWS * dim.max(1)).zip(inverse.par_chunks_mut(TASK_ROWS));
     tasks.for_each(|(out, inverse)| AutoArch::new().dispatch(Divide { out, inverse, dim, tiny }));
-    (array(out, &[rows, dim], &x), inverse)
+    (array(out, &[rows, dim]), inverse)
 }
 
 /// `(g - y <y, g>) / |x|` with `y` the unit row.
 fn backward(out: &Array, inverse: &[f32], grad: Array) -> Array {
-    let grad = contiguous(grad);
+    let grad = dense(&grad);
     let [rows, dim] = out.shape().dims::<2>();
     let mut slopes = vec![0.0_f32; rows * dim];
     let task = TASK_ROWS * dim.max(1);
@@ -99,7 +99,7 @@ fn backward(out: &Array, inverse: &[f32], grad: Array) -> Array {
     slopes.par_chunks_mut(task).zip(rows_of).for_each(|(slopes, ((unit, grad), inverse))| {
         AutoArch::new().dispatch(Slopes { slopes, unit, grad, inverse, dim });
     });
-    array(slopes, &[rows, dim], &grad)
+    array(slopes, &[rows, dim])
 }
 
 struct Divide<'a> {

@@ -2,11 +2,11 @@
 
 use burn::module::Module;
 use burn::tensor::{Bool, Int, Tensor, module};
+use conifer_kernels::{Mask, self_attention};
 use serde::{Deserialize, Serialize};
 
-use super::block::{Mask, attention, heads, project};
 use super::clip_block::{self, check_ratio, hidden_width};
-use super::layers::{Activation, LayerNorm, Linear, Table};
+use super::layers::{Activation, LayerNorm, Linear, Table, feed_forward};
 use super::{Encoder, Texts, Tokens, check_positive};
 use crate::params::{Fill, Init};
 use crate::{Error, Result};
@@ -186,22 +186,14 @@ impl Layer {
         }
     }
 
-    /// `[B*L, width] -> [B*L, width]`; `hidden` `[B, 1, 1, L]` is true where a key is not seen.
-    fn forward(&self, x: Tensor<2>, batch: usize, count: usize, hidden: &Tensor<4, Bool>) -> Tensor<2> {
-        let qkv = &self.attention.qkv;
-        let [query, key, value] =
-            [0, 1, 2].map(|part| heads(project(x.clone(), &qkv.weight, &qkv.bias, part), batch, count));
-        let context = attention(query, key, value, Some(Mask::Hidden(hidden.clone())));
-        let context = context.swap_dims(1, 2).reshape(x.dims());
-        let x = self.attention.output.forward(context, x);
-        let hidden = Activation::Gelu.apply(self.intermediate.dense.forward(x.clone()));
-        self.output.forward(hidden, x)
-    }
-}
-
-impl Output {
-    fn forward(&self, hidden: Tensor<2>, x: Tensor<2>) -> Tensor<2> {
-        self.layer_norm.forward_with(x + self.dense.forward(hidden), BERT_NORM_EPSILON)
+    /// `[B*L, width] -> [B*L, width]`; `hidden` `[B, L]` is true where a key is not seen.
+    fn forward(&self, x: Tensor<2>, batch: usize, heads: usize, hidden: &Tensor<2, Bool>) -> Tensor<2> {
+        let context = self_attention(self.attention.qkv.forward(x.clone()), batch, heads, Mask::Hidden(hidden.clone()));
+        let Output { dense, layer_norm } = &self.attention.output;
+        let x = layer_norm.forward_with(dense.forward_onto(x, context), BERT_NORM_EPSILON);
+        let Output { dense, layer_norm } = &self.output;
+        let sum = feed_forward(x.clone(), x, &self.intermediate.dense, dense, Activation::Gelu);
+        layer_norm.forward_with(sum, BERT_NORM_EPSILON)
     }
 }
 

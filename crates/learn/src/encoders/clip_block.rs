@@ -71,12 +71,12 @@ impl ClipBlock {
 }
 
 /// All blocks, `[B*L, width]` to the `rows` `[B]` that are read afterwards, `[B, width]`; the last block computes no others. `hidden`
-/// `[B, 1, 1, L]` is true where a key lies after the row.
+/// `[B, L]` is true where a key lies after the row.
 pub(super) fn run(
     blocks: &[ClipBlock],
     mut x: Tensor<2>,
     rows: &Tensor<1, Int>,
-    hidden: Option<&Tensor<4, Bool>>,
+    hidden: Option<&Tensor<2, Bool>>,
     form: Form,
 ) -> Tensor<2> {
     let [batch] = rows.dims();

@@ -2,8 +2,8 @@
 //! product over all tokens of the batch.
 
 use burn::module::{Module, Param};
-use burn::tensor::{Tensor, activation, module};
-use conifer_kernels::gelu;
+use burn::tensor::{Tensor, module};
+use conifer_kernels as kernels;
 use serde::{Deserialize, Serialize};
 
 use crate::params::{Bias, Fill, Init, Matrix, Norm};
@@ -25,8 +25,25 @@ impl Linear {
 
     /// `[N, in] -> [N, out]`.
     pub fn forward(&self, rows: Tensor<2>) -> Tensor<2> {
-        module::linear(rows, self.weight.value.val(), Some(self.bias.value.val()))
+        kernels::linear(rows, self.weight.value.val(), self.bias.value.val())
     }
+
+    /// `base + x W + b`: [`Linear::forward`] on top of `base` `[N, out]`.
+    pub fn forward_onto(&self, base: Tensor<2>, rows: Tensor<2>) -> Tensor<2> {
+        kernels::linear_add(base, rows, self.weight.value.val(), self.bias.value.val())
+    }
+}
+
+/// `base + down(activation(up(x)))`, the feed-forward part of a block: `[N, width]`.
+pub(super) fn feed_forward(
+    base: Tensor<2>,
+    rows: Tensor<2>,
+    up: &Linear,
+    down: &Linear,
+    activation: Activation,
+) -> Tensor<2> {
+    let [up, down] = [up, down].map(|it| (it.weight.value.val(), it.bias.value.val()));
+    kernels::feed_forward(base, rows, up, down, activation.into())
 }
 
 /// Epsilon of every published model of the MERU family (timm's own default is 1e-6).
@@ -54,7 +71,7 @@ impl LayerNorm {
 
     /// The same with another epsilon.
     pub fn forward_with(&self, rows: Tensor<2>, epsilon: f64) -> Tensor<2> {
-        module::layer_norm(rows, self.weight.value.val(), Some(self.bias.value.val()), epsilon)
+        kernels::layer_norm(rows, self.weight.value.val(), self.bias.value.val(), epsilon)
     }
 }
 
@@ -77,7 +94,11 @@ pub(super) fn embed_patches(pixels: Tensor<4>, weight: Tensor<4>, bias: Option<T
         .permute([0, 2, 4, 1, 3, 5])
         .reshape([batch * grid * grid, pixels_per_patch]);
     let weight = weight.reshape([width, pixels_per_patch]).transpose();
-    module::linear(patches, weight, bias).reshape([batch, grid * grid, width])
+    let rows = match bias {
+        Some(bias) => kernels::linear(patches, weight, bias),
+        None => module::linear(patches, weight, None),
+    };
+    rows.reshape([batch, grid * grid, width])
 }
 
 /// Non-linearity of the feed-forward layers.
@@ -91,12 +112,11 @@ pub enum Activation {
     QuickGelu,
 }
 
-impl Activation {
-    /// Applies the function to every element.
-    pub fn apply(self, x: Tensor<2>) -> Tensor<2> {
-        match self {
-            Self::Gelu => gelu(x),
-            Self::QuickGelu => x.clone() * activation::sigmoid(x * 1.702),
+impl From<Activation> for kernels::Activation {
+    fn from(activation: Activation) -> Self {
+        match activation {
+            Activation::Gelu => Self::Gelu,
+            Activation::QuickGelu => Self::QuickGelu,
         }
     }
 }

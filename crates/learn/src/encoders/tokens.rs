@@ -27,11 +27,11 @@ impl Tokens {
         Ok([batch, length])
     }
 
-    /// `[B, 1, 1, L]`: true for the places after the end of a text.
-    pub(super) fn after_end(&self) -> Tensor<4, Bool> {
+    /// `[B, L]`: true for the places after the end of a text.
+    pub(super) fn after_end(&self) -> Tensor<2, Bool> {
         let [batch, length] = self.ids.dims();
-        let places = Tensor::<1, Int>::arange(0..length as i64, &self.ids.device()).reshape([1, 1, 1, length]);
-        let end = self.end.clone().reshape([batch, 1, 1, 1]).expand([batch, 1, 1, length]);
-        places.expand([batch, 1, 1, length]).greater(end)
+        let places = Tensor::<1, Int>::arange(0..length as i64, &self.ids.device()).reshape([1, length]);
+        let end = self.end.clone().reshape([batch, 1]).expand([batch, length]);
+        places.expand([batch, length]).greater(end)
     }
 }

@@ -1,0 +1,129 @@
+//! Values and slopes on the CPU, sixteen numbers at a time.
+
+use burn::backend::{Flex, TensorMetadata};
+use macerator::{AutoArch, Simd, WithSimd};
+
+use super::{Activation, ActivationOps};
+use crate::arrays::{Array, array, dense, numbers};
+use crate::functions::{LANES, fma, normal, sigmoid};
+use crate::raw::{in_pool, new_rows, new_rows_beside};
+
+/// Numbers in what counts as a row here: the operation knows no rows.
+const ROW: usize = 1 << 9;
+
+impl ActivationOps for Flex {
+    fn activation(x: Array, activation: Activation) -> Array {
+        let x = dense(&x);
+        let from = numbers(&x);
+        let (mut out, _) = in_pool(|| {
+            new_rows(from.len() / ROW, ROW, |rows, out| {
+                Apply { activation, from: &from[rows.start * ROW..rows.end * ROW], to: out }.run();
+            })
+        });
+        let (done, mut rest) = (out.len(), vec![0.0; from.len() % ROW]);
+        Apply { activation, from: &from[done..], to: &mut rest }.run();
+        out.extend(rest);
+        array(out, x.shape().as_slice())
+    }
+}
+
+/// The gradient with respect to `x` from that of the result.
+pub(super) fn backward(x: &Array, gradient: Array, activation: Activation) -> Array {
+    let mut slopes = crate::arrays::into_numbers(gradient);
+    let whole = slopes.len() / ROW * ROW;
+    let from = numbers(x);
+    in_pool(|| {
+        let (main, rest) = slopes.split_at_mut(whole);
+        // The values come for free with the slopes, and are not needed here.
+        let (_, _) = new_rows_beside(main, ROW, |rows, values, gradient| {
+            let from = &from[rows.start * ROW..rows.end * ROW];
+            Differentiate { activation, from, values, gradient }.run();
+        });
+        let mut values = vec![0.0; rest.len()];
+        Differentiate { activation, from: &from[whole..], values: &mut values, gradient: rest }.run();
+    });
+    array(slopes, x.shape().as_slice())
+}
+
+/// Values of a slice, on this thread.
+pub(crate) struct Apply<'a> {
+    pub(crate) activation: Activation,
+    pub(crate) from: &'a [f32],
+    pub(crate) to: &'a mut [f32],
+}
+
+impl Apply<'_> {
+    pub(crate) fn run(self) {
+        AutoArch::new().dispatch(self);
+    }
+}
+
+impl WithSimd for Apply<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let (from, from_rest) = self.from.as_chunks::<LANES>();
+        let (to, to_rest) = self.to.as_chunks_mut::<LANES>();
+        for (from, to) in from.iter().zip(to) {
+            for lane in 0..LANES {
+                to[lane] = value_and_slope::<S>(from[lane], self.activation).0;
+            }
+        }
+        for (from, to) in from_rest.iter().zip(to_rest) {
+            *to = value_and_slope::<S>(*from, self.activation).0;
+        }
+    }
+}
+
+/// Values of a slice, and its gradient from that of the values in place, on this thread.
+pub(crate) struct Differentiate<'a> {
+    pub(crate) activation: Activation,
+    pub(crate) from: &'a [f32],
+    pub(crate) values: &'a mut [f32],
+    pub(crate) gradient: &'a mut [f32],
+}
+
+impl Differentiate<'_> {
+    pub(crate) fn run(self) {
+        AutoArch::new().dispatch(self);
+    }
+}
+
+impl WithSimd for Differentiate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let (from, from_rest) = self.from.as_chunks::<LANES>();
+        let (values, values_rest) = self.values.as_chunks_mut::<LANES>();
+        let (gradient, gradient_rest) = self.gradient.as_chunks_mut::<LANES>();
+        for ((from, values), gradient) in from.iter().zip(values).zip(gradient) {
+            for lane in 0..LANES {
+                let (value, slope) = value_and_slope::<S>(from[lane], self.activation);
+                values[lane] = value;
+                gradient[lane] *= slope;
+            }
+        }
+        for ((from, value), gradient) in from_rest.iter().zip(values_rest).zip(gradient_rest) {
+            let slope;
+            (*value, slope) = value_and_slope::<S>(*from, self.activation);
+            *gradient *= slope;
+        }
+    }
+}
+
+/// `f(x)` and `f'(x)`.
+#[inline(always)]
+fn value_and_slope<S: Simd>(x: f32, activation: Activation) -> (f32, f32) {
+    match activation {
+        Activation::Gelu => {
+            let (below, density) = normal::<S>(x);
+            (x * below, fma::<S>(x, density, below))
+        }
+        Activation::QuickGelu => {
+            let gate = sigmoid::<S>(1.702 * x);
+            (x * gate, fma::<S>(1.702 * x, gate * (1.0 - gate), gate))
+        }
+    }
+}

@@ -1,0 +1,66 @@
+#![allow(clippy::unwrap_used)]
+use burn::tensor::{DType, Device, TensorData};
+
+use super::*;
+use crate::testing::{Matrix, check, check_differences, check_threads, outcome};
+
+/// Derivative by hand: `Phi(x) + x phi(x)`. `Phi` at these points from a table of the normal distribution, ten digits.
+#[test]
+fn values_and_slopes_of_both_twins() {
+    let table: [(f64, f64); 5] =
+        [(-2.0, 0.022_750_131_95), (-0.5, 0.308_537_538_7), (0.0, 0.5), (1.0, 0.841_344_746_1), (3.0, 0.998_650_102)];
+    for twin in [gelu::<1>, gelu_plain::<1>] {
+        let xs: Vec<f32> = table.iter().map(|&(x, _)| x as f32).collect();
+        let device = Device::flex().autodiff();
+        let x = Tensor::<1>::from_data(TensorData::new(xs, [table.len()]), &device).require_grad();
+        let y = twin(x.clone());
+        let values: Vec<f32> = y.clone().into_data().try_into_vec().unwrap();
+        let grads: Vec<f32> = x.grad(&y.sum().backward()).unwrap().into_data().try_into_vec().unwrap();
+        for (i, &(x, cdf)) in table.iter().enumerate() {
+            let density = (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
+            assert!((f64::from(values[i]) - x * cdf).abs() < 1e-6, "gelu({x}) = {}", values[i]);
+            assert!((f64::from(grads[i]) - (cdf + x * density)).abs() < 1e-6, "slope at {x} is {}", grads[i]);
+        }
+    }
+}
+
+const BOTH: [Activation; 2] = [Activation::Gelu, Activation::QuickGelu];
+
+#[test]
+fn fused_equals_plain_value_and_gradient() {
+    for activation in BOTH {
+        let (fused, plain) =
+            (|x: &[Tensor<2>]| activation.apply(x[0].clone()), |x: &[Tensor<2>]| activation.apply_plain(x[0].clone()));
+        for shape in [[0, 3], [1, 1], [3, 5], [2, 256], [7, 333], [33, 1024]] {
+            for size in [0.1, 3.0, 12.0] {
+                // At 12 the argument of the quick one's `exp` is 20, rounded by 1.2e-6.
+                check(&fused, &plain, &[Matrix::scattered(shape, 1, size)], if size > 10.0 { 1.2e-6 } else { 5e-7 });
+            }
+        }
+        check_differences(&fused, &plain, &[Matrix::scattered([3, 7], 2, 4.0)], 1e-6);
+        check_threads(fused, &[Matrix::scattered([40, 500], 3, 3.0)]);
+    }
+}
+
+#[test]
+fn far_numbers_and_what_is_none() {
+    for activation in BOTH {
+        let fused = |x: &[Tensor<2>]| activation.apply(x[0].clone());
+        let numbers = vec![0.0, 200.0, -200.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1.0];
+        let found = outcome(&fused, &[Matrix { shape: [1, 7], numbers }], DType::F32);
+        assert_eq!(&found[0][..4], [0.0, 200.0, 0.0, f64::INFINITY], "{activation:?}");
+        assert!(
+            found[0][4].is_nan() && found[0][5].is_nan() && found[1][5].is_nan(),
+            "{activation:?}: no number stays none"
+        );
+        assert!(found[0][6].is_finite() && found[1][..3].iter().all(|slope| slope.is_finite()));
+    }
+}
+
+/// A transposed tensor gives what its copy gives.
+#[test]
+fn any_layout() {
+    let x = Tensor::<2>::from_data([[1.0, -2.0, 3.0], [0.5, 0.25, -1.0]], &Device::flex());
+    let found = gelu(x.clone().transpose()).transpose().into_data();
+    assert_eq!(found, gelu(x).into_data());
+}

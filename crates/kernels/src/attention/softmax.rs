@@ -1,0 +1,116 @@
+//! The passes over a head's table of scores between its matrix products, row by row.
+//!
+//! A row of the table has room for a multiple of [`LANES`] numbers; those past the last key count as keys that are not seen.
+
+use macerator::{Simd, WithSimd};
+
+use crate::functions::{LANES, exp, fma, sum};
+
+/// Turns scores into `exp(score - largest)`; of every row the largest score and the reciprocal of the sum.
+pub(super) struct Softmax<'a> {
+    pub(super) scores: &'a mut [f32],
+    pub(super) keys: usize,
+    /// Only the keys up to the query's own number are seen.
+    pub(super) causal: bool,
+    /// Keys that no query sees.
+    pub(super) hidden: Option<&'a [bool]>,
+    pub(super) rows: &'a mut [[f32; 2]],
+}
+
+impl WithSimd for Softmax<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let width = self.keys.next_multiple_of(LANES);
+        for (query, (scores, row)) in self.scores.chunks_exact_mut(width).zip(self.rows).enumerate() {
+            hide(scores, query, self.keys, self.causal, self.hidden);
+            let (chunks, _) = scores.as_chunks_mut::<LANES>();
+            let mut most = [f32::NEG_INFINITY; LANES];
+            for chunk in chunks.iter() {
+                for lane in 0..LANES {
+                    most[lane] = if chunk[lane] > most[lane] { chunk[lane] } else { most[lane] };
+                }
+            }
+            let most = most.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
+            let mut sums = [0.0; LANES];
+            for chunk in chunks {
+                for lane in 0..LANES {
+                    chunk[lane] = exp::<S>(chunk[lane] - most);
+                    sums[lane] += chunk[lane];
+                }
+            }
+            *row = [most, 1.0 / sum(&sums)];
+        }
+    }
+}
+
+/// Multiplies every row by its number.
+pub(super) struct Scale<'a, 'b> {
+    pub(super) panel: &'a mut crate::raw::Panel<'b>,
+    pub(super) rows: &'a [[f32; 2]],
+}
+
+impl WithSimd for Scale<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        for (query, [_, scale]) in self.rows.iter().enumerate() {
+            self.panel.row(query).iter_mut().for_each(|x| *x *= scale);
+        }
+    }
+}
+
+/// Turns scores into probabilities `p`, and their gradient `g` into that of the scores before they were scaled:
+/// `scale p (g - sum p g)`.
+pub(super) struct Slopes<'a> {
+    pub(super) scores: &'a mut [f32],
+    pub(super) gradient: &'a mut [f32],
+    pub(super) keys: usize,
+    pub(super) causal: bool,
+    pub(super) hidden: Option<&'a [bool]>,
+    pub(super) rows: &'a [[f32; 2]],
+    pub(super) scale: f32,
+}
+
+impl WithSimd for Slopes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let width = self.keys.next_multiple_of(LANES);
+        let rows = self.scores.chunks_exact_mut(width).zip(self.gradient.chunks_exact_mut(width)).zip(self.rows);
+        for (query, ((scores, gradient), &[most, scale])) in rows.enumerate() {
+            hide(scores, query, self.keys, self.causal, self.hidden);
+            gradient[self.keys..].fill(0.0);
+            let (scores, _) = scores.as_chunks_mut::<LANES>();
+            let (gradient, _) = gradient.as_chunks_mut::<LANES>();
+            let mut sums = [0.0; LANES];
+            for (p, g) in scores.iter_mut().zip(gradient.iter()) {
+                for lane in 0..LANES {
+                    p[lane] = exp::<S>(p[lane] - most) * scale;
+                    sums[lane] = fma::<S>(p[lane], g[lane], sums[lane]);
+                }
+            }
+            let mean = sum(&sums);
+            for (p, g) in scores.iter().zip(gradient) {
+                for lane in 0..LANES {
+                    g[lane] = self.scale * p[lane] * (g[lane] - mean);
+                }
+            }
+        }
+    }
+}
+
+/// Sets the scores of the keys that a query does not see to minus infinity.
+#[inline(always)]
+fn hide(scores: &mut [f32], query: usize, keys: usize, causal: bool, hidden: Option<&[bool]>) {
+    let seen = if causal { keys.min(query + 1) } else { keys };
+    scores[seen..].fill(f32::NEG_INFINITY);
+    if let Some(hidden) = hidden {
+        for (score, &hidden) in scores.iter_mut().zip(hidden) {
+            *score = if hidden { f32::NEG_INFINITY } else { *score };
+        }
+    }
+}

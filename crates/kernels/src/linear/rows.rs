@@ -1,0 +1,69 @@
+//! The operation on the CPU.
+
+use burn::backend::{Flex, TensorMetadata};
+use rayon::prelude::*;
+
+use super::LinearOps;
+use crate::arrays::{Array, array, dense, forwards, matrix, numbers, total};
+use crate::raw::{BLOCK, View, add_product, in_pool, new_rows, product};
+
+impl LinearOps for Flex {
+    fn fused_linear(x: Array, weight: Array, bias: Array) -> Array {
+        forward(&dense(&x), &forwards(weight), &dense(&bias), None)
+    }
+
+    fn fused_linear_add(base: Array, x: Array, weight: Array, bias: Array) -> Array {
+        forward(&dense(&x), &forwards(weight), &dense(&bias), Some(&dense(&base)))
+    }
+}
+
+/// `base + x W + b`. All dense but the weight.
+pub(super) fn forward(x: &Array, weight: &Array, bias: &Array, base: Option<&Array>) -> Array {
+    let (count, width) = (x.shape()[0], weight.shape()[1]);
+    let out = in_pool(|| affine(matrix(x), matrix(weight), numbers(bias), base.map(numbers)));
+    array(out, &[count, width])
+}
+
+/// `base + x W + b`, row after row.
+pub(crate) fn affine(x: View<'_>, weight: View<'_>, bias: &[f32], base: Option<&[f32]>) -> Vec<f32> {
+    let ([count, _], width) = (x.shape(), bias.len());
+    let (mut out, _) = new_rows(count, width, |rows, out| match base {
+        None => out.chunks_exact_mut(width.max(1)).for_each(|row| row.copy_from_slice(bias)),
+        Some(base) => {
+            let base = base[rows.start * width..rows.end * width].chunks_exact(width.max(1));
+            for (row, base) in out.chunks_exact_mut(width.max(1)).zip(base) {
+                row.iter_mut().zip(base.iter().zip(bias)).for_each(|(out, (base, bias))| *out = base + bias);
+            }
+        }
+    });
+    add_product(&mut out, x, weight);
+    out
+}
+
+/// The sum of the rows: the gradient of a bias.
+pub(crate) fn sum_of_rows(gradient: &[f32], width: usize) -> Vec<f32> {
+    let blocks = gradient.par_chunks((BLOCK * width).max(1));
+    let sums: Vec<_> = blocks
+        .map(|block| {
+            let mut sum = vec![0.0; width];
+            for row in block.chunks_exact(width.max(1)) {
+                sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+            }
+            sum
+        })
+        .collect();
+    total(sums, width)
+}
+
+/// The gradients that are asked for, with respect to `x`, weight and bias. `x` is dense.
+pub(super) fn backward(x: &Array, weight: &Array, gradient: &Array, wanted: [bool; 3]) -> [Option<Array>; 3] {
+    let [inputs, outputs] = [weight.shape()[0], weight.shape()[1]];
+    let upstream = View::new(numbers(gradient), [x.shape()[0], outputs], [outputs, 1]);
+    in_pool(|| {
+        [
+            wanted[0].then(|| array(product(upstream, matrix(weight).transposed()), x.shape().as_slice())),
+            wanted[1].then(|| array(product(matrix(x).transposed(), upstream), &[inputs, outputs])),
+            wanted[2].then(|| array(sum_of_rows(numbers(gradient), outputs), &[outputs])),
+        ]
+    })
+}

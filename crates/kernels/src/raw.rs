@@ -1,0 +1,301 @@
+//! Matrix products and memory as the fused operations need them: the engine's own matrix products on slices, arrays that are
+//! written for the first time in parallel, and arrays cut into columns for several threads.
+//!
+//! All `unsafe` of the fused operations is here; what leaves this file is safe.
+#![allow(unsafe_code, reason = "the matrix products take pointers, and threads write to columns of one array")]
+
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use gemm::Parallelism;
+use rayon::prelude::*;
+
+/// A matrix in a slice: the entry `(i, j)` is at `i row_stride + j column_stride`.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    data: &'a [f32],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a> View<'a> {
+    /// # Panics
+    /// Where an entry would lie outside of the slice.
+    pub(crate) fn new(data: &'a [f32], [rows, columns]: [usize; 2], [row_stride, column_stride]: [usize; 2]) -> Self {
+        if rows > 0 && columns > 0 {
+            let last = (rows - 1) * row_stride + (columns - 1) * column_stride;
+            assert!(last < data.len(), "a matrix of {rows} x {columns} in {} numbers", data.len());
+        }
+        Self { data, rows, columns, row_stride, column_stride }
+    }
+
+    pub(crate) fn transposed(self) -> Self {
+        Self {
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+            ..self
+        }
+    }
+
+    /// Rows and columns.
+    pub(crate) fn shape(&self) -> [usize; 2] {
+        [self.rows, self.columns]
+    }
+}
+
+/// Part of an array that one thread may write to: `rows` runs of `columns` numbers, `stride` apart.
+pub(crate) struct Panel<'a> {
+    start: *mut f32,
+    rows: usize,
+    columns: usize,
+    stride: usize,
+    of: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: a panel is the only way to its numbers for as long as it lives, like the mutable slice it comes from.
+unsafe impl Send for Panel<'_> {}
+
+impl<'a> Panel<'a> {
+    /// The first `columns` of every `stride` numbers, `rows` times.
+    ///
+    /// # Panics
+    /// Where the last row would end outside of the slice, or rows would overlap.
+    pub(crate) fn new(data: &'a mut [f32], [rows, columns]: [usize; 2], stride: usize) -> Self {
+        assert!(columns <= stride && (rows == 0 || (rows - 1) * stride + columns <= data.len()), "a panel too large");
+        Self { start: data.as_mut_ptr(), rows, columns, stride, of: PhantomData }
+    }
+
+    /// Cuts an array of rows of `stride` numbers into blocks of `height` rows, and every block into panels of `columns`
+    /// numbers: those of the first block from left to right, then those of the second.
+    ///
+    /// # Panics
+    /// Where the array or its rows do not divide so.
+    pub(crate) fn cut(data: &'a mut [f32], height: usize, stride: usize, columns: usize) -> Vec<Self> {
+        if data.is_empty() {
+            return Vec::new();
+        }
+        assert!(
+            stride.is_multiple_of(columns) && data.len().is_multiple_of(height * stride),
+            "panels that do not divide"
+        );
+        let mut panels = Vec::with_capacity(data.len() / (height * columns));
+        for block in data.chunks_exact_mut(height * stride) {
+            let start = block.as_mut_ptr();
+            for first in (0..stride).step_by(columns) {
+                // SAFETY: `first < stride <= block.len()`. Panels of a block share no number: they begin a multiple of `columns`
+                // apart within rows that are `stride` apart, and are `columns` wide.
+                let start = unsafe { start.add(first) };
+                panels.push(Self { start, rows: height, columns, stride, of: PhantomData });
+            }
+        }
+        panels
+    }
+
+    /// Row `i`.
+    ///
+    /// # Panics
+    /// Where there is none.
+    pub(crate) fn row(&mut self, i: usize) -> &mut [f32] {
+        assert!(i < self.rows, "row {i} of {}", self.rows);
+        // SAFETY: inside of the array by construction, and this panel alone may write there; borrowed from `self`.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(i * self.stride), self.columns) }
+    }
+
+    /// Overwrites the panel with `scale left right`, on this thread.
+    ///
+    /// # Panics
+    /// Where the shapes do not fit together.
+    pub(crate) fn product(&mut self, left: View<'_>, right: View<'_>, scale: f32) {
+        assert_eq!([self.rows, self.columns], [left.rows, right.columns], "shape of a product");
+        // SAFETY: the panel has that shape, its numbers are initialised, and no other thread can reach them.
+        unsafe { multiply(self.start, self.stride, left, right, None, scale, Parallelism::None) }
+    }
+}
+
+/// `left right`, row after row, on all threads.
+///
+/// # Panics
+/// Where the shapes do not fit together.
+pub(crate) fn product(left: View<'_>, right: View<'_>) -> Vec<f32> {
+    let count = left.rows * right.columns;
+    if left.columns == 0 {
+        return vec![0.0; count];
+    }
+    let mut out = Vec::with_capacity(count);
+    // SAFETY: room for `left.rows` rows of `right.columns` numbers; all are written, none is read: the factor of what is there
+    // is none.
+    unsafe {
+        multiply(out.as_mut_ptr(), right.columns, left, right, None, 1.0, Parallelism::Rayon(0));
+        out.set_len(count);
+    }
+    out
+}
+
+/// `out += left right`, on all threads; `out` is row after row.
+///
+/// # Panics
+/// Where the shapes do not fit together.
+pub(crate) fn add_product(out: &mut [f32], left: View<'_>, right: View<'_>) {
+    assert_eq!(out.len(), left.rows * right.columns, "shape of a product");
+    // SAFETY: `out` has that shape and is initialised.
+    unsafe { multiply(out.as_mut_ptr(), right.columns, left, right, Some(1.0), 1.0, Parallelism::Rayon(0)) }
+}
+
+/// `out = keep out + scale left right`; without `keep`, `out` is not read.
+///
+/// # Safety
+/// `out` is valid for writes of `left.rows` rows of `right.columns` numbers, `stride >= right.columns` apart, and where `keep`
+/// is given initialised. Nobody else reads or writes them meanwhile.
+unsafe fn multiply(
+    out: *mut f32,
+    stride: usize,
+    left: View<'_>,
+    right: View<'_>,
+    keep: Option<f32>,
+    scale: f32,
+    parallelism: Parallelism,
+) {
+    assert_eq!(left.columns, right.rows, "inner sizes of a product");
+    let step = |stride: usize| isize::try_from(stride).unwrap_or(isize::MAX);
+    // SAFETY: the operands are inside of their slices (checked by `View::new`), the result is what the caller promises.
+    unsafe {
+        gemm::gemm(
+            left.rows,
+            right.columns,
+            left.columns,
+            out,
+            1,
+            step(stride),
+            keep.is_some(),
+            left.data.as_ptr(),
+            step(left.column_stride),
+            step(left.row_stride),
+            right.data.as_ptr(),
+            step(right.column_stride),
+            step(right.row_stride),
+            keep.unwrap_or(0.0),
+            scale,
+            false,
+            false,
+            false,
+            parallelism,
+        );
+    }
+}
+
+/// Rows a thread takes at a time. Fixed: sums over rows are added up block by block.
+pub(crate) const BLOCK: usize = 32;
+
+/// A new array of `count` rows of `width` numbers, zero when `write(rows, numbers)` is called for each block of them, in
+/// parallel; and what the calls return, in order. Rows without numbers make no blocks.
+pub(crate) fn new_rows<R: Send>(
+    count: usize,
+    width: usize,
+    write: impl Fn(Range<usize>, &mut [f32]) -> R + Sync,
+) -> (Vec<f32>, Vec<R>) {
+    let total = count * width;
+    let mut out: Vec<f32> = Vec::with_capacity(total);
+    let room = &mut out.spare_capacity_mut()[..total];
+    let results = room
+        .par_chunks_mut((BLOCK * width).max(1))
+        .enumerate()
+        .map(|(block, numbers)| write(block * BLOCK..((block + 1) * BLOCK).min(count), zeroed(numbers)))
+        .collect();
+    // SAFETY: the blocks cover the room, and every one of them has been set to zero.
+    unsafe { out.set_len(total) };
+    (out, results)
+}
+
+/// The same beside an array of that shape, whose blocks are handed out too.
+pub(crate) fn new_rows_beside<R: Send>(
+    beside: &mut [f32],
+    width: usize,
+    write: impl Fn(Range<usize>, &mut [f32], &mut [f32]) -> R + Sync,
+) -> (Vec<f32>, Vec<R>) {
+    let (total, chunk) = (beside.len(), (BLOCK * width).max(1));
+    let count = total.checked_div(width).unwrap_or(0);
+    let mut out: Vec<f32> = Vec::with_capacity(total);
+    let room = &mut out.spare_capacity_mut()[..total];
+    let results = room
+        .par_chunks_mut(chunk)
+        .zip(beside.par_chunks_mut(chunk))
+        .enumerate()
+        .map(|(block, (numbers, beside))| {
+            write(block * BLOCK..((block + 1) * BLOCK).min(count), zeroed(numbers), beside)
+        })
+        .collect();
+    // SAFETY: the blocks cover the room, and every one of them has been set to zero.
+    unsafe { out.set_len(total) };
+    (out, results)
+}
+
+/// Sets memory to zero; while it is in the cache, this costs next to nothing.
+fn zeroed(room: &mut [MaybeUninit<f32>]) -> &mut [f32] {
+    room.fill(MaybeUninit::new(0.0));
+    // SAFETY: all of it has just been written, and `MaybeUninit<f32>` has the layout of `f32`.
+    unsafe { &mut *(std::ptr::from_mut(room) as *mut [f32]) }
+}
+
+/// Runs `work` on a thread of the pool: called from any other thread, each parallel loop inside would wait to be woken.
+pub(crate) fn in_pool<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    rayon::scope(|_| work())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_of_strided_matrices() {
+        // [[1, 2], [3, 4], [5, 6]] in rows of three, times its transpose, by hand.
+        let data = [1.0, 2.0, 0.0, 3.0, 4.0, 0.0, 5.0, 6.0];
+        let a = View::new(&data, [3, 2], [3, 1]);
+        let expected = [5.0, 11.0, 17.0, 11.0, 25.0, 39.0, 17.0, 39.0, 61.0];
+        assert_eq!(product(a, a.transposed()), expected);
+        let mut out = [1.0; 9];
+        add_product(&mut out, a, a.transposed());
+        assert_eq!(out, expected.map(|x| x + 1.0));
+        let mut wide = [7.0; 12];
+        Panel::new(&mut wide, [3, 3], 4).product(a, a.transposed(), 2.0);
+        assert_eq!(wide, [10.0, 22.0, 34.0, 7.0, 22.0, 50.0, 78.0, 7.0, 34.0, 78.0, 122.0, 7.0]);
+        assert_eq!(product(View::new(&data, [3, 0], [3, 1]), View::new(&data, [0, 2], [1, 1])), [0.0; 6]);
+    }
+
+    #[test]
+    fn panels_cover_every_number_once() {
+        let mut data = [0.0; 2 * 3 * 6];
+        for (number, panel) in Panel::cut(&mut data, 3, 6, 2).iter_mut().enumerate() {
+            for row in 0..3 {
+                panel.row(row).iter_mut().for_each(|x| *x += 1.0 + number as f32);
+            }
+        }
+        let row = |block: usize| [1, 1, 2, 2, 3, 3].map(|panel| (panel + 3 * block) as f32);
+        assert_eq!(
+            data.chunks(6).map(<[f32]>::to_vec).collect::<Vec<_>>(),
+            [0, 0, 0, 1, 1, 1].map(|b| row(b).to_vec())
+        );
+    }
+
+    #[test]
+    fn new_rows_are_written_block_by_block() {
+        let count = 2 * BLOCK + 3;
+        let (rows, blocks) = new_rows(count, 2, |range, out| {
+            out.chunks_mut(2).zip(range.clone()).for_each(|(out, row)| out[1] = row as f32);
+            range
+        });
+        assert!(rows.chunks(2).enumerate().all(|(i, row)| row == [0.0, i as f32]));
+        assert_eq!(blocks, [0..BLOCK, BLOCK..2 * BLOCK, 2 * BLOCK..count]);
+        let mut beside = rows.clone();
+        let (copy, _) = new_rows_beside(&mut beside, 2, |_, new, old| {
+            new.copy_from_slice(old);
+            old.fill(1.0);
+        });
+        assert!(copy == rows && beside.iter().all(|&x| x == 1.0));
+        assert!(new_rows(0, 3, |_, _| ()).0.is_empty() && new_rows(3, 0, |_, _| ()).0.is_empty());
+    }
+}

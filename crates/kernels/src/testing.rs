@@ -1,0 +1,129 @@
+//! What the tests of the fused operations share: a function of matrices, run in `f32` or `f64`, with the gradients of all of them.
+#![allow(clippy::unwrap_used)]
+
+use burn::tensor::{DType, Device, Tensor, TensorData};
+
+/// A function of matrices.
+pub(crate) type Function<'a> = &'a dyn Fn(&[Tensor<2>]) -> Tensor<2>;
+
+/// A matrix, row after row, of numbers that `f32` holds, so that both precisions see the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Matrix {
+    pub(crate) shape: [usize; 2],
+    pub(crate) numbers: Vec<f64>,
+}
+
+impl Matrix {
+    /// Numbers spread evenly over (-`size`, `size`), without a pattern that rows could share: the finaliser of SplitMix64 (Steele et
+    /// al., OOPSLA 2014) of their places.
+    pub(crate) fn scattered(shape: [usize; 2], seed: usize, size: f64) -> Self {
+        let number = |i: usize| {
+            let mut bits = ((seed << 32) + i + 1) as u64;
+            bits = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+        };
+        let numbers = (0..shape[0] * shape[1]).map(|i| f64::from((size * number(i)) as f32)).collect();
+        Self { shape, numbers }
+    }
+
+    pub(crate) fn filled(shape: [usize; 2], number: f64) -> Self {
+        Self { shape, numbers: vec![number; shape[0] * shape[1]] }
+    }
+
+    fn tensor(&self, device: &Device, dtype: DType) -> Tensor<2> {
+        Tensor::from_data(TensorData::new(self.numbers.clone(), self.shape), (device, dtype))
+    }
+}
+
+/// The values of `f`, and the gradients of `sum_i w_i f_i` with respect to its arguments; `w` lies in 0.1 to 1.9.
+pub(crate) fn outcome(f: Function<'_>, arguments: &[Matrix], dtype: DType) -> Vec<Vec<f64>> {
+    let device = Device::flex().autodiff();
+    let arguments: Vec<_> = arguments.iter().map(|it| it.tensor(&device, dtype).require_grad()).collect();
+    let out = f(&arguments);
+    let weights = weights(out.dims()).tensor(&device, dtype);
+    let gradients = (out.clone() * weights).sum().backward();
+    let numbers = |x: Tensor<2>| x.into_data().iter::<f64>().collect();
+    let mut found = vec![numbers(out)];
+    found.extend(arguments.iter().map(|it| numbers(it.grad(&gradients).unwrap())));
+    found
+}
+
+fn weights(shape: [usize; 2]) -> Matrix {
+    let mut weights = Matrix::scattered(shape, 77, 0.9);
+    weights.numbers.iter_mut().for_each(|w| *w = f64::from((1.0 + *w) as f32));
+    weights
+}
+
+/// `fused` against `plain` in `f32` and against `plain` in `f64`: the difference is at most `bound` of the length, for the values
+/// and every gradient; where the function itself loses digits (a gradient that nearly cancels), at most what the twin loses. The same
+/// function without a graph, as for inference, gives the same bits.
+pub(crate) fn check(fused: Function<'_>, plain: Function<'_>, arguments: &[Matrix], bound: f64) {
+    let found = outcome(fused, arguments, DType::F32);
+    let twin = outcome(plain, arguments, DType::F32);
+    let exact = outcome(plain, arguments, DType::F64);
+    for (i, found) in found.iter().enumerate() {
+        let what = format!("{} of {:?}", if i == 0 { "values" } else { "gradient" }, arguments[i.max(1) - 1].shape);
+        let (off, twin_off, apart) = (error(found, &exact[i]), error(&twin[i], &exact[i]), error(found, &twin[i]));
+        let bound = bound.max(twin_off);
+        assert!(off <= bound, "{what} ({i}): off by {off:e}, its twin by {twin_off:e}");
+        assert!(apart <= 2.0 * bound, "{what} ({i}): {apart:e} from its twin");
+    }
+    let device = Device::flex();
+    let constants: Vec<_> = arguments.iter().map(|it| it.tensor(&device, DType::F32)).collect();
+    assert_eq!(fused(&constants).into_data().iter::<f64>().collect::<Vec<_>>(), found[0], "inference");
+}
+
+/// The gradients of `fused` in `f32` against central differences of `plain` in `f64`: at most `bound` of the largest apart.
+pub(crate) fn check_differences(fused: Function<'_>, plain: Function<'_>, arguments: &[Matrix], bound: f64) {
+    const STEP: f64 = 1e-5;
+    let device = Device::flex();
+    let loss = |arguments: &[Matrix]| {
+        let tensors: Vec<_> = arguments.iter().map(|it| it.tensor(&device, DType::F64)).collect();
+        let out = plain(&tensors);
+        let weights = weights(out.dims()).tensor(&device, DType::F64);
+        (out * weights).sum().into_scalar::<f64>()
+    };
+    let found = outcome(fused, arguments, DType::F32);
+    for (number, gradient) in found[1..].iter().enumerate() {
+        let largest = gradient.iter().fold(0.0_f64, |a, b| a.max(b.abs()));
+        for (i, slope) in gradient.iter().enumerate() {
+            let at = |step: f64| {
+                let mut moved = arguments.to_vec();
+                moved[number].numbers[i] += step;
+                loss(&moved)
+            };
+            let expected = (at(STEP) - at(-STEP)) / (2.0 * STEP);
+            assert!(
+                (slope - expected).abs() <= bound * largest.max(1e-3),
+                "argument {number}, number {i}: {slope}, by differences {expected}"
+            );
+        }
+    }
+}
+
+/// The same bits in pools of one, two, three and eight threads.
+pub(crate) fn check_threads(fused: impl Fn(&[Tensor<2>]) -> Tensor<2> + Sync, arguments: &[Matrix]) {
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| outcome(&fused, arguments, DType::F32))
+    };
+    let one = run(1);
+    for threads in [2, 3, 8] {
+        assert!(run(threads) == one, "{threads} threads");
+    }
+}
+
+/// Length of the difference over the length of what is expected.
+pub(crate) fn error(found: &[f64], expected: &[f64]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let length = |v: &mut dyn Iterator<Item = f64>| v.map(|a| a * a).sum::<f64>().sqrt();
+    let difference = length(&mut found.iter().zip(expected).map(|(f, e)| f - e));
+    if difference == 0.0 { 0.0 } else { difference / length(&mut expected.iter().copied()).max(f64::MIN_POSITIVE) }
+}
+
+/// A row matrix as a vector.
+pub(crate) fn vector(row: &Tensor<2>) -> Tensor<1> {
+    row.clone().squeeze_dim(0)
+}
