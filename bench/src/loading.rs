@@ -26,7 +26,8 @@ fn crops(decode_at_scale: Option<f32>) -> anyhow::Result<Case> {
         let mut total = 0.0;
         for (sample, photo) in photos.iter().enumerate() {
             let mut rng = rng_for(0, epoch, sample as u64, Stream::Photo);
-            total += f32::from(augment.open(&ImageRef::File(photo.clone()), &PixelLimits::default(), 224, &mut rng)?[0]);
+            total +=
+                f32::from(augment.open(&ImageRef::File(photo.clone()), &PixelLimits::default(), 224, &mut rng)?[0]);
         }
         Ok(total)
     }))

@@ -25,7 +25,7 @@ use conifer_data::{ImageRef, PixelLimits};
 use conifer_geometry::RootT;
 use conifer_learn::encoders::{Encoder, TextTransformer, Tokens, Vit};
 use conifer_learn::head::{Head, HeadConfig, Side};
-use conifer_learn::methods::{self, Chain, Embedded, Space};
+use conifer_learn::methods::{self, Chain, Edges, Embedded, Space};
 use conifer_learn::optim::{AdamW, GradientSet, Update};
 use conifer_learn::params::{Init, ParamKind};
 use conifer_space::ManifoldSpec;
@@ -117,6 +117,7 @@ fn build(name: &str) -> anyhow::Result<Case> {
         "part_hierarchy" => parts::case(),
         "loader_large" | "loader_large_scaled" => loading::case(&name["loader_".len()..]),
         _ => match name.split_once('_') {
+            Some(("head", "angle")) => head_angle(&device.autodiff()),
             Some(("head", method)) => head(method, &device.autodiff()),
             Some(("grow", what)) => growth::case(what),
             _ => bail!("unknown case `{name}`"),
@@ -177,6 +178,36 @@ fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Res
         let value = loss.total.clone().into_scalar::<f32>();
         let gradients = loss.total.backward();
         anyhow::ensure!(views[0].grad(&gradients).is_some(), "no gradient reached the features");
+        Ok(value)
+    }))
+}
+
+/// The loss of `visual_hierarchies`, both ways, and back: 640 wholes with two parts each, part j of whole j % 640, at curvature 1 and
+/// temperature 0.07. Who asks whom is found anew in every step, as in training.
+fn head_angle(device: &Device) -> anyhow::Result<Case> {
+    const WHOLES: usize = 640;
+    const PARTS: usize = 1280;
+    let entry = methods::entry("visual_hierarchies")?;
+    let mut spec = (entry.manifold)(128);
+    spec.curv = vec![1.0; spec.factors];
+    let config = HeadConfig { feature_scale: Some(1.0), learn_feature_scale: false, ..HeadConfig::default() };
+    let head = Head::new(&spec, &config, device)?;
+    let method = (entry.from_config)(&toml::Table::new())?;
+    let wholes = filled([WHOLES, 128], 0.05, 0.1, device).require_grad();
+    let parts = filled([PARTS, 128], 0.05, 0.2, device).require_grad();
+    let things: Vec<u32> = (0..(WHOLES + PARTS) as u32).collect();
+    let edges: Vec<[u32; 2]> = (0..PARTS).map(|part| [(part % WHOLES) as u32, (WHOLES + part) as u32]).collect();
+    Ok(Box::new(move || {
+        let lift = |features: &Tensor<2>| head.lift(features.clone(), Side::Image);
+        let points = Tensor::cat(vec![lift(&wholes)?, lift(&parts)?], 0);
+        let edges = Edges { points, things: things.clone(), parts: edges.clone() };
+        let batch = Embedded { edges: Some(edges), ..Embedded::default() };
+        let loss = method.loss(&batch, &head.space()?)?;
+        let value = loss.total.clone().into_scalar::<f32>();
+        let gradients = loss.total.backward();
+        for features in [&wholes, &parts] {
+            anyhow::ensure!(features.grad(&gradients).is_some(), "no gradient reached the features");
+        }
         Ok(value)
     }))
 }

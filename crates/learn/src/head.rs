@@ -206,11 +206,11 @@ impl Head {
             Side::Image => &self.visual_scale,
             Side::Text => &self.textual_scale,
         };
-        let tangent = match scale {
-            Some(scale) => features * spread(scale.value(), self.spec.dim),
-            None => features,
-        };
-        Ok(self.manifold()?.lift(tangent))
+        let manifold = self.manifold()?;
+        Ok(match scale {
+            Some(scale) => manifold.lift_scaled(features, scale.value()),
+            None => manifold.lift(features),
+        })
     }
 
     /// What a method needs beside the points: the manifold, the root (what is kept, on a sphere at length 1; else the origin) and this
@@ -273,12 +273,6 @@ impl Head {
 
 fn indexed(list: &str, n: usize) -> Vec<String> {
     (0..n).map(|i| format!("{list}.{i}")).collect()
-}
-
-/// `[K]` -> `[1, D]`: entry k repeated over the D/K coordinates of its factor.
-fn spread(scale: Tensor<1>, dim: usize) -> Tensor<2> {
-    let [k] = scale.dims();
-    scale.reshape([k, 1]).expand([k, dim / k]).reshape([1, dim])
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Loss terms: pure functions of points and scalars, one value per sample. The caller takes the mean.
 
 use burn::tensor::{Bool, Tensor};
-use conifer_geometry::{Manifold, RootT, manifold};
+pub use conifer_geometry::ConeShape;
+use conifer_geometry::RootT;
 use conifer_kernels::{self as kernels, Asking, NceRule};
-use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::methods::Space;
@@ -61,63 +61,18 @@ impl Denominator {
     }
 }
 
-/// Size of the cones of a term.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ConeShape {
-    /// K of the half aperture `asin(2K / (sqrt(c) |parent|))` (HyCoCLIP Eq. 7): closer to the root than about 2K the cone is a half space.
-    pub min_radius: f64,
-    /// eta: factor on the half aperture (HyCoCLIP Eq. 10).
-    pub aperture_scale: f64,
-    /// Largest half aperture of a factor, before `aperture_scale`, radians; absent: pi/2. Only released code has another (DEVIATIONS.md).
-    pub max_aperture: Option<f64>,
-}
-
 /// Violation of the cone of `parent` by `child`, row by row, radians: `[B, D], [B, D] -> [B]`.
 ///
-/// `max(0, ext(parent, child) - aperture_scale * aperture(parent))`; on a product space the mean of the factors' violations.
+/// `max(0, ext(parent, child) - aperture_scale * aperture(parent))`, apertures cut at `max_aperture`; on a product space the mean of the factors' violations.
 /// 0 when the child lies in the cone. Source: HyCoCLIP Eq. 10 (MERU: `aperture_scale` = 1), PHyCLIP Eq. 5.
 ///
 /// # Errors
 /// [`Error::Setting`] if a `max_aperture` meets a root other than the origin, for which no released code exists.
 pub fn cone(space: &Space, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape) -> Result<Tensor<1>> {
-    match shape.max_aperture {
-        None => Ok(space.manifold.cone_hinge(parent, child, shape.min_radius, shape.aperture_scale, &space.root)),
-        Some(max) => capped_cone(space, parent, child, shape, max),
-    }
-}
-
-/// [`cone`] with half apertures cut at `max`, factor by factor.
-///
-/// Angles do not change when a factor of curvature c is stretched by sqrt(c) to curvature 1, so all factors of all rows become
-/// rows of one hyperboloid.
-fn capped_cone(space: &Space, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape, max: f64) -> Result<Tensor<1>> {
-    let kind = space.manifold.spec().kind;
-    if space.curv.is_some() && kind != "lorentz" && !kind.starts_with("product_") {
-        return Err(Error::setting(
-            "manifold.kind",
-            kind,
-            "lorentz or a product, with the largest aperture of released code",
-        ));
-    }
-    if !matches!(space.root, RootT::Origin) {
+    if shape.max_aperture.is_some() && !matches!(space.root, RootT::Origin) {
         return Err(Error::setting("root", "a point", "the origin, with the largest aperture of released code"));
     }
-    let hinge = |manifold: &dyn Manifold, parent: Tensor<2>, child: Tensor<2>| {
-        let aperture = manifold.half_aperture(parent.clone(), shape.min_radius, &space.root).clamp_max(max);
-        (manifold.exterior_angle(parent, child, &space.root) - aperture * shape.aperture_scale).clamp_min(0.0)
-    };
-    let Some(curv) = &space.curv else {
-        return Ok(hinge(space.manifold.as_ref(), parent, child));
-    };
-    let ([rows, dim], [factors]) = (parent.dims(), curv.dims());
-    let width = dim / factors;
-    let unit = manifold(&ManifoldSpec::lorentz(width, 1.0), None)?;
-    let stretch = |points: Tensor<2>| {
-        let points = points.reshape([rows, factors, width]) * curv.clone().sqrt().reshape([1, factors, 1]);
-        points.reshape([rows * factors, width])
-    };
-    let hinges = hinge(unit.as_ref(), stretch(parent), stretch(child));
-    Ok(hinges.reshape([rows, factors]).mean_dim(1).squeeze_dim(1))
+    Ok(space.manifold.cone_hinge(parent, child, shape, &space.root))
 }
 
 /// Mean of `[B]` values over a list of at least one, sample by sample.

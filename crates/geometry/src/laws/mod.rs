@@ -15,12 +15,15 @@ mod values;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use conifer_space::{ManifoldSpec, Root, SPACES, Space, space};
 
-use crate::{MANIFOLDS, Manifold, RootT, manifold};
+use crate::{ConeShape, MANIFOLDS, Manifold, RootT, manifold};
 
 /// `K` of every half aperture here (MERU, HyCoCLIP: 0.1).
 const MIN_RADIUS: f64 = 0.1;
 /// `eta` of every hinge here (HyCoCLIP between modalities: 0.7).
 const APERTURE_SCALE: f64 = 0.7;
+
+/// The cone of every hinge here.
+const CONE: ConeShape = ConeShape { min_radius: MIN_RADIUS, aperture_scale: APERTURE_SCALE, max_aperture: None };
 
 /// A function that works row by row, over tensors and over slices.
 struct Op {
@@ -96,7 +99,7 @@ const OPS: &[Op] = &[
     Op {
         name: "cone_hinge",
         takes: Takes::Pair,
-        tensors: |m, x, root| column(m.cone_hinge(x[0].clone(), x[1].clone(), MIN_RADIUS, APERTURE_SCALE, root)),
+        tensors: |m, x, root| column(m.cone_hinge(x[0].clone(), x[1].clone(), &CONE, root)),
         slices: |s, x, root| vec![s.cone_excess(x[0], x[1], MIN_RADIUS, APERTURE_SCALE, root).max(0.0)],
         rooted: true,
     },

@@ -47,6 +47,32 @@ fn the_mean_equals_its_oracle() {
     }
 }
 
+/// One scale for all, and one for each factor.
+#[test]
+fn a_scaled_lift_is_the_lift_of_what_is_scaled() {
+    let device = Device::flex();
+    for case in cases() {
+        let m = case.manifold(None);
+        let [factors, width] = [case.spec.factors, case.spec.factor_dim()];
+        let each: Vec<f64> = (0..factors).map(|k| 0.5 + 0.1 * k as f64).collect();
+        for scales in [vec![0.7], each] {
+            let scale_at = |i: usize| scales[(i / width) % scales.len()];
+            let scaled = |row: &Vec<f64>| row.iter().enumerate().map(|(i, v)| v * scale_at(i)).collect::<Vec<_>>();
+            let rows: Vec<_> = case.tangents.iter().map(scaled).collect();
+            let expected = numbers(m.lift(tensor(&rows, &device, DType::F64)));
+            for (dtype, tolerance) in [(DType::F64, F64_TOLERANCE), (DType::F32, 2e-6)] {
+                let scale = vector(&scales, &device, dtype);
+                let found = numbers(m.lift_scaled(tensor(&case.tangents, &device, dtype), scale));
+                assert!(
+                    worst(&found, &expected) <= tolerance,
+                    "{}, {dtype:?}: {found:?}; expected {expected:?}",
+                    case.spec
+                );
+            }
+        }
+    }
+}
+
 /// A learnable curvature of the same value changes nothing.
 #[test]
 fn a_curvature_tensor_equals_the_constant() {

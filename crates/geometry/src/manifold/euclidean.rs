@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 use conifer_space::ManifoldSpec;
 
-use super::{Manifold, ManifoldEntry, chord};
+use super::{Manifold, ManifoldEntry, chord, fused};
 use crate::{RootT, safe};
 
 /// Flat space with its exterior angle (Wang et al., Eq. 10) and flat cones (Ganea et al. 2018).
@@ -55,7 +55,8 @@ impl Manifold for Euclidean {
     }
 
     fn pairwise_exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<2> {
-        chord::pairwise_exterior_angle(parent, child, root)
+        fused::pairwise_exterior_angle(&parent, &child, None, root)
+            .unwrap_or_else(|| chord::pairwise_exterior_angle(parent, child, root))
     }
 
     /// `asin(K / |parent - root|)`.

@@ -10,7 +10,7 @@ use conifer_kernels::{DistanceRule, Norm, pairwise_distance};
 use conifer_space::ManifoldSpec;
 
 use super::curvature::Curvature;
-use super::{Manifold, ManifoldEntry, root_rows};
+use super::{ConeShape, Manifold, ManifoldEntry, fused, root_rows, scaled};
 use crate::{RootT, safe};
 
 /// The hyperboloid of curvature `-c`.
@@ -45,7 +45,11 @@ impl Manifold for Lorentz {
     /// `sinh(r) / r v` with `r = sqrt(c) |v|` (HyCoCLIP Eq. 4 at the origin). Beyond `asinh(2^15)`, `r` is shortened to
     /// that.
     fn lift(&self, tangent: Tensor<2>) -> Tensor<2> {
-        self.hyperboloid(&tangent).lift(tangent)
+        fused::lift(&tangent, None, &self.curv).unwrap_or_else(|| self.hyperboloid(&tangent).lift(tangent))
+    }
+
+    fn lift_scaled(&self, features: Tensor<2>, scale: Tensor<1>) -> Tensor<2> {
+        fused::lift(&features, Some(&scale), &self.curv).unwrap_or_else(|| self.lift(scaled(features, scale)))
     }
 
     /// `asinh(s) / s x` with `s = sqrt(c) |x|` (HyCoCLIP Eq. 3 at the origin).
@@ -85,7 +89,15 @@ impl Manifold for Lorentz {
     }
 
     fn pairwise_exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<2> {
-        self.hyperboloid(&parent).pairwise_exterior_angle(parent, child, root_rows(root))
+        fused::pairwise_exterior_angle(&parent, &child, Some(&self.curv), root)
+            .unwrap_or_else(|| self.hyperboloid(&parent).pairwise_exterior_angle(parent, child, root_rows(root)))
+    }
+
+    fn cone_hinge(&self, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape, root: &RootT) -> Tensor<1> {
+        fused::cone_hinge(&parent, &child, &self.curv, shape, root).unwrap_or_else(|| {
+            let (space, root) = (self.hyperboloid(&parent), root_rows(root));
+            space.cone_hinge(parent, child, shape, root).squeeze_dim(1)
+        })
     }
 
     /// `asin(2K / sinh(sqrt(c) d))`, `d` the distance to the root: at the origin MERU's `asin(2K / (sqrt(c) |x|))`
@@ -163,6 +175,18 @@ impl<const D: usize> Hyperboloid<D> {
             }
         };
         safe::aperture(2.0 * min_radius, reach)
+    }
+
+    /// `max(0, ext - eta min(aperture, largest))`.
+    pub(super) fn cone_hinge(
+        &self,
+        parent: Tensor<D>,
+        child: Tensor<D>,
+        shape: &ConeShape,
+        root: Option<Tensor<D>>,
+    ) -> Tensor<D> {
+        let aperture = shape.cut(self.half_aperture(parent.clone(), shape.min_radius, root.clone()));
+        (self.exterior_angle(parent, child, root) - aperture * shape.aperture_scale).clamp_min(0.0)
     }
 
     pub(super) fn geodesic(&self, from: Tensor<D>, to: Tensor<D>, t: f64) -> Tensor<D> {

@@ -8,6 +8,7 @@ use crate::{Error, Result, RootT};
 mod chord;
 mod curvature;
 mod euclidean;
+mod fused;
 mod lorentz;
 mod product;
 mod sphere;
@@ -25,6 +26,11 @@ pub trait Manifold: Send + Sync {
 
     /// Exponential map at the origin: tangent vectors `[B, D]` to points `[B, D]`.
     fn lift(&self, tangent: Tensor<2>) -> Tensor<2>;
+
+    /// [`Manifold::lift`] of `scale` times `features`: `[B, D]`, and `[1]` or one number `>= 0` for each factor, `[K]`.
+    fn lift_scaled(&self, features: Tensor<2>, scale: Tensor<1>) -> Tensor<2> {
+        self.lift(scaled(features, scale))
+    }
 
     /// Logarithmic map at the origin: points `[B, D]` to tangent vectors `[B, D]`. Inverse of [`Manifold::lift`].
     fn unlift(&self, points: Tensor<2>) -> Tensor<2>;
@@ -64,17 +70,11 @@ pub trait Manifold: Send + Sync {
     fn half_aperture(&self, parent: Tensor<2>, min_radius: f64, root: &RootT) -> Tensor<1>;
 
     /// How far `child` is outside the scaled cone of `parent`, row by row: `[B, D], [B, D] -> [B]`, radians, `>= 0`:
-    /// `max(0, exterior_angle - aperture_scale * half_aperture)`. On a product, the mean over factors of their hinges.
-    fn cone_hinge(
-        &self,
-        parent: Tensor<2>,
-        child: Tensor<2>,
-        min_radius: f64,
-        aperture_scale: f64,
-        root: &RootT,
-    ) -> Tensor<1> {
-        let aperture = self.half_aperture(parent.clone(), min_radius, root);
-        (self.exterior_angle(parent, child, root) - aperture * aperture_scale).clamp_min(0.0)
+    /// `max(0, exterior_angle - aperture_scale * half_aperture)`. On a product, the mean over factors of their hinges, each with
+    /// its own aperture.
+    fn cone_hinge(&self, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape, root: &RootT) -> Tensor<1> {
+        let aperture = shape.cut(self.half_aperture(parent.clone(), shape.min_radius, root));
+        (self.exterior_angle(parent, child, root) - aperture * shape.aperture_scale).clamp_min(0.0)
     }
 
     /// Point at the fraction `t` (0 to 1) of the geodesic, row by row: `[B, D], [B, D] -> [B, D]`.
@@ -87,6 +87,29 @@ pub trait Manifold: Send + Sync {
 
     /// Distance to the root: `[B, D] -> [B]`.
     fn depth(&self, x: Tensor<2>, root: &RootT) -> Tensor<1>;
+}
+
+/// Size of cones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ConeShape {
+    /// K of the half aperture (HyCoCLIP Eq. 7: `asin(2K / (sqrt(c) |parent|))`): closer to the root than about 2K the cone is a half
+    /// space.
+    pub min_radius: f64,
+    /// eta: factor on the half aperture (HyCoCLIP Eq. 10).
+    pub aperture_scale: f64,
+    /// Largest half aperture of a factor, before `aperture_scale`, radians; absent: pi/2. Only released code has another
+    /// (DEVIATIONS.md).
+    pub max_aperture: Option<f64>,
+}
+
+impl ConeShape {
+    /// Half apertures, none above the largest.
+    fn cut<const D: usize>(&self, aperture: Tensor<D>) -> Tensor<D> {
+        match self.max_aperture {
+            Some(largest) => aperture.clamp_max(largest),
+            None => aperture,
+        }
+    }
 }
 
 /// One line of [`MANIFOLDS`].
@@ -121,6 +144,12 @@ pub fn manifold(spec: &ManifoldSpec, curv: Option<Tensor<1>>) -> Result<Box<dyn 
         }
     }
     Ok((entry.build)(spec, curv))
+}
+
+/// `scale * features`, each of the `K` numbers over the `D/K` coordinates of its factor: `[B, D], [K] -> [B, D]`.
+fn scaled(features: Tensor<2>, scale: Tensor<1>) -> Tensor<2> {
+    let ([_, dim], [count]) = (features.dims(), scale.dims());
+    features * scale.reshape([count, 1]).expand([count, dim / count]).reshape([1, dim])
 }
 
 /// The root as one row, `[1, D]`, or one for each parent, `[B, D]`; none for the origin.

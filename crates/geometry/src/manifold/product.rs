@@ -9,7 +9,7 @@ use conifer_space::ManifoldSpec;
 
 use super::curvature::Curvature;
 use super::lorentz::Hyperboloid;
-use super::{Manifold, ManifoldEntry};
+use super::{ConeShape, Manifold, ManifoldEntry, fused, scaled};
 use crate::{RootT, safe};
 
 /// A product of hyperboloids.
@@ -39,7 +39,12 @@ impl Manifold for Product {
 
     /// Factor by factor.
     fn lift(&self, tangent: Tensor<2>) -> Tensor<2> {
-        self.joined(self.by_row(&tangent).lift(self.split(tangent)))
+        fused::lift(&tangent, None, &self.curv)
+            .unwrap_or_else(|| self.joined(self.by_row(&tangent).lift(self.split(tangent))))
+    }
+
+    fn lift_scaled(&self, features: Tensor<2>, scale: Tensor<1>) -> Tensor<2> {
+        fused::lift(&features, Some(&scale), &self.curv).unwrap_or_else(|| self.lift(scaled(features, scale)))
     }
 
     /// Factor by factor.
@@ -78,10 +83,12 @@ impl Manifold for Product {
     }
 
     fn pairwise_exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<2> {
-        let root = self.root(root).map(|r| r.swap_dims(0, 1));
-        let space = self.by_pair(&parent);
-        let angles = space.pairwise_exterior_angle(self.by_factor(parent), self.by_factor(child), root);
-        angles.mean_dim(0).squeeze_dim(0)
+        fused::pairwise_exterior_angle(&parent, &child, Some(&self.curv), root).unwrap_or_else(|| {
+            let root = self.root(root).map(|r| r.swap_dims(0, 1));
+            let space = self.by_pair(&parent);
+            let angles = space.pairwise_exterior_angle(self.by_factor(parent), self.by_factor(child), root);
+            angles.mean_dim(0).squeeze_dim(0)
+        })
     }
 
     /// Mean over factors.
@@ -90,17 +97,11 @@ impl Manifold for Product {
     }
 
     /// `mean_i max(0, ext_i - eta aperture_i)` (PHyCLIP Eqs. 5 and 6).
-    fn cone_hinge(
-        &self,
-        parent: Tensor<2>,
-        child: Tensor<2>,
-        min_radius: f64,
-        aperture_scale: f64,
-        root: &RootT,
-    ) -> Tensor<1> {
-        let apertures = self.factor_apertures(parent.clone(), min_radius, root);
-        let angles = self.factor_angles(parent, child, root);
-        rows(Norm::L1, (angles - apertures * aperture_scale).clamp_min(0.0))
+    fn cone_hinge(&self, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape, root: &RootT) -> Tensor<1> {
+        fused::cone_hinge(&parent, &child, &self.curv, shape, root).unwrap_or_else(|| {
+            let (space, root) = (self.by_row(&parent), self.root(root));
+            rows(Norm::L1, space.cone_hinge(self.split(parent), self.split(child), shape, root))
+        })
     }
 
     /// Factor by factor.

@@ -1,0 +1,57 @@
+//! The fused angles as one node of the graph.
+
+use burn::backend::autodiff::checkpoint::base::Checkpointer;
+use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Autodiff, Flex};
+
+use super::{AngleOps, Bend, tiles};
+use crate::arrays::Array;
+
+impl<C: CheckpointStrategy> AngleOps for Autodiff<Flex, C> {
+    fn pairwise_exterior_angle(
+        parent: FloatTensor<Self>,
+        child: FloatTensor<Self>,
+        curv: FloatTensor<Self>,
+        bend: Bend,
+        tiny: f64,
+    ) -> FloatTensor<Self> {
+        let ((parent, parent_node), (child, child_node), (curv, curv_node)) =
+            (parent.into_parts(), child.into_parts(), curv.into_parts());
+        let out = Flex::pairwise_exterior_angle(parent.clone(), child.clone(), curv.clone(), bend, tiny);
+        match PairwiseAngle.prepare::<C>([parent_node, child_node, curv_node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(Operands { parent, child, curv, bend, tiny }, out),
+            OpsKind::UnTracked(prep) => prep.finish(out),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct PairwiseAngle;
+
+/// What the backward pass needs: nothing of the size `[P, C]`.
+#[derive(Clone, Debug)]
+struct Operands {
+    parent: Array,
+    child: Array,
+    curv: Array,
+    bend: Bend,
+    tiny: f64,
+}
+
+impl Backward<Flex, 3> for PairwiseAngle {
+    type State = Operands;
+
+    fn backward(self, ops: Ops<Operands, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+        let Operands { parent, child, curv, bend, tiny } = ops.state;
+        let grad = grads.consume::<Flex>(&ops.node);
+        let found = tiles::backward(&parent, &child, &curv, bend, tiny, &grad);
+        for (parent, gradient) in ops.parents.into_iter().zip(found) {
+            if let Some(node) = parent {
+                grads.register::<Flex>(node.id, gradient);
+            }
+        }
+    }
+}

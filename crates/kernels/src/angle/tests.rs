@@ -1,0 +1,135 @@
+#![allow(clippy::unwrap_used)]
+use conifer_space::safe::TINY_F32;
+use conifer_space::{ManifoldSpec, Root, space};
+
+use super::*;
+use crate::testkit::{Input, curvatures, error, oracle, outcome, random, same_bits_on_any_number_of_threads};
+
+/// Parents, children, factors, width: single numbers, all remainders of the vector width, more rows than a group.
+const SIZES: [[usize; 4]; 6] =
+    [[1, 1, 1, 6], [5, 7, 1, 6], [3, 16, 4, 8], [8, 33, 2, 9], [40, 3, 3, 12], [2, 50, 1, 40]];
+
+fn run(bend: Bend) -> impl Fn(Vec<Tensor<2>>) -> Tensor<2> {
+    move |x| {
+        let [parent, child, curv] = <[_; 3]>::try_from(x).unwrap();
+        pairwise_exterior_angle(parent, child, curv.flatten(0, 1), bend, f64::from(TINY_F32)).unwrap()
+    }
+}
+
+fn inputs([parents, children, factors, width]: [usize; 4], length: f32) -> Vec<Input> {
+    let size = 1.4 * length / (width as f32).sqrt();
+    let points = |count: usize, seed| {
+        let values = random(count * factors * width, seed).into_iter().map(|v| size * v).collect();
+        Input(values, [count, factors * width])
+    };
+    vec![points(parents, 1), points(children, 2), Input(curvatures(factors), [1, factors])]
+}
+
+/// `conifer_space` in `f64`, pair by pair and factor by factor, with gradients by central differences.
+fn exact([_, _, factors, width]: [usize; 4], bend: Bend, inputs: &[Input], upstream: &[f32]) -> Vec<(Vec<f64>, f64)> {
+    oracle(inputs, upstream, |x| {
+        let spaces: Vec<_> = (0..factors)
+            .map(|k| {
+                let spec = match bend {
+                    Bend::Hyperbolic => ManifoldSpec::lorentz(width, x[2][k]),
+                    Bend::Flat => ManifoldSpec::euclidean(width),
+                };
+                space::<f64>(&spec).unwrap()
+            })
+            .collect();
+        let row = factors * width;
+        let pairs = x[0].chunks(row).flat_map(|parent| x[1].chunks(row).map(move |child| (parent, child)));
+        let angle = |(parent, child): (&[f64], &[f64])| -> f64 {
+            let each = parent.chunks(width).zip(child.chunks(width)).zip(&spaces);
+            each.map(|((p, c), space)| space.exterior_angle(p, c, &Root::Origin)).sum::<f64>() / factors as f64
+        };
+        pairs.map(angle).collect()
+    })
+}
+
+/// Directions are far from each other here: what rounding leaves of close ones is the budget table of `conifer_geometry`. In `f32` the
+/// products are right to some units in the last place of `|parent| |child|`, and angles to that over the sine of the angle.
+#[test]
+fn value_and_gradients_equal_the_oracle() {
+    for size in SIZES {
+        for (bend, length) in
+            [(Bend::Hyperbolic, 0.05), (Bend::Hyperbolic, 1.0), (Bend::Hyperbolic, 5.0), (Bend::Flat, 1.0)]
+        {
+            let inputs = inputs(size, length);
+            let upstream: Vec<f32> = random(size[0] * size[1], 3).into_iter().map(|v| 1.0 + 0.9 * v).collect();
+            let (found, expected) = (outcome(&inputs, &upstream, run(bend)), exact(size, bend, &inputs, &upstream));
+            for (name, (found, expected)) in
+                ["value", "parent", "child", "curv"].iter().zip(found.iter().zip(&expected))
+            {
+                if (*name, bend) == ("curv", Bend::Flat) {
+                    assert!(found.iter().all(|&g| g == 0.0));
+                    continue;
+                }
+                let allowed = if *name == "value" { 5e-6 } else { 1e-4 };
+                let error = error(found, expected);
+                assert!(error <= allowed, "{name}, {size:?}, {bend:?}, {length}: off by {error:e}");
+            }
+        }
+    }
+}
+
+/// More rows than one tile of 4 MiB holds: every one of them is that of its parent alone.
+#[test]
+fn tiles_fit_together() {
+    let size = [1100, 1000, 1, 24];
+    let inputs = inputs(size, 1.0);
+    let upstream: Vec<f32> = random(size[0] * size[1], 3);
+    let all = outcome(&inputs, &upstream, run(Bend::Hyperbolic));
+    for first in [0, 523, 1040] {
+        let mut part = inputs.clone();
+        part[0] = Input(inputs[0].0[first * 24..(first + 60) * 24].to_vec(), [60, 24]);
+        let some = outcome(&part, &upstream[first * 1000..(first + 60) * 1000], run(Bend::Hyperbolic));
+        let of = |i: usize, width: usize| (all[i][first * width..(first + 60) * width].to_vec(), 0.0);
+        for (i, width) in [(0, 1000), (1, 24)] {
+            let error = error(&some[i], &of(i, width));
+            assert!(error < 1e-5, "rows {first}.., {i}: {error:e}");
+        }
+    }
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bits() {
+    let inputs = inputs([150, 200, 3, 8], 1.0);
+    let upstream = random(150 * 200, 3);
+    same_bits_on_any_number_of_threads(|| outcome(&inputs, &upstream, run(Bend::Hyperbolic)));
+}
+
+#[test]
+fn no_parents_and_no_children() {
+    for [p, c] in [[0, 3], [3, 0]] {
+        let points = |n: usize| Input(random(n * 4, 1), [n, 4]);
+        let inputs = [points(p), points(c), Input(vec![1.0, 2.0], [1, 2])];
+        let found = outcome(&inputs, &[], run(Bend::Hyperbolic));
+        assert_eq!(found, [vec![], vec![0.0; p * 4], vec![0.0; c * 4], vec![0.0; 2]]);
+    }
+}
+
+/// Straight ahead, straight back, at the parent, at the root; a parent at the root. Value and gradient are finite everywhere, and
+/// numbers that are none stay.
+#[test]
+fn edges_of_the_angle() {
+    let pi = std::f64::consts::PI;
+    let children = vec![2.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 3.0, f32::NAN, 1.0];
+    let inputs = [Input(vec![1.0, 0.0, 0.0, 0.0], [2, 2]), Input(children, [7, 2]), Input(vec![1.0], [1, 1])];
+    for bend in [Bend::Hyperbolic, Bend::Flat] {
+        let mut upstream = [1.0; 14];
+        (upstream[6], upstream[13]) = (0.0, 0.0);
+        let found = outcome(&inputs, &upstream, run(bend));
+        for (i, expected) in [(0, 0.0), (1, pi), (2, pi), (3, 0.0), (4, pi)] {
+            assert!((found[0][i] - expected).abs() < 3e-7, "{bend:?}, child {i}: {}", found[0][i]);
+        }
+        assert!(found[0][5] > pi / 2.0 && found[0][5] < pi && found[0][6].is_nan());
+        assert!(found[0][7..13].iter().all(|&angle| angle == 0.0), "{:?}", &found[0]);
+    }
+    let finite =
+        [Input(vec![1.0, 0.0, 0.0, 0.0], [2, 2]), Input(inputs[1].0[..12].to_vec(), [6, 2]), inputs[2].clone()];
+    for bend in [Bend::Hyperbolic, Bend::Flat] {
+        let found = outcome(&finite, &[1.0; 12], run(bend));
+        assert!(found.iter().flatten().all(|v| v.is_finite()), "{found:?}");
+    }
+}

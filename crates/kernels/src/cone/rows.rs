@@ -1,0 +1,281 @@
+//! The fused hinge on the CPU: eight factors side by side, counted over all rows.
+
+use burn::backend::{Flex, TensorMetadata};
+use macerator::{AutoArch, Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::{Cone, ConeOps};
+use crate::arrays::{Array, array, dense, numbers};
+use crate::trigonometry::{WIDE, Wide, angle, fma, sums};
+
+/// Coordinates that one thread takes at once.
+const CHUNK: usize = 16 << 10;
+
+impl ConeOps for Flex {
+    fn cone_hinge(parent: Array, child: Array, curv: Array, cone: Cone) -> Array {
+        forward(&parent, &child, &curv, cone).0
+    }
+}
+
+/// The gradient of the hinge of one factor: `a parent + b child` for the parent and `b parent + c child` for the child, which are
+/// the coordinates of the three derivatives by the squared lengths and the dot product; and the derivative by the curvature.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Share {
+    parent: f64,
+    mixed: f64,
+    child: f64,
+    curv: f64,
+}
+
+/// The hinges of all rows, `[B]`, and the gradient of each factor of each row.
+pub(super) fn forward(parent: &Array, child: &Array, curv: &Array, cone: Cone) -> (Array, Vec<Share>) {
+    let shape = Shape::of(parent, curv);
+    let (parent, child) = (dense(parent), dense(child));
+    let curv: Vec<f64> = numbers(&dense(curv)).iter().map(|&c| f64::from(c)).collect();
+    let count = shape.rows * shape.factors;
+    let (mut hinges, mut shares) = (vec![0.0_f64; count], vec![Share::default(); count]);
+    let chunk = shape.chunk();
+    let pieces = hinges.par_chunks_mut(chunk).zip(shares.par_chunks_mut(chunk));
+    let points = numbers(&parent).par_chunks(chunk * shape.width).zip(numbers(&child).par_chunks(chunk * shape.width));
+    pieces.zip(points).enumerate().for_each(|(i, ((hinges, shares), (parent, child)))| {
+        let (width, first) = (shape.width, i * chunk);
+        AutoArch::new().dispatch(Forward { cone: &cone, curv: &curv, width, first, parent, child, hinges, shares });
+    });
+    let mean = |hinges: &[f64]| (hinges.iter().sum::<f64>() / shape.factors as f64) as f32;
+    let rows = hinges.chunks(shape.factors.max(1)).map(mean).collect();
+    (array(rows, &[shape.rows]), shares)
+}
+
+/// Gradients with respect to the parents, the children and the curvatures.
+pub(super) fn backward(parent: &Array, child: &Array, curv: &Array, shares: &[Share], grad: &Array) -> [Array; 3] {
+    let shape = Shape::of(parent, curv);
+    let (parent, child, grad) = (dense(parent), dense(child), dense(grad));
+    let upstream: Vec<f64> = numbers(&grad).iter().map(|&g| f64::from(g) / shape.factors as f64).collect();
+    let size = numbers(&parent).len();
+    let (mut to_parent, mut to_child) = (vec![0.0_f32; size], vec![0.0_f32; size]);
+    let (chunk, width) = (shape.chunk(), shape.width);
+    let outs = to_parent.par_chunks_mut(chunk * width).zip(to_child.par_chunks_mut(chunk * width));
+    let points = numbers(&parent).par_chunks(chunk * width).zip(numbers(&child).par_chunks(chunk * width));
+    let pieces = outs.zip(points).zip(shares.par_chunks(chunk));
+    pieces.enumerate().for_each(|(i, (((to_parent, to_child), (parent, child)), shares))| {
+        let first = i * chunk;
+        let (upstream, factors) = (&upstream, shape.factors);
+        AutoArch::new().dispatch(Backward {
+            upstream,
+            factors,
+            width,
+            first,
+            parent,
+            child,
+            shares,
+            to_parent,
+            to_child,
+        });
+    });
+    let mut to_curv = vec![0.0_f64; shape.factors];
+    for (row, &upstream) in shares.chunks(shape.factors.max(1)).zip(&upstream) {
+        to_curv.iter_mut().zip(row).for_each(|(sum, share)| *sum += upstream * share.curv);
+    }
+    let dims = [shape.rows, shape.factors * width];
+    let to_curv = to_curv.into_iter().map(|g| g as f32).collect();
+    [array(to_parent, &dims), array(to_child, &dims), array(to_curv, &[shape.factors])]
+}
+
+#[derive(Clone, Copy)]
+struct Shape {
+    rows: usize,
+    factors: usize,
+    /// Coordinates of a factor.
+    width: usize,
+}
+
+impl Shape {
+    fn of(parent: &Array, curv: &Array) -> Self {
+        let (shape, factors) = (parent.shape(), curv.shape()[0]);
+        Shape { rows: shape[0], factors, width: (shape[1] / factors.max(1)).max(1) }
+    }
+
+    /// Factors that one thread takes at once: whole groups of [`WIDE`].
+    fn chunk(self) -> usize {
+        WIDE * (CHUNK / (WIDE * self.width)).max(1)
+    }
+}
+
+struct Forward<'a> {
+    cone: &'a Cone,
+    curv: &'a [f64],
+    width: usize,
+    /// The first factor, counted over all rows.
+    first: usize,
+    parent: &'a [f32],
+    child: &'a [f32],
+    hinges: &'a mut [f64],
+    shares: &'a mut [Share],
+}
+
+impl WithSimd for Forward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let block = self.width * WIDE;
+        let points = self.parent.chunks(block).zip(self.child.chunks(block));
+        let outs = self.hinges.chunks_mut(WIDE).zip(self.shares.chunks_mut(WIDE));
+        for (group, ((parent, child), (hinges, shares))) in points.zip(outs).enumerate() {
+            let mut pairs = Pairs { curv: [1.0; WIDE], ..Pairs::default() };
+            let mut factor = (self.first + group * WIDE) % self.curv.len();
+            for (lane, (p, c)) in parent.chunks_exact(self.width).zip(child.chunks_exact(self.width)).enumerate() {
+                pairs.curv[lane] = self.curv[factor];
+                factor = if factor + 1 == self.curv.len() { 0 } else { factor + 1 };
+                let [pp, pc, cc] = sums::<S, 3>(p, c, |p, c| [[p, p], [p, c], [c, c]]);
+                let slope = if pp > self.cone.tiny * self.cone.tiny { pc / pp } else { 0.0 };
+                let [across] = sums::<S, 1>(p, c, |p, c| [[fma::<S>(-slope, p, c); 2]]);
+                (pairs.pp[lane], pairs.pc[lane], pairs.cc[lane], pairs.across[lane]) = (pp, pc, cc, across);
+            }
+            let found = pairs.hinges::<S>(self.cone);
+            for (lane, (hinge, share)) in hinges.iter_mut().zip(shares).enumerate() {
+                let [values, parent, mixed, child, curv] = &found;
+                let share_of = Share { parent: parent[lane], mixed: mixed[lane], child: child[lane], curv: curv[lane] };
+                (*hinge, *share) = (values[lane], share_of);
+            }
+        }
+    }
+}
+
+/// What is known of eight pairs of points.
+#[derive(Default)]
+struct Pairs {
+    curv: Wide,
+    pp: Wide,
+    pc: Wide,
+    cc: Wide,
+    /// Squared length of the part of the child perpendicular to the parent.
+    across: Wide,
+}
+
+impl Pairs {
+    /// The hinge of each pair and the four numbers of its gradient ([`Share`]), side by side.
+    #[inline(always)]
+    fn hinges<S: Simd>(&self, cone: &Cone) -> [Wide; 5] {
+        let largest = cone.max_aperture.unwrap_or(f64::INFINITY);
+        let mut out = [[0.0; WIDE]; 5];
+        for lane in 0..WIDE {
+            let found = self.hinge::<S>(lane, cone, largest);
+            for (out, found) in out.iter_mut().zip(found) {
+                out[lane] = found;
+            }
+        }
+        out
+    }
+
+    /// The hinge of one pair and its gradient.
+    ///
+    /// Angles do not change when the space is stretched by `sqrt(c)` to curvature 1, so everything below is at curvature 1: `n` the
+    /// parent's length, `tp` and `tc` the times, `y` the child's component along the parent, `a` the length of the rest,
+    /// `l = tp y - tc n`, `w = cosh(dist)`. The angle is `atan2(a, l)`, `a^2 + l^2 = w^2 - 1`. With `e` the unit vector across and `o` the
+    /// outward one, its derivatives are
+    ///
+    /// ```text
+    /// by the parent: -(l y + tp a^2) / (n (a^2 + l^2)) e + a w / (tp (a^2 + l^2)) o
+    /// by the child:   (l + n a^2 / tc) / (a^2 + l^2) e   - a w / (tc (a^2 + l^2)) o
+    /// ```
+    ///
+    /// and that by the curvature is half the sum of their products with the two points, over `c`.
+    #[inline(always)]
+    fn hinge<S: Simd>(&self, lane: usize, cone: &Cone, largest: f64) -> [f64; 5] {
+        let (curv, tiny) = (self.curv[lane], cone.tiny * cone.tiny);
+        let at_root = self.pp[lane] <= tiny;
+        let parent_square = curv * if at_root { 1.0 } else { self.pp[lane] };
+        let n = parent_square.sqrt();
+        let (tp, tc) = ((1.0 + parent_square).sqrt(), fma::<S>(curv, self.cc[lane], 1.0).sqrt());
+        let dot = curv * self.pc[lane];
+        let y = dot / n;
+        let rounding = cone.straight * cone.straight * self.cc[lane];
+        let none = self.across[lane] < tiny || self.across[lane] <= rounding;
+        let across_square = if none { 0.0 } else { curv * self.across[lane] };
+        let a = across_square.sqrt();
+        // Both products are nearly equal far out; y - n and the part across are known to full accuracy.
+        let total = tp * y.abs() + tc * n;
+        let front = ((dot - parent_square) / n * (y + n) - across_square * parent_square) / total;
+        let back = tp * y - tc * n;
+        let l = if y <= 0.0 { back } else { front };
+        let reach = across_square + l * l;
+        let undefined = at_root || reach < tiny * curv;
+        let exterior = angle::<S>(a, l);
+        let exterior = if undefined { 0.0 } else { exterior };
+
+        // The difference is rounded as in f32, so that its root does not become so small that the slope has no bound.
+        let arm = 2.0 * cone.min_radius;
+        let root_square = if at_root { curv * self.pp[lane] } else { parent_square };
+        let room = f64::from(root_square as f32 - (arm * arm) as f32);
+        let narrow = room < tiny;
+        let edge = if narrow { 0.0 } else { room }.sqrt();
+        let half = angle::<S>(arm, edge);
+        let capped = half > largest;
+        let half = if capped { largest } else { half };
+        let hinge = exterior - cone.aperture_scale * half;
+        let inside = hinge <= 0.0;
+
+        let over = 1.0 / if undefined { 1.0 } else { reach };
+        let over = if undefined { 0.0 } else { over };
+        let over_a = 1.0 / if none { 1.0 } else { a };
+        let over_a = if none { 0.0 } else { over_a };
+        let w = (1.0 + reach).sqrt();
+        let parent_across = -over * (l * y + tp * across_square) / n;
+        let child_across = over * (l + n * across_square / tc);
+        let turn = over * a * w;
+        let fixed = narrow || capped;
+        let opening = cone.aperture_scale * arm * n / (root_square * if fixed { 1.0 } else { edge });
+        let parent_out = turn / tp + if fixed { 0.0 } else { opening };
+        let child_out = -turn / tc;
+        let mixed = parent_across * over_a;
+        let mut found = [
+            hinge,
+            curv * (parent_out / n - mixed * y / n),
+            curv * mixed,
+            curv * child_across * over_a,
+            (parent_out * n + child_across * a + child_out * y) / (2.0 * curv),
+        ];
+        for it in &mut found {
+            *it = if inside { 0.0 } else { *it };
+        }
+        found
+    }
+}
+
+struct Backward<'a> {
+    /// Per row, the mean over factors included.
+    upstream: &'a [f64],
+    factors: usize,
+    width: usize,
+    first: usize,
+    parent: &'a [f32],
+    child: &'a [f32],
+    shares: &'a [Share],
+    to_parent: &'a mut [f32],
+    to_child: &'a mut [f32],
+}
+
+impl WithSimd for Backward<'_> {
+    type Output = ();
+
+    /// In `f64`, because for close points the two parts of a gradient nearly cancel.
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let points = self.parent.chunks_exact(self.width).zip(self.child.chunks_exact(self.width));
+        let outs = self.to_parent.chunks_exact_mut(self.width).zip(self.to_child.chunks_exact_mut(self.width));
+        for (i, (((parent, child), (to_parent, to_child)), share)) in points.zip(outs).zip(self.shares).enumerate() {
+            if *share == Share::default() {
+                continue;
+            }
+            let upstream = self.upstream[(self.first + i) / self.factors];
+            let (a, b, c) = (upstream * share.parent, upstream * share.mixed, upstream * share.child);
+            let outs = to_parent.iter_mut().zip(to_child);
+            for ((&p, &v), (to_parent, to_child)) in parent.iter().zip(child).zip(outs) {
+                let (p, v) = (f64::from(p), f64::from(v));
+                *to_parent = fma::<S>(a, p, b * v) as f32;
+                *to_child = fma::<S>(b, p, c * v) as f32;
+            }
+        }
+    }
+}

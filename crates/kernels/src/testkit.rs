@@ -1,0 +1,100 @@
+//! What the tests of the fused operations share.
+
+use burn::tensor::{Device, Tensor, TensorData};
+
+/// Numbers in (-1, 1), another list for each seed (SplitMix64; Steele, Lea, Flood 2014). A sine of the index will not do: rows of it
+/// lie in one plane, and many of them nearly on one line.
+pub(crate) fn random(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed << 32;
+    let next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 40) as f32 / (1_u32 << 23) as f32 - 1.0
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
+
+/// Curvatures of many factors, from 0.5 to 2.
+pub(crate) fn curvatures(count: usize) -> Vec<f32> {
+    random(count, 9).into_iter().map(|v| 2_f32.powf(v)).collect()
+}
+
+/// An input of an operation: row-major numbers and their shape, a row of one number each for a vector.
+#[derive(Clone, Debug)]
+pub(crate) struct Input(pub(crate) Vec<f32>, pub(crate) [usize; 2]);
+
+/// The value and the gradient by every input, for the sum of the outputs times `upstream`.
+pub(crate) fn outcome<const D: usize>(
+    inputs: &[Input],
+    upstream: &[f32],
+    run: impl Fn(Vec<Tensor<2>>) -> Tensor<D>,
+) -> Vec<Vec<f64>> {
+    let device = Device::flex().autodiff();
+    let leaf = |it: &Input| Tensor::<2>::from_data(TensorData::new(it.0.clone(), it.1), &device).require_grad();
+    let leaves: Vec<_> = inputs.iter().map(leaf).collect();
+    let out = run(leaves.clone());
+    let weights = Tensor::<D>::from_data(TensorData::new(upstream.to_vec(), out.dims()), &device);
+    let gradients = (out.clone() * weights).sum().backward();
+    let of = |leaf: &Tensor<2>| leaf.grad(&gradients).map_or_else(Vec::new, numbers);
+    std::iter::once(numbers(out)).chain(leaves.iter().map(of)).collect()
+}
+
+/// The same from a function over `f64` slices: its values, and the gradients from central differences of four points (error of order
+/// `h^4`, `h` one part in 10^4 of the largest number of the input). With each of them what rounding does to it: nothing to speak of
+/// for the values; for a quotient, each of the four values is off by some units in the last place of the largest result between.
+pub(crate) fn oracle(
+    inputs: &[Input],
+    upstream: &[f32],
+    run: impl Fn(&[Vec<f64>]) -> Vec<f64>,
+) -> Vec<(Vec<f64>, f64)> {
+    let wide: Vec<Vec<f64>> = inputs.iter().map(|it| it.0.iter().map(|&v| f64::from(v)).collect()).collect();
+    let value = |at: &[Vec<f64>]| -> f64 { run(at).iter().zip(upstream).map(|(v, &g)| v * f64::from(g)).sum() };
+    let mut moved = wide.clone();
+    let values = run(&wide);
+    let size: f64 = values.iter().zip(upstream).map(|(v, &g)| (v * f64::from(g)).abs()).sum();
+    let mut all = vec![(values, 0.0)];
+    for (input, start) in wide.iter().enumerate() {
+        let step = 1e-4 * start.iter().fold(0.0_f64, |m, v| m.max(v.abs())).max(1e-3);
+        let gradient = (0..start.len()).map(|i| {
+            let mut at = |offset: f64| {
+                moved[input][i] = start[i] + offset * step;
+                let value = value(&moved);
+                moved[input][i] = start[i];
+                value
+            };
+            (8.0 * (at(1.0) - at(-1.0)) - (at(2.0) - at(-2.0))) / (12.0 * step)
+        });
+        let gradient: Vec<f64> = gradient.collect();
+        let rounding = 100.0 * f64::EPSILON * size / step * (gradient.len() as f64).sqrt();
+        all.push((gradient, rounding));
+    }
+    all
+}
+
+/// Length of the difference beyond `rounding`, over the length of what is expected.
+pub(crate) fn error(found: &[f64], (expected, rounding): &(Vec<f64>, f64)) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let length = |v: &mut dyn Iterator<Item = f64>| v.map(|a| a * a).sum::<f64>().sqrt();
+    let difference = length(&mut found.iter().zip(expected).map(|(f, e)| f - e));
+    // The other way round a difference that is none would count as nothing.
+    let beyond = if difference <= *rounding { 0.0 } else { difference - rounding };
+    beyond / length(&mut expected.iter().copied()).max(f64::MIN_POSITIVE)
+}
+
+/// Panics where value or gradients depend on the number of threads.
+pub(crate) fn same_bits_on_any_number_of_threads(run: impl Fn() -> Vec<Vec<f64>> + Sync) {
+    let on = |threads: usize| match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
+        Ok(pool) => pool.install(&run),
+        Err(e) => panic!("{e}"),
+    };
+    let one = on(1);
+    for threads in [2, 3, 8] {
+        assert!(on(threads) == one, "{threads} threads");
+    }
+}
+
+pub(crate) fn numbers<const D: usize>(x: Tensor<D>) -> Vec<f64> {
+    x.into_data().iter::<f64>().collect()
+}
