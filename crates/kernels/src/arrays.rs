@@ -3,7 +3,7 @@
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{DispatchDevice, Flex, TensorMetadata};
-use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn::tensor::{DType, Tensor, TensorData};
 
 use crate::raw::View;
 
@@ -12,12 +12,6 @@ pub(crate) type Array = FloatTensor<Flex>;
 /// Whether a tensor is what the fused operations work on: `f32` on the CPU.
 pub(crate) fn is_fused<const D: usize>(x: &Tensor<D>) -> bool {
     x.dtype() == DType::F32 && matches!(x.device().inner().as_dispatch(), DispatchDevice::Flex(_))
-}
-
-/// The same for several tensors of these dtypes on one device.
-pub(crate) fn fused(device: &Device, dtypes: &[DType]) -> bool {
-    dtypes.iter().all(|&dtype| dtype == DType::F32)
-        && matches!(device.clone().inner().as_dispatch(), DispatchDevice::Flex(_))
 }
 
 /// The same numbers row after row; without a copy where they lie so.

@@ -4,10 +4,10 @@
 
 use macerator::{Simd, VFma};
 
+use crate::functions::fma as fma32;
+
 /// Numbers in `f64` side by side: one register of AVX-512, two of AVX2.
 pub(crate) const WIDE: usize = 8;
-/// The same in `f32`.
-pub(crate) const LANES: usize = 16;
 
 /// [`WIDE`] numbers.
 pub(crate) type Wide = [f64; WIDE];
@@ -16,12 +16,6 @@ pub(crate) type Wide = [f64; WIDE];
 #[inline(always)]
 pub(crate) fn fma<S: Simd>(a: f64, b: f64, c: f64) -> f64 {
     if <f64 as VFma>::is_accelerated::<S>() { a.mul_add(b, c) } else { a * b + c }
-}
-
-/// The same in `f32`.
-#[inline(always)]
-pub(crate) fn fma32<S: Simd>(a: f32, b: f32, c: f32) -> f32 {
-    if <f32 as VFma>::is_accelerated::<S>() { a.mul_add(b, c) } else { a * b + c }
 }
 
 /// `N` sums over `i` of the products that `factors(x_i, y_i)` names, in `f64`; the order of additions depends on the length alone.

@@ -3,7 +3,7 @@
 use burn::backend::{Backend, Dispatch, backend_extension, tensor::FloatTensor};
 use burn::tensor::Tensor;
 
-use crate::arrays::fused;
+use crate::arrays::is_fused;
 
 mod autodiff;
 mod pass;
@@ -44,7 +44,7 @@ pub fn pairwise_exterior_angle(
     let ([_, width], [_, child_width], [factors]) = (parent.dims(), child.dims(), curv.dims());
     let fits = width == child_width && width.is_multiple_of(factors.max(1));
     assert!(fits, "parents of width {width}, children of {child_width}, {factors} factors");
-    if !fused(&parent.device(), &[parent.dtype(), child.dtype(), curv.dtype()]) {
+    if !(is_fused(&parent) && is_fused(&child) && is_fused(&curv)) {
         return None;
     }
     let [parent, child] = [parent, child].map(Tensor::into_dispatch);

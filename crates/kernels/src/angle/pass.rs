@@ -2,7 +2,8 @@
 
 use macerator::{AutoArch, Simd, WithSimd};
 
-use crate::trigonometry::{LANES, angle32, fma32};
+use crate::functions::{LANES, fma as fma32};
+use crate::trigonometry::angle32;
 
 /// One parent, at curvature 1.
 #[derive(Clone, Copy, Debug, Default)]

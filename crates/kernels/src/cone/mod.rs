@@ -3,7 +3,7 @@
 use burn::backend::{Backend, Dispatch, backend_extension, tensor::FloatTensor};
 use burn::tensor::Tensor;
 
-use crate::arrays::fused;
+use crate::arrays::is_fused;
 
 mod autodiff;
 mod rows;
@@ -42,7 +42,7 @@ pub fn cone_hinge(parent: Tensor<2>, child: Tensor<2>, curv: Tensor<1>, cone: Co
     let ([rows, width], [factors]) = (parent.dims(), curv.dims());
     let fits = child.dims() == [rows, width] && width.is_multiple_of(factors.max(1));
     assert!(fits, "parents {rows} x {width}, children {:?}, {factors} factors", child.dims());
-    if !fused(&parent.device(), &[parent.dtype(), child.dtype(), curv.dtype()]) {
+    if !(is_fused(&parent) && is_fused(&child) && is_fused(&curv)) {
         return None;
     }
     let [parent, child] = [parent, child].map(Tensor::into_dispatch);

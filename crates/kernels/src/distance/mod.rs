@@ -63,7 +63,7 @@ pub fn pairwise_distance(x: Tensor<2>, y: Tensor<2>, curv: Tensor<1>, rule: Dist
     );
     assert!(rule.floor > 0.0, "a floor of {}", rule.floor);
     let single = [x.dtype(), y.dtype(), curv.dtype()] == [DType::F32; 3];
-    if !single || !is_fused(&x, &y, factors) {
+    if !single || !fits_device(&x, &y, factors) {
         return pairwise_distance_plain(x, y, curv, rule);
     }
     let [x, y] = [x, y].map(Tensor::into_dispatch);
@@ -72,7 +72,7 @@ pub fn pairwise_distance(x: Tensor<2>, y: Tensor<2>, curv: Tensor<1>, rule: Dist
 
 /// Whether the device has the fused operation, and for as many pairs.
 #[cfg_attr(not(feature = "vulkan"), allow(unused_variables, reason = "the CPU takes any number"))]
-fn is_fused(x: &Tensor<2>, y: &Tensor<2>, factors: usize) -> bool {
+fn fits_device(x: &Tensor<2>, y: &Tensor<2>, factors: usize) -> bool {
     match x.device().inner().as_dispatch() {
         DispatchDevice::Flex(_) => true,
         #[cfg(feature = "vulkan")]

@@ -3,7 +3,7 @@
 use burn::backend::{Backend, Dispatch, backend_extension, tensor::FloatTensor};
 use burn::tensor::Tensor;
 
-use crate::arrays::fused;
+use crate::arrays::is_fused;
 
 mod autodiff;
 mod rows;
@@ -26,7 +26,7 @@ pub fn lift(tangent: Tensor<2>, scale: Tensor<1>, curv: Tensor<1>, max_rapidity:
         scales == factors && width.is_multiple_of(factors.max(1)),
         "{width} columns, {scales} scales, {factors} factors"
     );
-    if !fused(&tangent.device(), &[tangent.dtype(), scale.dtype(), curv.dtype()]) {
+    if !(is_fused(&tangent) && is_fused(&scale) && is_fused(&curv)) {
         return None;
     }
     let [scale, curv] = [scale, curv].map(Tensor::into_dispatch);

@@ -1,11 +1,13 @@
 //! Contrastive losses of a table of similarities: [`info_nce`] and [`multi_positive_nce`], each one node of the graph.
 //!
 //! Composed of tensor operations they pass over the table a dozen times and keep several copies of it for the backward
-//! pass. Fused, the forward pass keeps one number per query, and the backward pass writes the gradient of the table once.
+//! pass. Fused, the forward pass keeps the shift and the sum of each query, and the backward pass writes the gradient of the table once.
 
 use burn::backend::tensor::{BoolTensor, FloatTensor};
-use burn::backend::{Backend, Dispatch, DispatchDevice, backend_extension};
-use burn::tensor::{Bool, DType, Tensor};
+use burn::backend::{Backend, Dispatch, backend_extension};
+use burn::tensor::{Bool, Tensor};
+
+use crate::arrays::is_fused;
 
 mod autodiff;
 mod cpu;
@@ -56,7 +58,7 @@ pub fn info_nce(similarity: Tensor<2>, scale: Tensor<1>, rule: NceRule) -> Tenso
         Asking::Both => rows == columns,
     };
     assert!(fits && scale.dims() == [1], "{:?} of a table {rows} x {columns}, scale {:?}", rule.asking, scale.dims());
-    if !fusable(&similarity, &scale) {
+    if !(is_fused(&similarity) && is_fused(&scale)) {
         return info_nce_plain(similarity, scale, rule);
     }
     let [table, scale] = [similarity.into_dispatch(), scale.into_dispatch()];
@@ -88,7 +90,7 @@ pub fn multi_positive_nce(
         same.dims(),
         scale.dims()
     );
-    if !fusable(&similarity, &scale) {
+    if !(is_fused(&similarity) && is_fused(&scale)) {
         return multi_positive_nce_plain(similarity, scale, positive, same);
     }
     Tensor::from_dispatch(<Dispatch as NceOps>::multi_positive_nce(
@@ -97,11 +99,6 @@ pub fn multi_positive_nce(
         positive.into_dispatch(),
         same.into_dispatch(),
     ))
-}
-
-fn fusable(table: &Tensor<2>, scale: &Tensor<1>) -> bool {
-    [table.dtype(), scale.dtype()] == [DType::F32; 2]
-        && matches!(table.device().inner().as_dispatch(), DispatchDevice::Flex(_))
 }
 
 /// The operations as an extension of the engine's backends.

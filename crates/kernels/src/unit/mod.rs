@@ -5,12 +5,12 @@ use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Autodiff, Backend, Dispatch, DispatchDevice, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Tensor};
+use burn::backend::{Autodiff, Backend, Dispatch, Flex, TensorMetadata, backend_extension};
+use burn::tensor::Tensor;
 use macerator::{AutoArch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::arrays::{Array, array, dense, numbers};
+use crate::arrays::{Array, array, dense, is_fused, numbers};
 use crate::lanes::{lanes, load, splat, store};
 
 #[cfg(test)]
@@ -23,8 +23,7 @@ const TASK_ROWS: usize = 16;
 ///
 /// Fused for `f32` on the CPU; [`unit_rows_plain`] for everything else. Both give the same result for any number of threads.
 pub fn unit_rows(x: Tensor<2>, tiny: f64) -> Tensor<2> {
-    let fused = x.dtype() == DType::F32 && matches!(x.device().inner().as_dispatch(), DispatchDevice::Flex(_));
-    if !fused {
+    if !is_fused(&x) {
         return unit_rows_plain(x, tiny);
     }
     Tensor::from_dispatch(<Dispatch as UnitOps>::unit_rows(x.into_dispatch(), tiny))

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-use burn::tensor::{Device, TensorData};
+use burn::tensor::{DType, Device, TensorData};
 
 use super::*;
 
