@@ -3,6 +3,8 @@
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
+use crate::testkit::same_bits_on_any_number_of_threads;
+
 /// A function of matrices.
 pub(crate) type Function<'a> = &'a dyn Fn(&[Tensor<2>]) -> Tensor<2>;
 
@@ -105,14 +107,7 @@ pub(crate) fn check_differences(fused: Function<'_>, plain: Function<'_>, argume
 
 /// The same bits in pools of one, two, three and eight threads.
 pub(crate) fn check_threads(fused: impl Fn(&[Tensor<2>]) -> Tensor<2> + Sync, arguments: &[Matrix]) {
-    let run = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| outcome(&fused, arguments, DType::F32))
-    };
-    let one = run(1);
-    for threads in [2, 3, 8] {
-        assert!(run(threads) == one, "{threads} threads");
-    }
+    same_bits_on_any_number_of_threads(|| outcome(&fused, arguments, DType::F32));
 }
 
 /// Length of the difference over the length of what is expected.

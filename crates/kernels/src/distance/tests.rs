@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
+use crate::testkit::same_bits_on_any_number_of_threads;
 use burn::tensor::{Device, TensorData};
 
 /// The square of the smallest step above one in `f32`, as the geometry passes it.
@@ -43,14 +44,7 @@ fn fused_equals_plain_value_and_gradient() {
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
     for size in [[64, 40, 130, 8], [1, 300, 130, 5], [1, 300, 130, 64]] {
-        let run = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| Outcome::of(size, Norm::L1, DType::F32, pairwise_distance).0)
-        };
-        let one = run(1);
-        for threads in [2, 3, 8] {
-            assert_eq!(run(threads), one, "{threads} threads");
-        }
+        same_bits_on_any_number_of_threads(|| Outcome::of(size, Norm::L1, DType::F32, pairwise_distance).0.to_vec());
     }
 }
 

@@ -2,6 +2,7 @@
 use burn::tensor::{DType, Device, TensorData};
 
 use super::*;
+use crate::testkit::same_bits_on_any_number_of_threads;
 
 /// Square, wide and high tables; one row, one column, all remainders of the vector width, more rows than a task has.
 const SIZES: [[usize; 2]; 9] = [[1, 1], [2, 2], [1, 16], [5, 17], [17, 5], [40, 40], [33, 130], [130, 33], [70, 70]];
@@ -77,14 +78,7 @@ fn gradients_are_slopes() {
 fn any_number_of_threads_gives_the_same_bits() {
     let size = [70, 70];
     for rule in rules(size) {
-        let run = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| outcome(info_nce, table(4900), size, 14.0, rule, DType::F32))
-        };
-        let one = run(1);
-        for threads in [2, 3, 8] {
-            assert_eq!(run(threads), one, "{rule:?}, {threads} threads");
-        }
+        same_bits_on_any_number_of_threads(|| outcome(info_nce, table(4900), size, 14.0, rule, DType::F32).to_vec());
     }
 }
 

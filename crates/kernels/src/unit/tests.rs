@@ -2,6 +2,7 @@
 use burn::tensor::{DType, Device, TensorData};
 
 use super::*;
+use crate::testkit::same_bits_on_any_number_of_threads;
 
 const TINY: f64 = 1e-18;
 
@@ -49,11 +50,7 @@ fn slope_by_hand() {
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
     let numbers: Vec<f64> = (0..100 * 37).map(|i| (i as f64 * 4894.217).sin()).collect();
-    let run = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| outcome(unit_rows, &numbers, [100, 37], DType::F32))
-    };
-    assert_eq!(run(1), run(3));
+    same_bits_on_any_number_of_threads(|| outcome(unit_rows, &numbers, [100, 37], DType::F32).to_vec());
 }
 
 type Function = fn(Tensor<2>, f64) -> Tensor<2>;
