@@ -85,8 +85,10 @@ impl FlatIndex {
     /// their rows. Fewer than `k` where fewer rows pass.
     ///
     /// # Errors
-    /// The query lives in another space, does not consist of whole points, is not finite, or is not on the space.
+    /// The query lives in another space, does not consist of whole points, is not finite, or is not on the space; the
+    /// limit of a gate is not a number.
     pub fn top_k(&self, query: &Query<'_>, ranking: Ranking, k: usize, filter: &Filter<'_>) -> Result<Vec<Vec<Hit>>> {
+        ranking.check()?;
         let queries: Vec<&[f32]> = query.checked(self.space())?.collect();
         let rows = self.kept(filter);
         let k = k.min(rows.len());
@@ -95,6 +97,13 @@ impl FlatIndex {
         }
         let groups = queries.par_chunks(QUERIES_PER_TASK);
         Ok(groups.flat_map_iter(|group| self.top_k_of_group(group, ranking, k, &rows)).collect())
+    }
+
+    /// Puts hits in the order from general to specific: by [`Space::depth`], equal depths by their rows. With `k` hits of
+    /// any ranking these are the `k` best, shown as a path through the hierarchy.
+    pub fn general_first(&self, hits: &mut [Hit]) {
+        let depth = |hit: &Hit| self.space.depth(self.row(hit.row), &self.root);
+        hits.sort_by(|a, b| depth(a).total_cmp(&depth(b)).then(a.row.cmp(&b.row)));
     }
 
     /// Rows that pass the filter, in order.
@@ -130,20 +139,23 @@ impl FlatIndex {
     fn probe<'a>(&'a self, query: &'a [f32], ranking: Ranking) -> Probe<'a> {
         let cheap = self.scan.as_ref().and_then(|scan| scan.probe(query, ranking));
         cheap.unwrap_or_else(|| {
-            Box::new(move |_, row| {
-                let score = ranking.score(self.space(), &self.root, query, row);
-                Bounds::around(ranking.key(score), 0.0)
+            Box::new(move |_, row| match ranking.gate() {
+                Some(gate) if !gate.admits(self.space(), &self.root, query, row) => Bounds::NEVER,
+                _ => Bounds::around(ranking.key(ranking.score(self.space(), &self.root, query, row)), 0.0),
             })
         })
     }
 
     /// The `k` best of `rows` by their exact scores.
     fn exact(&self, query: &[f32], ranking: Ranking, k: usize, rows: impl Iterator<Item = u32>) -> Vec<Hit> {
+        let admitted = |row: &u32| {
+            ranking.gate().is_none_or(|gate| gate.admits(self.space(), &self.root, query, self.row(*row as usize)))
+        };
         let hit = |row: u32| {
             let row = row as usize;
             Hit { row, score: ranking.score(self.space(), &self.root, query, self.row(row)) }
         };
-        let mut hits: Vec<Hit> = rows.map(hit).collect();
+        let mut hits: Vec<Hit> = rows.filter(admitted).map(hit).collect();
         hits.sort_unstable_by(|a, b| ranking.key(a.score).total_cmp(&ranking.key(b.score)).then(a.row.cmp(&b.row)));
         hits.truncate(k);
         hits

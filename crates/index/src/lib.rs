@@ -1,7 +1,7 @@
 //! Search over a set of embeddings, and walks through it towards the root.
 //!
-//! [`FlatIndex`] compares a query with every row, exactly: by distance, by similarity, or by the exterior angle of the
-//! hierarchy in either direction ([`Ranking`]). It needs no training, gives the same answer for any number of threads,
+//! [`FlatIndex`] compares a query with every row, exactly: by distance, by similarity, by the exterior angle of the
+//! hierarchy in either direction, or among the rows within a limit, by similarity or by depth ([`Ranking`]). It needs no training, gives the same answer for any number of threads,
 //! and is the truth to which approximate indexes are held. [`Traversal`] walks from a point to the root of the hierarchy
 //! (or to another point) and names the nearest row at every step.
 
@@ -16,5 +16,5 @@ mod traverse;
 pub use error::{Error, Result};
 pub use flat::FlatIndex;
 pub use pairs::{score_pairs, score_rows};
-pub use query::{Direction, Filter, Hit, Query, Ranking};
+pub use query::{Direction, Filter, Gate, Hit, Query, Ranking};
 pub use traverse::{Cone, Place, Stop, Traversal};

@@ -13,6 +13,9 @@ impl Bounds {
     /// Nothing is known: the row must be looked at.
     pub(crate) const UNKNOWN: Bounds = Bounds { low: f32::NEG_INFINITY, high: f32::INFINITY };
 
+    /// The row cannot be among the best.
+    pub(crate) const NEVER: Bounds = Bounds { low: f32::INFINITY, high: f32::INFINITY };
+
     /// `value` up to an error of `slack`.
     pub(crate) fn around(value: f32, slack: f32) -> Self {
         Bounds { low: value - slack, high: value + slack }.or_unknown()
@@ -42,7 +45,7 @@ impl Selection {
     }
 
     pub(crate) fn push(&mut self, row: u32, bounds: Bounds) {
-        if bounds.low > self.threshold() {
+        if bounds.low > self.threshold() || bounds == Bounds::NEVER {
             return;
         }
         self.candidates.push((bounds.low, row));

@@ -5,14 +5,21 @@ use std::collections::BTreeMap;
 use conifer_space::{SPACES, Source};
 
 use super::*;
-use crate::query::Direction;
+use crate::query::{Direction, Gate};
 
-const RANKINGS: [Ranking; 5] = [
+const PLAIN: [Ranking; 5] = [
     Ranking::Distance,
     Ranking::Similarity,
     Ranking::Inner,
     Ranking::Angle(Direction::Down),
     Ranking::Angle(Direction::Up),
+];
+const GATED: [Ranking; 5] = [
+    Ranking::Gated(Gate::Angle(Direction::Down, 1.3)),
+    Ranking::Gated(Gate::Angle(Direction::Up, 2.0)),
+    Ranking::Gated(Gate::Distance(1.5)),
+    Ranking::Depth(Gate::Angle(Direction::Down, 1.5)),
+    Ranking::Depth(Gate::Distance(2.0)),
 ];
 
 /// The fast search against its slow twin: every row scored by [`Space`], sorted by score and row.
@@ -24,7 +31,7 @@ fn equals_scoring_every_row_on_every_space() {
             let queries = cloud(&spec, 6, 2);
             for root in roots(&spec) {
                 let index = FlatIndex::new(&set_of(&spec, root.clone(), rows.clone())).unwrap();
-                for ranking in RANKINGS {
+                for ranking in PLAIN.into_iter().chain(GATED) {
                     for k in [1, 10, 400] {
                         let found = index.top_k(&Query::new(&spec, &queries), ranking, k, &Filter::All).unwrap();
                         let expected = naive(&spec, &root, &rows, &queries, ranking, k);
@@ -45,7 +52,7 @@ fn bounds_contain_the_exact_order() {
             let query = cloud(&spec, 1, 4);
             for root in roots(&spec) {
                 let index = FlatIndex::new(&set_of(&spec, root.clone(), rows.clone())).unwrap();
-                for ranking in RANKINGS {
+                for ranking in PLAIN {
                     let probe = index.probe(&query[..spec.dim], ranking);
                     let known: Vec<(Bounds, f32)> = (0..index.len())
                         .map(|i| {
@@ -81,7 +88,7 @@ fn few_rows_need_an_exact_look() {
         let rows = random_points(&spec, 4000, 5);
         let query = random_points(&spec, 1, 6);
         let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
-        for ranking in RANKINGS {
+        for ranking in PLAIN {
             let probe = index.probe(&query, ranking);
             let mut selection = Selection::new(10);
             (0..4000).for_each(|i| selection.push(i, probe(i as usize, index.row(i as usize))));
@@ -114,6 +121,32 @@ fn hand_checked_angles_and_ties() {
     assert_eq!(near, [(0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0)]);
     assert_eq!(found(Ranking::Inner), [(2, 2.0), (1, 1.0), (3, 1.0), (0, 0.0)]);
     assert_eq!(found(Ranking::Similarity)[0], (0, -1.0));
+}
+
+/// On the plane, seen from (1, 0) with the root at the origin: an angle below 100 degrees leaves (2, 0), (1, 1), (1, -1) and
+/// the query's own place (angle 0 by definition); a distance of at most 1 also leaves the root.
+#[test]
+fn hand_checked_gates() {
+    let spec = ManifoldSpec::euclidean(2);
+    let rows = vec![0.0, 0.0, 1.0, 1.0, 2.0, 0.0, 1.0, -1.0, -3.0, 0.0, 1.0, 0.0];
+    let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
+    let query = [1.0, 0.0];
+    let search = |ranking, k| index.top_k(&Query::new(&spec, &query), ranking, k, &Filter::All).unwrap().remove(0);
+    let found = |ranking, k| search(ranking, k).iter().map(|h| (h.row, h.score)).collect::<Vec<_>>();
+    let below = Gate::Angle(Direction::Down, 100.0_f32.to_radians());
+    assert_eq!(found(Ranking::Gated(below), 9), [(5, 0.0), (1, -1.0), (2, -1.0), (3, -1.0)]);
+    let root_two = 2.0_f32.sqrt();
+    assert_eq!(found(Ranking::Depth(below), 9), [(5, 1.0), (1, root_two), (3, root_two), (2, 2.0)]);
+    assert_eq!(found(Ranking::Depth(below), 2), [(5, 1.0), (1, root_two)]);
+    assert_eq!(found(Ranking::Depth(Gate::Distance(1.0)), 3), [(0, 0.0), (5, 1.0), (1, root_two)]);
+    assert!(found(Ranking::Gated(Gate::Distance(-1.0)), 3).is_empty());
+    let mut nearest = search(Ranking::Distance, 3);
+    assert_eq!(nearest.iter().map(|h| h.row).collect::<Vec<_>>(), [5, 0, 1]);
+    index.general_first(&mut nearest);
+    assert_eq!(nearest.iter().map(|h| h.row).collect::<Vec<_>>(), [0, 5, 1]);
+    let nan = Ranking::Gated(Gate::Distance(f32::NAN));
+    let message = index.top_k(&Query::new(&spec, &query), nan, 1, &Filter::All).unwrap_err().to_string();
+    assert_eq!(message, "search: the gate is NaN; expected a number");
 }
 
 /// A product with unlike curvatures: the summed inner product of PHyCLIP's evaluation prefers another row than the
@@ -155,7 +188,7 @@ fn nothing_to_find() {
     let one = FlatIndex::new(&set_of(&spec, Root::Origin, vec![0.1, 0.2, 0.3])).unwrap();
     let two_queries = [0.0; 6];
     let query = Query::new(&spec, &two_queries);
-    for ranking in RANKINGS {
+    for ranking in PLAIN {
         assert_eq!(empty.top_k(&query, ranking, 5, &Filter::All).unwrap(), vec![vec![], vec![]]);
         assert_eq!(one.top_k(&query, ranking, 0, &Filter::All).unwrap(), vec![vec![], vec![]]);
         assert_eq!(one.top_k(&query, ranking, 5, &Filter::All).unwrap()[1].len(), 1);
@@ -220,21 +253,25 @@ fn naive(spec: &ManifoldSpec, root: &Root, rows: &[f32], queries: &[f32], rankin
         let mut scored: Vec<(f32, Hit)> = rows
             .chunks_exact(spec.dim)
             .enumerate()
-            .map(|(row, x)| {
+            .filter_map(|(row, x)| {
+                let angle = |direction| match direction {
+                    Direction::Down => space.exterior_angle(query, x, root),
+                    Direction::Up => space.exterior_angle(x, query, root),
+                };
+                let inside = |gate| match gate {
+                    Gate::Angle(direction, limit) => angle(direction) <= limit,
+                    Gate::Distance(limit) => space.dist(query, x) <= limit,
+                };
+                let similarity = (-space.similarity(query, x), space.similarity(query, x));
                 let (key, score) = match ranking {
                     Ranking::Distance => (space.dist(query, x), space.dist(query, x)),
-                    Ranking::Similarity => (-space.similarity(query, x), space.similarity(query, x)),
+                    Ranking::Similarity => similarity,
                     Ranking::Inner => (-space.inner(query, x), space.inner(query, x)),
-                    Ranking::Angle(Direction::Down) => {
-                        let angle = space.exterior_angle(query, x, root);
-                        (angle, angle)
-                    }
-                    Ranking::Angle(Direction::Up) => {
-                        let angle = space.exterior_angle(x, query, root);
-                        (angle, angle)
-                    }
+                    Ranking::Angle(direction) => (angle(direction), angle(direction)),
+                    Ranking::Gated(gate) => inside(gate).then_some(similarity)?,
+                    Ranking::Depth(gate) => inside(gate).then(|| (space.depth(x, root), space.depth(x, root)))?,
                 };
-                (key, Hit { row, score })
+                Some((key, Hit { row, score }))
             })
             .collect();
         scored.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap().then(a.1.row.cmp(&b.1.row)));

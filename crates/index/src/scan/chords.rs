@@ -114,6 +114,7 @@ impl Scan for Chords {
             Ranking::Distance if self.spherical => self.arc(query),
             Ranking::Distance | Ranking::Similarity => self.distance(query),
             Ranking::Angle(Direction::Down) => self.down(query),
+            Ranking::Gated(_) | Ranking::Depth(_) => return None,
             Ranking::Angle(Direction::Up) => self.up(query),
         })
     }

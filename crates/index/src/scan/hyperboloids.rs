@@ -111,6 +111,7 @@ impl Scan for Hyperboloids {
             // Seen from elsewhere, angles need more than the dot product.
             Ranking::Angle(_) if !self.at_origin => return None,
             Ranking::Angle(Direction::Down) => self.summed(query, |pair| pair.angle(pair.query, pair.row)),
+            Ranking::Gated(_) | Ranking::Depth(_) => return None,
             Ranking::Angle(Direction::Up) => self.summed(query, |pair| pair.angle(pair.row, pair.query)),
         })
     }
