@@ -7,10 +7,14 @@
 
 mod error;
 mod flat;
+mod kernel;
 mod pairs;
 mod query;
+mod raw;
+mod rows;
 mod scan;
 mod select;
+mod table;
 mod traverse;
 
 pub use error::{Error, Result};

@@ -193,7 +193,7 @@ impl FlatIndex {
     /// Whether the cone of a row contains a point.
     fn contains(&self, cone: Cone, row: usize, point: &[f32]) -> bool {
         let parent = self.row(row);
-        self.space().cone_excess(parent, point, cone.min_radius, cone.aperture_scale, self.root()) <= 0.0
+        self.space().cone_excess(&parent, point, cone.min_radius, cone.aperture_scale, self.root()) <= 0.0
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use conifer_space::{SPACES, Source};
+use conifer_space::{ManifoldSpec, Modality, SPACES, Source, space};
 
 use super::*;
 use crate::query::{Direction, Gate};
+use crate::select::Bounds;
 
 const PLAIN: [Ranking; 5] = [
     Ranking::Distance,
@@ -50,14 +51,15 @@ fn bounds_contain_the_exact_order() {
         for spec in (entry.sample)(4) {
             let rows = cloud(&spec, 120, 3);
             let query = cloud(&spec, 1, 4);
+            let query = &query[..spec.dim];
             for root in roots(&spec) {
                 let index = FlatIndex::new(&set_of(&spec, root.clone(), rows.clone())).unwrap();
                 for ranking in PLAIN {
-                    let probe = index.probe(&query[..spec.dim], ranking);
+                    let view = index.table.view(&[query], ranking);
                     let known: Vec<(Bounds, f32)> = (0..index.len())
                         .map(|i| {
-                            let score = ranking.score(index.space(), &root, &query[..spec.dim], index.row(i));
-                            (probe(i, index.row(i)), ranking.key(score))
+                            let score = ranking.score(index.space(), &root, query, &index.row(i));
+                            (view.bounds(0, i, &index.row(i)).unwrap(), ranking.key(score))
                         })
                         .collect();
                     for (a, key_a) in &known {
@@ -89,11 +91,46 @@ fn few_rows_need_an_exact_look() {
         let query = random_points(&spec, 1, 6);
         let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
         for ranking in PLAIN {
-            let probe = index.probe(&query, ranking);
-            let mut selection = Selection::new(10);
-            (0..4000).for_each(|i| selection.push(i, probe(i as usize, index.row(i as usize))));
-            let looks = selection.into_rows().count();
+            let view = index.table.view(&[&query], ranking);
+            let mut looker = view.looker(10);
+            looker.look(&(0..4000).collect::<Vec<u32>>());
+            let looks = looker.selections.remove(0).into_rows().count();
             assert!((10..=40).contains(&looks), "{spec}, {ranking:?}: {looks} exact looks");
+        }
+    }
+}
+
+/// One query, a few, a panel of them and several: the answers do not depend on the company, and half precision answers for
+/// what it stores.
+#[test]
+fn batches_and_half_precision_change_nothing() {
+    for entry in SPACES {
+        for spec in (entry.sample)(5)
+            .into_iter()
+            .chain((entry.kind == "product_l1").then(|| ManifoldSpec::product_l1(17, 8, vec![0.7; 17])))
+        {
+            let (rows, queries) = (cloud(&spec, 120, 11), random_points(&spec, 64, 12));
+            for root in roots(&spec) {
+                let half = FlatIndex::half(&set_of(&spec, root.clone(), rows.clone())).unwrap();
+                let stored: Vec<f32> = (0..half.len()).flat_map(|i| half.row(i).to_vec()).collect();
+                let whole = FlatIndex::new(&set_of(&spec, root.clone(), rows.clone())).unwrap();
+                for ranking in PLAIN.into_iter().chain(GATED) {
+                    for (index, rows) in [(&whole, &rows), (&half, &stored)] {
+                        let expected = naive(&spec, &root, rows, &queries, ranking, 7);
+                        let mut at = 0;
+                        for count in [1, 3, 4, 56] {
+                            let some = &queries[at * spec.dim..(at + count) * spec.dim];
+                            let found = index.top_k(&Query::new(&spec, some), ranking, 7, &Filter::All).unwrap();
+                            assert_eq!(
+                                found,
+                                expected[at..at + count],
+                                "{spec}, {root:?}, {ranking:?}, {count} queries"
+                            );
+                            at += count;
+                        }
+                    }
+                }
+            }
         }
     }
 }
@@ -235,8 +272,8 @@ fn bad_queries_have_their_message() {
 #[test]
 fn threads_change_nothing() {
     let spec = ManifoldSpec::product_l1(2, 4, vec![0.7, 1.3]);
-    let rows = random_points(&spec, 3 * ROWS_PER_TASK + 17, 7);
-    let queries = random_points(&spec, QUERIES_PER_TASK + 3, 8);
+    let rows = random_points(&spec, 3 * TAKEN + 17, 7);
+    let queries = random_points(&spec, GROUP + 3, 8);
     let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
     let found = [1, 2, 3].map(|threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
