@@ -7,7 +7,8 @@ use conifer_space::{EmbeddingSet, ManifoldSpec, Root, Space};
 use rayon::prelude::*;
 
 use crate::error::Result;
-use crate::query::{Filter, Hit, Query, Ranking};
+use crate::filter::Filter;
+use crate::query::{Hit, Query, Ranking};
 use crate::select::Selection;
 use crate::table::{GROUP, Store, Table};
 
@@ -86,11 +87,11 @@ impl FlatIndex {
     ///
     /// # Errors
     /// The query lives in another space, does not consist of whole points, is not finite, or is not on the space; the
-    /// limit of a gate is not a number.
+    /// limit of a gate is not a number; a filter that does not fit, see [`Filter`].
     pub fn top_k(&self, query: &Query<'_>, ranking: Ranking, k: usize, filter: &Filter<'_>) -> Result<Vec<Vec<Hit>>> {
         ranking.check()?;
         let queries: Vec<&[f32]> = query.checked(self.space())?.collect();
-        let rows = self.kept(filter);
+        let rows = filter.bitmap(&self.table, &|row| row)?.rows();
         let k = k.min(rows.len());
         if k == 0 {
             return Ok(vec![Vec::new(); queries.len()]);
@@ -104,16 +105,6 @@ impl FlatIndex {
     pub fn general_first(&self, hits: &mut [Hit]) {
         let depth = |hit: &Hit| self.space().depth(&self.row(hit.row), self.root());
         hits.sort_by(|a, b| depth(a).total_cmp(&depth(b)).then(a.row.cmp(&b.row)));
-    }
-
-    /// Rows that pass the filter, in order.
-    fn kept(&self, filter: &Filter<'_>) -> Vec<u32> {
-        let passes = |row: usize| match filter {
-            Filter::All => true,
-            Filter::Modality(wanted) => wanted.contains(&self.table.modality[row]),
-            Filter::Rows(wanted) => wanted(row),
-        };
-        (0..self.len()).filter(|row| passes(*row)).map(|row| row as u32).collect()
     }
 
     /// Each thread takes rows until none are left; which rows may be among the best does not depend on who saw them.

@@ -5,7 +5,9 @@
 //! and is the truth to which approximate indexes are held. [`Traversal`] walks from a point to the root of the hierarchy
 //! (or to another point) and names the nearest row at every step.
 
+mod compose;
 mod error;
+mod filter;
 mod flat;
 mod kernel;
 mod pairs;
@@ -17,8 +19,10 @@ mod select;
 mod table;
 mod traverse;
 
+pub use compose::conjunction;
 pub use error::{Error, Result};
+pub use filter::Filter;
 pub use flat::FlatIndex;
 pub use pairs::{score_pairs, score_rows};
-pub use query::{Direction, Filter, Gate, Hit, Query, Ranking};
+pub use query::{Direction, Gate, Hit, Query, Ranking};
 pub use traverse::{Cone, Place, Stop, Traversal};

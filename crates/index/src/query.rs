@@ -1,7 +1,7 @@
 //! What a search is asked, and what it answers.
 
 use conifer_space::safe::UNIT_TOLERANCE;
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Space};
+use conifer_space::{EmbeddingSet, ManifoldSpec, Root, Space};
 
 use crate::error::{Error, Result};
 
@@ -26,6 +26,23 @@ impl<'a> Query<'a> {
     /// Row `i` of a set, which must be below its length.
     pub fn row(set: &'a EmbeddingSet, i: usize) -> Self {
         Query::new(&set.spec, set.row(i))
+    }
+
+    /// The space of the points.
+    pub(crate) fn spec(&self) -> &'a ManifoldSpec {
+        self.spec
+    }
+
+    /// The point of a query that is to have just one.
+    pub(crate) fn single(&self, what: &str, space: &dyn Space<f32>) -> Result<&'a [f32]> {
+        let mut points = self.checked(space)?;
+        match (points.next(), points.len()) {
+            (Some(point), 0) => Ok(point),
+            (first, more) => {
+                let found = format!("{} points", more + usize::from(first.is_some()));
+                Err(Error::invalid(what, found, "one point"))
+            }
+        }
     }
 
     /// The points one by one, once they are known to be points of `space`, that of the index.
@@ -154,18 +171,6 @@ impl Gate {
     pub(crate) fn admits(self, space: &dyn Space<f32>, root: &Root, query: &[f32], row: &[f32]) -> bool {
         self.ranking().score(space, root, query, row) <= self.limit()
     }
-}
-
-/// Which rows may be found.
-#[derive(Clone, Copy, Default)]
-pub enum Filter<'a> {
-    /// Every row.
-    #[default]
-    All,
-    /// Rows of one of these modalities.
-    Modality(&'a [Modality]),
-    /// Rows for which the function says yes.
-    Rows(&'a (dyn Fn(usize) -> bool + Sync)),
 }
 
 /// One row that was found.

@@ -7,6 +7,7 @@ use conifer_space::{ManifoldSpec, Modality, SPACES, Source, space};
 use super::*;
 use crate::query::{Direction, Gate};
 use crate::select::Bounds;
+use crate::traverse::Cone;
 
 const PLAIN: [Ranking; 5] = [
     Ranking::Distance,
@@ -215,6 +216,69 @@ fn filters_select_rows() {
     assert_eq!(rows(&Filter::Modality(&[Modality::Text, Modality::Image]), 2), [4, 3]);
     assert!(rows(&Filter::Modality(&[]), 2).is_empty());
     assert_eq!(rows(&Filter::Rows(&|row| row > 6), 9), [7, 8, 9]);
+}
+
+/// Against the definition of each filter, row by row, on every space; and the answers of a search behind them.
+#[test]
+fn filters_of_every_kind_and_their_combinations() {
+    for spec in SPACES.iter().flat_map(|entry| (entry.sample)(9)) {
+        let root = roots(&spec).into_iter().last().unwrap();
+        let mut set = set_of(&spec, root.clone(), cloud(&spec, 150, 21));
+        let kinds = [Modality::Image, Modality::Text, Modality::BoxText];
+        set.modality = (0..set.len()).map(|i| kinds[i % 3]).collect();
+        let class: Vec<String> = (0..set.len()).map(|i| ["dog", "cat", "car", ""][i * 7 % 4].to_owned()).collect();
+        let index = FlatIndex::new(&set).unwrap();
+        let space = space::<f32>(&spec).unwrap();
+        let depth = |row: usize| space.depth(set.row(row), &root);
+        let middle = depth(40);
+        let cone = Cone { min_radius: 0.3, aperture_scale: 1.1 };
+        let inside = |row: usize| space.cone_excess(set.row(3), set.row(row), 0.3, 1.1, &root) <= 0.0;
+        let column = Filter::Column { column: &class, wanted: &["dog", "car"] };
+        let apex = Filter::Inside(Query::row(&set, 3), cone);
+        let (not_apex, subtree, odd) = (Filter::Not(&apex), Filter::Set(&[70, 3, 3, 149]), |row: usize| row % 2 == 1);
+        let parts = [column, Filter::Depth(0.0, middle)];
+        let either = [Filter::And(&parts), subtree, Filter::Modality(&[Modality::BoxText])];
+        let is_class = |row: usize| class[row] == "dog" || class[row] == "car";
+        let cases: [(Filter<'_>, &dyn Fn(usize) -> bool); 9] = [
+            (column, &is_class),
+            (Filter::Depth(0.0, middle), &|row| (0.0..=middle).contains(&depth(row))),
+            (apex, &inside),
+            (not_apex, &|row| !inside(row)),
+            (subtree, &|row| [3, 70, 149].contains(&row)),
+            (Filter::Or(&either), &|row| {
+                is_class(row) && depth(row) <= middle || [3, 70, 149].contains(&row) || row % 3 == 2
+            }),
+            (Filter::Not(&Filter::Rows(&odd)), &|row| row % 2 == 0),
+            (Filter::And(&[]), &|_| true),
+            (Filter::Or(&[]), &|_| false),
+        ];
+        for (filter, passes) in cases {
+            let expected: Vec<u32> = (0..set.len() as u32).filter(|row| passes(*row as usize)).collect();
+            assert_eq!(filter.bitmap(&index.table, &|row| row).unwrap().rows(), expected, "{spec}");
+            let found = index.top_k(&Query::row(&set, 5), Ranking::Distance, 4, &filter).unwrap().remove(0);
+            let mut all = naive(&spec, &root, &set.points, set.row(5), Ranking::Distance, set.len()).remove(0);
+            all.retain(|hit| passes(hit.row));
+            all.truncate(4);
+            assert_eq!(found, all, "{spec}");
+        }
+    }
+}
+
+#[test]
+fn filters_that_do_not_fit_have_their_message() {
+    let spec = ManifoldSpec::euclidean(1);
+    let set = set_of(&spec, Root::Origin, vec![0.0, 1.0, 2.0]);
+    let index = FlatIndex::new(&set).unwrap();
+    let message = |filter: &Filter<'_>| {
+        let found = index.top_k(&Query::row(&set, 0), Ranking::Distance, 1, filter);
+        found.unwrap_err().to_string()
+    };
+    let column = Filter::Column { column: &[String::new()], wanted: &[] };
+    assert_eq!(message(&column), "search: the column of a filter is a list of 1; expected 3, one per row");
+    assert_eq!(message(&Filter::Set(&[3])), "search: a row of a filter is 3; expected a row below 3");
+    assert_eq!(message(&Filter::Depth(f32::NAN, 1.0)), "search: the depth of a filter is NaN; expected a number");
+    let apex = Filter::Inside(Query::set(&set), Cone::default());
+    assert_eq!(message(&Filter::And(&[apex])), "search: the apex of a filter is 3 points; expected one point");
 }
 
 #[test]
