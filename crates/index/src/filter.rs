@@ -75,6 +75,10 @@ impl Bitmap {
         self
     }
 
+    pub(crate) fn contains(&self, row: usize) -> bool {
+        self.words[row / BITS] >> (row % BITS) & 1 == 1
+    }
+
     /// The rows of the set bits, in order.
     pub(crate) fn rows(&self) -> Vec<u32> {
         let mut rows = Vec::with_capacity(self.words.iter().map(|word| word.count_ones() as usize).sum());

@@ -5,6 +5,7 @@
 //! and is the truth to which approximate indexes are held. [`Traversal`] walks from a point to the root of the hierarchy
 //! (or to another point) and names the nearest row at every step.
 
+mod cells;
 mod compose;
 mod error;
 mod filter;
@@ -17,8 +18,11 @@ mod rows;
 mod scan;
 mod select;
 mod table;
+#[cfg(test)]
+mod testing;
 mod traverse;
 
+pub use cells::{CellIndex, Effort, Found, Partition};
 pub use compose::conjunction;
 pub use error::{Error, Result};
 pub use filter::Filter;

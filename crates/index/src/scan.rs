@@ -67,3 +67,10 @@ impl Scan {
         Some(Plan { key: form(ranking)?, gate })
     }
 }
+
+/// How far exact scores may be from what they would be without rounding.
+pub(crate) mod errors {
+    pub(crate) use super::terms::{
+        angle_error as angle, chord_distance_error as chord_distance, distance_error as distance,
+    };
+}

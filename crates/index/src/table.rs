@@ -48,6 +48,12 @@ impl Table {
         Ok(Table { space: space(&spec)?, spec, root, scan, rows, modality, depths: OnceLock::new() })
     }
 
+    /// Works out anew what depends on the order of the rows.
+    pub(crate) fn rescan(&mut self) {
+        self.scan = Scan::new(&self.spec, &self.root, &self.rows);
+        self.depths = OnceLock::new();
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.modality.len()
     }
@@ -139,6 +145,14 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Where a floor lies on the scale of the keys: a distance, an angle, a depth or minus an inner product.
+    pub(crate) fn floor(&self, floor: f64) -> f32 {
+        match &self.sweep {
+            Some(sweep) => sweep.floor(floor),
+            None => (floor - 1e-6 * floor.abs()) as f32,
+        }
+    }
+
     /// Bounds on the key of a row, or nothing when it does not pass the gate.
     pub(crate) fn bounds(&self, query: usize, row: usize, point: &[f32]) -> Option<Bounds> {
         if let Some(sweep) = &self.sweep {
@@ -151,6 +165,11 @@ impl<'a> View<'a> {
 }
 
 impl Looker<'_> {
+    /// No row whose key is above this is among the best of a query.
+    pub(crate) fn threshold(&self, query: usize) -> f32 {
+        self.limits[query]
+    }
+
     /// Looks at these rows.
     pub(crate) fn look(&mut self, numbers: &[u32]) {
         numbers.chunks(BLOCK).for_each(|numbers| self.block(numbers));

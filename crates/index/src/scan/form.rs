@@ -121,6 +121,15 @@ impl Form {
         })
     }
 
+    /// Where a floor lies, of a distance, an angle, a depth or minus an inner product.
+    pub(super) fn floor(self, factors: &[Factor], floor: f64) -> f32 {
+        match self {
+            Form::MinusDot | Form::MinusInner => (floor - 1e-6 * floor.abs()) as f32,
+            Form::Depth => floor as f32, // one of the depths, not rounded
+            _ => self.limit(factors, floor as f32).in_up_to,
+        }
+    }
+
     /// A limit on a distance or an angle, on the scale of the sum over factors.
     pub(super) fn limit(self, factors: &[Factor], limit: f32) -> Limit {
         let (value, count) = (f64::from(limit), factors.len() as f64);

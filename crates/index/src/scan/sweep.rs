@@ -133,6 +133,11 @@ impl<'a> Sweep<'a> {
         AutoArch::new().dispatch(Look { sweep: self, rows, numbers, depths, limits, scratch, found });
     }
 
+    /// Where a floor lies on the scale of the keys: a distance, an angle, a depth or minus an inner product.
+    pub(crate) fn floor(&self, floor: f64) -> f32 {
+        self.plan.key.floor(&self.scan.factors, floor)
+    }
+
     /// Bounds on the key of one row, or nothing when it does not pass the gate.
     pub(crate) fn bounds(&self, query: usize, row: usize, point: &[f32], depths: &[f32]) -> Option<Bounds> {
         let mut key = self.sum(self.plan.key, query, row, point, depths);

@@ -53,6 +53,21 @@ const CHORD_ERROR: f32 = 4e-6;
 /// Rounding of an angle here: that of [`half_turn`], with a factor of two in hand.
 const TURN_ERROR: f32 = 8e-7;
 
+/// Relative error of an exact distance between points whose `sqrt(c) t` add up to `far`.
+pub(crate) fn distance_error(far: f64) -> f64 {
+    f64::from(DIST_ERROR) + f64::from(FAR_DIST_ERROR) * far
+}
+
+/// Error of an exact angle between points whose `sqrt(c) t` add up to `far`, radians.
+pub(crate) fn angle_error(far: f64) -> f64 {
+    f64::from(ANGLE_ERROR) + f64::from(FAR_ANGLE_ERROR) * far
+}
+
+/// Relative error of an exact distance in flat space.
+pub(crate) fn chord_distance_error(dim: usize) -> f64 {
+    f64::from(CHORD_ERROR + crate::kernel::dot_error(dim))
+}
+
 /// `-<x, y>`.
 pub(super) struct MinusDot;
 

@@ -1,0 +1,373 @@
+//! What a centre and a radius say of the rows of a cell.
+//!
+//! Everything here is in `f64`, and every number that is rounded is taken with its error, so that a floor is never above the score
+//! that [`Space<f32>`] gives to a row of the cell.
+
+use std::cmp::Ordering;
+use std::f64::consts::PI;
+use std::ops::Range;
+
+use conifer_space::slices::{dot, norm, sums};
+use conifer_space::spaces::lorentz::time_excess;
+use conifer_space::{ManifoldSpec, Root, Space, space};
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::kernel::dot_error;
+use crate::query::{Direction, Gate, Ranking};
+use crate::scan::errors;
+use crate::table::Table;
+
+/// The balls of all cells.
+pub(super) struct Balls {
+    spec: ManifoldSpec,
+    /// The geometry of every factor.
+    factors: Vec<Box<dyn Space<f64>>>,
+    /// The part of the root in every factor.
+    roots: Vec<Root>,
+    root: Vec<f64>,
+    /// `[cells, dim]`.
+    centres: Vec<f64>,
+    /// `[cells, factors]`: no row is farther from the centre. On the sphere chords, not arcs.
+    radii: Vec<f64>,
+    /// `[cells, factors]`: no centre is farther from the root.
+    reach: Vec<Span>,
+    /// The depth of the row nearest to the root.
+    shallow: Vec<f32>,
+    /// `[cells]`: no row is farther from the centre in the whole space.
+    whole: Vec<f64>,
+    at_root: Vec<Place>,
+    places: Vec<Place>,
+}
+
+/// Between which numbers a distance lies.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    low: f64,
+    high: f64,
+}
+
+/// `sqrt(c) t - 1` and `|x|`, or the squared norm and the norm.
+#[derive(Clone, Copy)]
+struct Place {
+    excess: f64,
+    norm: f64,
+}
+
+/// A query before all cells.
+pub(super) struct Promise {
+    /// For each cell: what its centre promises, the floor of its keys, and that of the gate.
+    cells: Vec<(f64, f64, Option<f64>)>,
+}
+
+impl Promise {
+    /// No row of the cell has a score that is better than this, on the scale of a distance, an angle, a depth or minus an inner product.
+    pub(super) fn floor(&self, cell: usize) -> f64 {
+        self.cells[cell].1
+    }
+
+    /// No row of the cell has a smaller value at the gate.
+    pub(super) fn gate_floor(&self, cell: usize) -> Option<f64> {
+        self.cells[cell].2
+    }
+
+    /// Which of two cells to visit first.
+    pub(super) fn order(&self, a: usize, b: usize) -> Ordering {
+        self.cells[a].0.total_cmp(&self.cells[b].0).then(a.cmp(&b))
+    }
+
+    pub(super) fn before(&self, a: usize, b: usize) -> bool {
+        self.order(a, b).is_lt()
+    }
+}
+
+impl Balls {
+    pub(super) fn new(table: &Table, centres: &[f32], cells: &[Range<usize>]) -> Result<Self> {
+        let spec = table.spec.clone();
+        let (dim, count) = (spec.factor_dim(), spec.factors);
+        let factor = |i: usize| match spec.curv.get(i) {
+            Some(curv) => space::<f64>(&ManifoldSpec::lorentz(dim, *curv)),
+            None => space::<f64>(&ManifoldSpec::euclidean(dim)),
+        };
+        let root: Vec<f64> = match &table.root {
+            Root::Origin => vec![0.0; spec.dim],
+            Root::Point(point) => point.iter().map(|v| f64::from(*v as f32)).collect(),
+        };
+        let roots = match &table.root {
+            Root::Origin => vec![Root::Origin; count],
+            Root::Point(point) => point.chunks_exact(dim).map(|part| Root::Point(part.to_vec())).collect(),
+        };
+        let mut balls = Balls {
+            factors: (0..count).map(factor).collect::<conifer_space::Result<_>>()?,
+            roots,
+            centres: centres.iter().map(|v| f64::from(*v)).collect(),
+            radii: Vec::new(),
+            reach: Vec::new(),
+            whole: Vec::new(),
+            shallow: Vec::new(),
+            at_root: Vec::new(),
+            places: Vec::new(),
+            root,
+            spec,
+        };
+        balls.at_root = balls.places_of(&balls.root);
+        balls.places = balls.centres.chunks_exact(balls.spec.dim).flat_map(|centre| balls.places_of(centre)).collect();
+        let places = |cell: usize| &balls.places[cell * count..(cell + 1) * count];
+        balls.reach = (0..cells.len())
+            .flat_map(|cell| (0..count).map(move |i| (cell, i)))
+            .map(|(cell, i)| balls.span(i, &balls.root, balls.at_root[i], balls.centre(cell), places(cell)[i]))
+            .collect();
+        let measured: Vec<(Vec<f64>, f64, f32)> = cells
+            .par_iter()
+            .enumerate()
+            .map(|(cell, rows)| {
+                let mut radii = vec![0.0_f64; count];
+                let (mut whole, mut shallow) = (0.0_f64, f32::INFINITY);
+                for row in rows.clone() {
+                    let point = table.row(row);
+                    let wide: Vec<f64> = point.iter().map(|v| f64::from(*v)).collect();
+                    let at = balls.places_of(&wide);
+                    let spans: Vec<f64> = (0..count)
+                        .map(|i| balls.span(i, balls.centre(cell), places(cell)[i], &wide, at[i]).high)
+                        .collect();
+                    radii.iter_mut().zip(&spans).for_each(|(most, span)| *most = most.max(*span));
+                    whole = whole.max(balls.joined(spans.iter().copied()));
+                    shallow = shallow.min(table.space.depth(&point, &table.root));
+                }
+                (radii, whole, shallow)
+            })
+            .collect();
+        for (radii, whole, shallow) in measured {
+            balls.radii.extend(radii);
+            balls.whole.push(whole);
+            balls.shallow.push(shallow);
+        }
+        Ok(balls)
+    }
+
+    /// What the cells promise to a query.
+    pub(super) fn promise(&self, point: &[f32], ranking: Ranking) -> Promise {
+        let wide: Vec<f64> = point.iter().map(|v| f64::from(*v)).collect();
+        let places = self.places_of(&wide);
+        let depths = (0..self.spec.factors).map(|i| self.span(i, &self.root, self.at_root[i], &wide, places[i]));
+        let asked = Asked { depths: depths.collect(), point: wide, places };
+        let gate = ranking.gate();
+        let cell = |cell: usize| {
+            let spans: Vec<Span> = (0..self.spec.factors)
+                .map(|i| {
+                    let at = cell * self.spec.factors + i;
+                    self.span(i, &asked.point, asked.places[i], self.centre(cell), self.places[at])
+                })
+                .collect();
+            let at_centre = self.joined(spans.iter().map(|span| span.low));
+            let (promise, floor) = match ranking {
+                Ranking::Distance => (at_centre, self.distance(&asked, cell, &spans)),
+                Ranking::Similarity | Ranking::Gated(_) if self.spec.kind != "sphere" => {
+                    (at_centre, self.distance(&asked, cell, &spans))
+                }
+                Ranking::Similarity | Ranking::Gated(_) | Ranking::Inner => {
+                    (at_centre, self.inner(&asked, cell, &spans))
+                }
+                Ranking::Angle(direction) => {
+                    (self.angle_at_centre(&asked, cell, direction), self.angle(&asked, cell, &spans, direction))
+                }
+                Ranking::Depth(_) => (f64::from(self.shallow[cell]), f64::from(self.shallow[cell])),
+            };
+            let gate = gate.map(|gate| match gate {
+                Gate::Angle(direction, _) => self.angle(&asked, cell, &spans, direction),
+                Gate::Distance(_) => self.distance(&asked, cell, &spans),
+            });
+            (promise, floor, gate)
+        };
+        Promise { cells: (0..self.shallow.len()).map(cell).collect() }
+    }
+
+    /// `d(q, y) >= d(q, m) - r`, in the whole space and in every factor.
+    fn distance(&self, asked: &Asked, cell: usize, spans: &[Span]) -> f64 {
+        if self.spec.kind == "sphere" {
+            // The arc is 2 atan2(|q - y|, |q + y|); rows may be off the sphere by their tolerance, so only chords are bounded.
+            let radius = self.radii[cell];
+            let along =
+                sums(&asked.point, self.centre(cell), |a, b| [(a + b) * (a + b)])[0].sqrt() * (1.0 + 1e-12) + radius;
+            let arc = 2.0 * (spans[0].low - radius).max(0.0).atan2(along);
+            return arc * (1.0 - self.dist_error(asked, cell)) - 1e-6;
+        }
+        let parts = spans.iter().zip(self.radii_of(cell)).map(|(span, radius)| (span.low - radius).max(0.0));
+        let whole = self.joined(spans.iter().map(|span| span.low)) - self.whole[cell];
+        self.joined(parts).max(whole).max(0.0) * (1.0 - self.dist_error(asked, cell))
+    }
+
+    /// Minus the largest inner product.
+    fn inner(&self, asked: &Asked, cell: usize, spans: &[Span]) -> f64 {
+        let rounding = 8.0 * f64::from(dot_error(self.spec.factor_dim()));
+        if self.spec.curv.is_empty() {
+            // <q, y> = <q, m> + <q, y - m>.
+            let (norm, radius) = (norm(&asked.point), self.radii[cell]);
+            let size = norm * (self.places[cell].norm + radius);
+            return -dot(&asked.point, self.centre(cell)) - norm * radius - rounding * size;
+        }
+        let factor = |(i, span): (usize, &Span)| {
+            let (curv, radius) = (self.spec.curv[i], self.radii_of(cell)[i]);
+            let far = (1.0 + asked.places[i].excess) * self.farthest(cell, i).cosh();
+            ((curv.sqrt() * (span.low - radius).max(0.0)).cosh() - rounding * far) / curv
+        };
+        spans.iter().enumerate().map(factor).sum::<f64>()
+    }
+
+    /// The exterior angle: mean over factors.
+    fn angle(&self, asked: &Asked, cell: usize, spans: &[Span], direction: Direction) -> f64 {
+        let factor = |(i, span): (usize, &Span)| {
+            let (radius, depth) = (self.radii_of(cell)[i], asked.depths[i]);
+            let at = cell * self.spec.factors + i;
+            let scale = self.spec.curv.get(i).map(|curv| curv.sqrt());
+            let floor = match direction {
+                Direction::Down => {
+                    if depth.low <= 1e-12 || span.low <= radius {
+                        return 0.0;
+                    }
+                    // Seen from the query, the ball takes an angle of asin(sinh r / sinh d) to every side.
+                    let share = match scale {
+                        Some(scale) => (scale * radius).sinh() / (scale * span.low).sinh(),
+                        None => radius / span.low,
+                    };
+                    self.down_at_centre(asked, cell, i) - share.min(1.0).asin()
+                }
+                Direction::Up => {
+                    let leg = |span: Span| Span { low: span.low - radius, high: span.high + radius };
+                    least_turn(scale, leg(self.reach[at]), leg(*span), depth.high)
+                }
+            };
+            (floor - self.angle_error(asked, cell, i)).max(0.0)
+        };
+        spans.iter().enumerate().map(factor).sum::<f64>() / self.spec.factors as f64
+    }
+
+    fn angle_at_centre(&self, asked: &Asked, cell: usize, direction: Direction) -> f64 {
+        let factor = |i: usize| match direction {
+            Direction::Down => self.down_at_centre(asked, cell, i),
+            Direction::Up => {
+                let at = i * self.spec.factor_dim()..(i + 1) * self.spec.factor_dim();
+                self.factors[i].exterior_angle(&self.centre(cell)[at.clone()], &asked.point[at], &self.roots[i])
+            }
+        };
+        (0..self.spec.factors).map(factor).sum::<f64>()
+    }
+
+    fn down_at_centre(&self, asked: &Asked, cell: usize, i: usize) -> f64 {
+        let at = i * self.spec.factor_dim()..(i + 1) * self.spec.factor_dim();
+        self.factors[i].exterior_angle(&asked.point[at.clone()], &self.centre(cell)[at], &self.roots[i])
+    }
+
+    fn centre(&self, cell: usize) -> &[f64] {
+        &self.centres[cell * self.spec.dim..(cell + 1) * self.spec.dim]
+    }
+
+    fn radii_of(&self, cell: usize) -> &[f64] {
+        &self.radii[cell * self.spec.factors..(cell + 1) * self.spec.factors]
+    }
+
+    /// `sqrt(c) d(origin, y)` of the rows of a cell is at most this.
+    fn farthest(&self, cell: usize, i: usize) -> f64 {
+        let scale = self.spec.curv.get(i).map_or(0.0, |curv| curv.sqrt());
+        self.places[cell * self.spec.factors + i].excess.ln_1p()
+            + std::f64::consts::LN_2
+            + scale * self.radii_of(cell)[i]
+    }
+
+    /// Relative error of an exact distance.
+    fn dist_error(&self, asked: &Asked, cell: usize) -> f64 {
+        let far = |i: usize| asked.places[i].excess + self.farthest(cell, i).cosh();
+        match self.spec.curv.is_empty() {
+            true => errors::chord_distance(self.spec.dim),
+            false => (0..self.spec.factors).map(|i| errors::distance(far(i))).fold(0.0, f64::max),
+        }
+    }
+
+    /// Error of an exact angle, and of the arithmetic here.
+    fn angle_error(&self, asked: &Asked, cell: usize, i: usize) -> f64 {
+        match self.spec.curv.is_empty() {
+            true => errors::angle(0.0),
+            false => errors::angle(asked.places[i].excess + self.farthest(cell, i).cosh()),
+        }
+    }
+
+    /// The distance of the whole space from those of its factors.
+    fn joined(&self, parts: impl Iterator<Item = f64>) -> f64 {
+        let count = self.spec.factors as f64;
+        match self.spec.kind.as_str() {
+            "product_l2" => (parts.map(|d| d * d).sum::<f64>() / count).sqrt(),
+            _ => parts.sum::<f64>() / count,
+        }
+    }
+
+    fn places_of(&self, point: &[f64]) -> Vec<Place> {
+        let parts = point.chunks_exact(self.spec.factor_dim()).enumerate();
+        parts
+            .map(|(i, part)| {
+                let square = dot(part, part);
+                let excess = self.spec.curv.get(i).map_or(square, |curv| time_excess(square, *curv));
+                Place { excess, norm: square.sqrt() }
+            })
+            .collect()
+    }
+
+    /// The distance of two points in a factor; off the hyperboloids of their difference. On a hyperboloid
+    /// `cosh(sqrt(c) d) - 1 = a + b + a b - c <x, y>`, with the rounding of a sum of `dim` terms.
+    fn span(&self, i: usize, x: &[f64], a: Place, y: &[f64], b: Place) -> Span {
+        let dim = self.spec.factor_dim();
+        let at = i * dim..(i + 1) * dim;
+        let (x, y) = (&x[at.clone()], &y[at]);
+        let Some(curv) = self.spec.curv.get(i) else {
+            let d = sums(x, y, |a, b| [(a - b) * (a - b)])[0].sqrt();
+            return Span { low: d * (1.0 - 1e-12), high: d * (1.0 + 1e-12) };
+        };
+        let terms = a.excess + b.excess + a.excess * b.excess;
+        let u = terms - curv * dot(x, y);
+        let error = f64::EPSILON * (dim / 4 + 32) as f64 * (terms + curv * a.norm * b.norm);
+        let dist = |u: f64| conifer_space::safe::acosh_1p(u) / curv.sqrt();
+        Span { low: dist(u - error) * (1.0 - 1e-12), high: dist(u + error) * (1.0 + 1e-12) }
+    }
+}
+
+/// A point of a query.
+struct Asked {
+    point: Vec<f64>,
+    places: Vec<Place>,
+    /// How far it is from the root, in every factor.
+    depths: Vec<Span>,
+}
+
+/// The least exterior angle at a point whose distances from the root and from the query lie in these spans, with the query at most
+/// `depth` from the root: pi minus the largest angle of the triangle there.
+///
+/// By the law of cosines `cos = (cosh a cosh b - K) / (sinh a sinh b)` with `K = cosh depth`. Its derivative by `a` has the sign of
+/// `K cosh a - cosh b`: for each `b` it is least where `cosh a = cosh b / K`, or at the end of the span that is nearest to it, and the
+/// same with `a` and `b` exchanged. Both at once hold nowhere inside (`K > 1`), so that the least value is on one of the four sides. In
+/// flat space `cos = (a^2 + b^2 - D^2) / 2 a b`, least where `a^2 = b^2 - D^2`.
+fn least_turn(scale: Option<f64>, a: Span, b: Span, depth: f64) -> f64 {
+    if a.low <= 1e-12 || b.low <= 1e-12 {
+        return 0.0;
+    }
+    let scaled = |v: f64| scale.unwrap_or(1.0) * v;
+    let (a, b, depth) = (
+        Span { low: scaled(a.low), high: scaled(a.high) },
+        Span { low: scaled(b.low), high: scaled(b.high) },
+        scaled(depth),
+    );
+    let cosine = |a: f64, b: f64| match scale {
+        Some(_) => (a.cosh() * b.cosh() - depth.cosh()) / (a.sinh() * b.sinh()),
+        None => (a * a + b * b - depth * depth) / (2.0 * a * b),
+    };
+    let least_at = |other: f64| match scale {
+        Some(_) => (other.cosh() / depth.cosh()).max(1.0).acosh(),
+        None => (other * other - depth * depth).max(0.0).sqrt(),
+    };
+    let sides = [
+        cosine(a.low, least_at(a.low).clamp(b.low, b.high)),
+        cosine(a.high, least_at(a.high).clamp(b.low, b.high)),
+        cosine(least_at(b.low).clamp(a.low, a.high), b.low),
+        cosine(least_at(b.high).clamp(a.low, a.high), b.high),
+    ];
+    let least = sides.into_iter().fold(1.0, f64::min) - 1e-12;
+    PI - least.clamp(-1.0, 1.0).acos()
+}
