@@ -64,6 +64,10 @@ pub struct Found {
 /// Rows that serve as queries when cells are counted for a recall.
 const SAMPLE: usize = 128;
 
+/// The share of the rows up to which a query looks into cells by itself; all rows at once, for all queries that need them, are looked at
+/// several times as fast.
+const WORTH: f64 = 0.2;
+
 impl Default for Partition {
     fn default() -> Self {
         Partition { cells: 0, rounds: 8, seed: 0 }
@@ -162,8 +166,15 @@ impl CellIndex {
         if k == 0 {
             return Ok(vec![Found { hits: Vec::new(), visited: 0 }; queries.len()]);
         }
-        let found = queries.par_iter().map(|point| self.top_k_of_one(point, ranking, k, &kept, effort));
-        Ok(found.collect())
+        let one = |point: &&[f32]| self.top_k_of_one(point, ranking, k, &kept, effort);
+        let found: Vec<Option<Found>> = queries.par_iter().map(one).collect();
+        // Queries for which the cells rule out too little share a look at all rows, which is cheaper than one look each.
+        let pairs = queries.iter().zip(&found);
+        let rest: Vec<&[f32]> = pairs.filter(|(_, found)| found.is_none()).map(|(point, _)| *point).collect();
+        let number = |place: u32| self.order[place as usize] as usize;
+        let mut rest = self.table.best_of(&rest, ranking, k, &kept.places, number).into_iter();
+        let mut of_all = || Found { hits: rest.next().unwrap_or_default(), visited: kept.places.len() };
+        Ok(found.into_iter().map(|found| found.unwrap_or_else(&mut of_all)).collect())
     }
 
     /// The smallest number of cells in which, on average over a sample of rows as queries, a share of at least `recall` of the ten
@@ -182,8 +193,15 @@ impl CellIndex {
             let point = self.table.row(self.places[*row as usize] as usize);
             let k = 11.min(self.len());
             let found = self.top_k_of_one(&point, ranking, k, &kept, Effort::Exact);
+            let hits = match found {
+                Some(found) => found.hits,
+                None => {
+                    let number = |place: u32| self.order[place as usize] as usize;
+                    self.table.best_of(&[&point], ranking, k, &kept.places, number).concat()
+                }
+            };
             let promise = self.balls.promise(&point, ranking);
-            let others = found.hits.iter().filter(|hit| hit.row != *row as usize).take(10);
+            let others = hits.iter().filter(|hit| hit.row != *row as usize).take(10);
             let rank = |hit: &Hit| {
                 let place = self.places[hit.row] as usize;
                 let cell = self.cells.partition_point(|cell| cell.end <= place);
@@ -198,30 +216,41 @@ impl CellIndex {
         Ok(if needed == 0 { 0 } else { ranks[needed - 1] + 1 })
     }
 
-    fn top_k_of_one(&self, point: &[f32], ranking: Ranking, k: usize, kept: &Kept, effort: Effort) -> Found {
+    /// `None` where an exact answer would take more than [`WORTH`] of the rows.
+    fn top_k_of_one(&self, point: &[f32], ranking: Ranking, k: usize, kept: &Kept, effort: Effort) -> Option<Found> {
         let queries = [point];
         let view = self.table.view(&queries, ranking);
         let mut looker = view.looker(k);
         let promise = self.balls.promise(point, ranking);
-        let mut cells: Vec<usize> = (0..self.cells.len()).filter(|cell| !kept.of(*cell).is_empty()).collect();
-        cells.sort_unstable_by(|a, b| promise.order(*a, *b));
+        let limit = ranking.gate().map(|gate| f64::from(gate.limit()));
+        let passes = |cell: &usize| promise.gate_floor(*cell).zip(limit).is_none_or(|(floor, limit)| floor <= limit);
+        let filled = (0..self.cells.len()).filter(|cell| !kept.of(*cell).is_empty());
+        let mut cells: Vec<(usize, f32)> =
+            filled.filter(passes).map(|cell| (cell, view.floor(promise.floor(cell)))).collect();
+        cells.sort_unstable_by(|(a, _), (b, _)| promise.order(*a, *b));
         if let Effort::Cells(most) = effort {
             cells.truncate(most);
         }
         let mut visited = 0;
-        for cell in cells {
-            let out = promise
-                .gate_floor(cell)
-                .zip(ranking.gate())
-                .is_some_and(|(floor, gate)| floor > f64::from(gate.limit()));
-            if out || view.floor(promise.floor(cell)) > looker.threshold(0) {
-                continue;
+        let mut judged = effort != Effort::Exact;
+        for (i, (cell, floor)) in cells.iter().enumerate() {
+            if !judged && visited >= 4 * k {
+                // The first rows say how good the best ones are; is the rest worth a look of its own?
+                let open = cells[i..].iter().filter(|(_, floor)| *floor <= looker.threshold(0));
+                let rows: usize = open.map(|(cell, _)| kept.of(*cell).len()).sum();
+                if (visited + rows) as f64 > WORTH * kept.places.len() as f64 {
+                    return None;
+                }
+                judged = true;
             }
-            looker.look(kept.of(cell));
-            visited += kept.of(cell).len();
+            if *floor <= looker.threshold(0) {
+                looker.look(kept.of(*cell));
+                visited += kept.of(*cell).len();
+            }
         }
         let rows = looker.selections.swap_remove(0).into_rows();
-        Found { hits: self.table.exact(point, ranking, k, rows, |place| self.order[place as usize] as usize), visited }
+        let number = |place: u32| self.order[place as usize] as usize;
+        Some(Found { hits: self.table.exact(point, ranking, k, rows, number), visited })
     }
 }
 

@@ -1,19 +1,13 @@
 //! Exact search over all rows.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conifer_space::{EmbeddingSet, ManifoldSpec, Root, Space};
-use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::query::{Hit, Query, Ranking};
-use crate::select::Selection;
-use crate::table::{GROUP, Store, Table};
-
-/// Rows that a thread takes at a time: enough to be worth it, few enough for an even share.
-const TAKEN: usize = 768;
+use crate::table::{Store, Table};
 
 /// All rows of a set, compared with the query one by one.
 ///
@@ -96,8 +90,7 @@ impl FlatIndex {
         if k == 0 {
             return Ok(vec![Vec::new(); queries.len()]);
         }
-        let groups = queries.par_chunks(GROUP);
-        Ok(groups.flat_map_iter(|group| self.top_k_of_group(group, ranking, k, &rows)).collect())
+        Ok(self.table.best_of(&queries, ranking, k, &rows, |row| row as usize))
     }
 
     /// Puts hits in the order from general to specific: by [`Space::depth`], equal depths by their rows. With `k` hits of
@@ -105,27 +98,6 @@ impl FlatIndex {
     pub fn general_first(&self, hits: &mut [Hit]) {
         let depth = |hit: &Hit| self.space().depth(&self.row(hit.row), self.root());
         hits.sort_by(|a, b| depth(a).total_cmp(&depth(b)).then(a.row.cmp(&b.row)));
-    }
-
-    /// Each thread takes rows until none are left; which rows may be among the best does not depend on who saw them.
-    fn top_k_of_group(&self, queries: &[&[f32]], ranking: Ranking, k: usize, rows: &[u32]) -> Vec<Vec<Hit>> {
-        let view = self.table.view(queries, ranking);
-        let taken = AtomicUsize::new(0);
-        let threads = rayon::current_num_threads().min(rows.len().div_ceil(TAKEN));
-        let seen = (0..threads).into_par_iter().map(|_| {
-            let mut looker = view.looker(k);
-            while let Some(rows) = rows.chunks(TAKEN).nth(taken.fetch_add(1, Ordering::Relaxed)) {
-                looker.look(rows);
-            }
-            looker.selections
-        });
-        let merge = |a: Vec<Selection>, b: Vec<Selection>| a.into_iter().zip(b).map(|(a, b)| a.merge(b)).collect();
-        let selections = seen.reduce_with(merge).unwrap_or_default();
-        let pairs = queries.par_iter().zip(selections);
-        let exact = |(query, selection): (&&[f32], Selection)| {
-            self.table.exact(query, ranking, k, selection.into_rows(), |row| row as usize)
-        };
-        pairs.map(exact).collect()
     }
 }
 

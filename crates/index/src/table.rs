@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Space, space};
 use rayon::prelude::*;
@@ -14,6 +15,9 @@ use crate::select::{Bounds, Selection};
 
 /// Queries that share a look at the rows: enough to pay for reading them, few enough for the cache.
 pub(crate) const GROUP: usize = 256;
+
+/// Rows that a thread takes at a time: enough to be worth it, few enough for an even share.
+pub(crate) const TAKEN: usize = 768;
 
 pub(crate) struct Table {
     pub(crate) spec: ManifoldSpec,
@@ -100,6 +104,36 @@ impl Table {
         hits.sort_unstable_by(|a, b| ranking.key(a.score).total_cmp(&ranking.key(b.score)).then(a.row.cmp(&b.row)));
         hits.truncate(k);
         hits
+    }
+
+    /// The `k` best (at least one) of `rows` for every query, equal scores in the order of `number`.
+    ///
+    /// Each thread takes rows until none are left; which rows may be among the best does not depend on who saw them.
+    pub(crate) fn best_of(
+        &self,
+        queries: &[&[f32]],
+        ranking: Ranking,
+        k: usize,
+        rows: &[u32],
+        number: impl Fn(u32) -> usize + Sync,
+    ) -> Vec<Vec<Hit>> {
+        let of_group = |queries: &[&[f32]]| -> Vec<Vec<Hit>> {
+            let view = self.view(queries, ranking);
+            let taken = AtomicUsize::new(0);
+            let threads = rayon::current_num_threads().min(rows.len().div_ceil(TAKEN));
+            let seen = (0..threads).into_par_iter().map(|_| {
+                let mut looker = view.looker(k);
+                while let Some(rows) = rows.chunks(TAKEN).nth(taken.fetch_add(1, Ordering::Relaxed)) {
+                    looker.look(rows);
+                }
+                looker.selections
+            });
+            let merge = |a: Vec<Selection>, b: Vec<Selection>| a.into_iter().zip(b).map(|(a, b)| a.merge(b)).collect();
+            let selections = seen.reduce_with(merge).unwrap_or_default();
+            let pairs = queries.par_iter().zip(selections);
+            pairs.map(|(query, selection)| self.exact(query, ranking, k, selection.into_rows(), &number)).collect()
+        };
+        queries.par_chunks(GROUP).flat_map_iter(of_group).collect()
     }
 
     /// How to look at rows for these queries.

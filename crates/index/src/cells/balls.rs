@@ -32,6 +32,9 @@ pub(super) struct Balls {
     radii: Vec<f64>,
     /// `[cells, factors]`: no centre is farther from the root.
     reach: Vec<Span>,
+    /// `[cells, factors]` of a hyperboloid: the largest angle at the origin between the centre and a row, and the distances of the rows
+    /// from the origin.
+    sectors: Vec<Sector>,
     /// The depth of the row nearest to the root.
     shallow: Vec<f32>,
     /// `[cells]`: no row is farther from the centre in the whole space.
@@ -45,6 +48,13 @@ pub(super) struct Balls {
 struct Span {
     low: f64,
     high: f64,
+}
+
+/// A part of a hyperboloid as the origin sees it; lengths at curvature -1.
+#[derive(Clone, Copy)]
+struct Sector {
+    angle: f64,
+    reach: Span,
 }
 
 /// `sqrt(c) t - 1` and `|x|`, or the squared norm and the norm.
@@ -102,6 +112,7 @@ impl Balls {
             roots,
             centres: centres.iter().map(|v| f64::from(*v)).collect(),
             radii: Vec::new(),
+            sectors: Vec::new(),
             reach: Vec::new(),
             whole: Vec::new(),
             shallow: Vec::new(),
@@ -117,11 +128,13 @@ impl Balls {
             .flat_map(|cell| (0..count).map(move |i| (cell, i)))
             .map(|(cell, i)| balls.span(i, &balls.root, balls.at_root[i], balls.centre(cell), places(cell)[i]))
             .collect();
-        let measured: Vec<(Vec<f64>, f64, f32)> = cells
+        let measured: Vec<(Vec<f64>, Vec<Sector>, f64, f32)> = cells
             .par_iter()
             .enumerate()
             .map(|(cell, rows)| {
                 let mut radii = vec![0.0_f64; count];
+                let nowhere = Sector { angle: 0.0, reach: Span { low: f64::INFINITY, high: 0.0 } };
+                let mut sectors = vec![nowhere; count];
                 let (mut whole, mut shallow) = (0.0_f64, f32::INFINITY);
                 for row in rows.clone() {
                     let point = table.row(row);
@@ -131,14 +144,22 @@ impl Balls {
                         .map(|i| balls.span(i, balls.centre(cell), places(cell)[i], &wide, at[i]).high)
                         .collect();
                     radii.iter_mut().zip(&spans).for_each(|(most, span)| *most = most.max(*span));
+                    for (i, sector) in sectors.iter_mut().enumerate() {
+                        let far = balls.rapidity(i, at[i]);
+                        sector.angle =
+                            sector.angle.max(balls.apart(i, balls.centre(cell), places(cell)[i], &wide, at[i]).high);
+                        sector.reach =
+                            Span { low: sector.reach.low.min(far.low), high: sector.reach.high.max(far.high) };
+                    }
                     whole = whole.max(balls.joined(spans.iter().copied()));
                     shallow = shallow.min(table.space.depth(&point, &table.root));
                 }
-                (radii, whole, shallow)
+                (radii, sectors, whole, shallow)
             })
             .collect();
-        for (radii, whole, shallow) in measured {
+        for (radii, sectors, whole, shallow) in measured {
             balls.radii.extend(radii);
+            balls.sectors.extend(sectors);
             balls.whole.push(whole);
             balls.shallow.push(shallow);
         }
@@ -192,9 +213,46 @@ impl Balls {
             let arc = 2.0 * (spans[0].low - radius).max(0.0).atan2(along);
             return arc * (1.0 - self.dist_error(asked, cell)) - 1e-6;
         }
-        let parts = spans.iter().zip(self.radii_of(cell)).map(|(span, radius)| (span.low - radius).max(0.0));
+        let parts = spans.iter().enumerate().map(|(i, span)| self.factor_distance(asked, cell, i, *span));
         let whole = self.joined(spans.iter().map(|span| span.low)) - self.whole[cell];
         self.joined(parts).max(whole).max(0.0) * (1.0 - self.dist_error(asked, cell))
+    }
+
+    /// In one factor, the better of two bounds: `d(q, m) - r`, and that of the sector. Rows are at a distance a of the origin and, seen
+    /// from there, at least `theta` beside the query: `cosh d >= cosh D cosh a - sinh D sinh a cos(theta)` (D that of the query), which is
+    /// least at `tanh a = tanh D cos(theta)`, or at the end of the span of a that is nearest to it.
+    fn factor_distance(&self, asked: &Asked, cell: usize, i: usize, span: Span) -> f64 {
+        let at = cell * self.spec.factors + i;
+        let by_radius = (span.low - self.radii[at]).max(0.0);
+        let Some(curv) = self.spec.curv.get(i) else { return by_radius };
+        let Sector { angle, reach } = self.sectors[at];
+        let apart = self.apart(i, &asked.point, asked.places[i], self.centre(cell), self.places[at]);
+        let theta = (apart.low - angle).max(0.0);
+        let far = self.rapidity(i, asked.places[i]).low;
+        let a = (far.tanh() * theta.cos()).clamp(-1.0, 1.0 - 1e-16).atanh().clamp(reach.low, reach.high.max(reach.low));
+        // cosh(D - a) + sinh D sinh a (1 - cos): no difference of large numbers.
+        let half = (theta / 2.0).sin();
+        let u = 2.0 * ((far - a) / 2.0).sinh().powi(2) + 2.0 * far.sinh() * a.sinh() * half * half;
+        let by_sector = conifer_space::safe::acosh_1p(u) / curv.sqrt() * (1.0 - 1e-9) - 1e-9;
+        by_radius.max(by_sector)
+    }
+
+    /// `sqrt(c)` times the distance from the origin.
+    fn rapidity(&self, i: usize, place: Place) -> Span {
+        let rapidity = self.spec.curv.get(i).map_or(0.0, |curv| (curv.sqrt() * place.norm).asinh());
+        Span { low: rapidity * (1.0 - 1e-12), high: rapidity * (1.0 + 1e-12) }
+    }
+
+    /// The angle between two points in a factor, seen from the origin; anything where one of them is the origin.
+    fn apart(&self, i: usize, x: &[f64], a: Place, y: &[f64], b: Place) -> Span {
+        let at = i * self.spec.factor_dim()..(i + 1) * self.spec.factor_dim();
+        let size = a.norm * b.norm;
+        if size <= f64::from(conifer_space::safe::TINY_F32) {
+            return Span { low: 0.0, high: PI };
+        }
+        let cosine = dot(&x[at.clone()], &y[at.clone()]) / size;
+        let error = f64::EPSILON * (at.len() / 4 + 32) as f64;
+        Span { low: (cosine + error).min(1.0).acos(), high: (cosine - error).max(-1.0).acos() }
     }
 
     /// Minus the largest inner product.
@@ -207,9 +265,9 @@ impl Balls {
             return -dot(&asked.point, self.centre(cell)) - norm * radius - rounding * size;
         }
         let factor = |(i, span): (usize, &Span)| {
-            let (curv, radius) = (self.spec.curv[i], self.radii_of(cell)[i]);
+            let (curv, least) = (self.spec.curv[i], self.factor_distance(asked, cell, i, *span));
             let far = (1.0 + asked.places[i].excess) * self.farthest(cell, i).cosh();
-            ((curv.sqrt() * (span.low - radius).max(0.0)).cosh() - rounding * far) / curv
+            ((curv.sqrt() * least).cosh() - rounding * far) / curv
         };
         spans.iter().enumerate().map(factor).sum::<f64>()
     }
@@ -222,24 +280,55 @@ impl Balls {
             let scale = self.spec.curv.get(i).map(|curv| curv.sqrt());
             let floor = match direction {
                 Direction::Down => {
-                    if depth.low <= 1e-12 || span.low <= radius {
-                        return 0.0;
-                    }
                     // Seen from the query, the ball takes an angle of asin(sinh r / sinh d) to every side.
                     let share = match scale {
                         Some(scale) => (scale * radius).sinh() / (scale * span.low).sinh(),
                         None => radius / span.low,
                     };
-                    self.down_at_centre(asked, cell, i) - share.min(1.0).asin()
+                    match depth.low > 1e-12 && span.low > radius {
+                        true => self.down_at_centre(asked, cell, i) - share.min(1.0).asin(),
+                        false => 0.0,
+                    }
                 }
                 Direction::Up => {
                     let leg = |span: Span| Span { low: span.low - radius, high: span.high + radius };
                     least_turn(scale, leg(self.reach[at]), leg(*span), depth.high)
                 }
             };
+            let floor = floor.max(self.angle_by_sector(asked, cell, i, direction));
             (floor - self.angle_error(asked, cell, i)).max(0.0)
         };
         spans.iter().enumerate().map(factor).sum::<f64>() / self.spec.factors as f64
+    }
+
+    /// The least exterior angle of rows in a sector, seen from a root at the origin; 0 elsewhere.
+    ///
+    /// A point that moves away from the origin on a ray sees another one ahead of it under a growing exterior angle, and is itself
+    /// seen from there under a shrinking one: the least angle is at the near end of the sector for rows as parents, at its far end for
+    /// rows as children. There, with the parent at p and the child at c, it grows with the angle theta between them where c >= p, else it
+    /// falls to where the line is a tangent, `cos(theta) = tanh c / tanh p`, and grows from there.
+    fn angle_by_sector(&self, asked: &Asked, cell: usize, i: usize, direction: Direction) -> f64 {
+        let at = cell * self.spec.factors + i;
+        let Some(_) = self.spec.curv.get(i) else { return 0.0 };
+        let Sector { angle, reach } = self.sectors[at];
+        let apart = self.apart(i, &asked.point, asked.places[i], self.centre(cell), self.places[at]);
+        let (least, most) = ((apart.low - angle).max(0.0), (apart.high + angle).min(PI));
+        let far = self.rapidity(i, asked.places[i]);
+        let (parent, child) = match direction {
+            Direction::Down => (far.low, reach.high),
+            Direction::Up => (reach.low, far.high),
+        };
+        if self.roots[i] != Root::Origin || parent <= 1e-12 {
+            return 0.0;
+        }
+        let theta = match child >= parent {
+            true => least,
+            false => (child.tanh() / parent.tanh()).clamp(-1.0, 1.0).acos().clamp(least, most),
+        };
+        // cosh p sinh c cos(theta) - sinh p cosh c without a difference of large numbers.
+        let half = (theta / 2.0).sin();
+        let along = (child - parent).sinh() - 2.0 * parent.cosh() * child.sinh() * half * half;
+        (child.sinh() * theta.sin()).atan2(along) - 1e-6
     }
 
     fn angle_at_centre(&self, asked: &Asked, cell: usize, direction: Direction) -> f64 {

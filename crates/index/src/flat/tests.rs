@@ -5,6 +5,7 @@ use conifer_space::{ManifoldSpec, Modality, SPACES, space};
 use super::*;
 use crate::query::{Direction, Gate};
 use crate::select::Bounds;
+use crate::table::{GROUP, TAKEN};
 use crate::testing::{GATED, PLAIN, cloud, naive, random_points, roots, set_of};
 use crate::traverse::Cone;
 
