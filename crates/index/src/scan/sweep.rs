@@ -31,6 +31,8 @@ pub(crate) struct Sweep<'a> {
     panels: Vec<Panel>,
     /// Factors of [`LANES`] side by side, the last ones zero.
     wide_factors: Vec<[Lanes; 2]>,
+    /// `[queries, factors / 16]` of the three numbers of a place, where the queries are few.
+    wide_places: Vec<[Lanes; 3]>,
     /// What a sum over factors is multiplied with to make room for its rounding, here and in the exact score.
     shrink: f32,
 }
@@ -74,6 +76,7 @@ impl<'a> Sweep<'a> {
             places,
             panels: Vec::new(),
             wide_factors: Vec::new(),
+            wide_places: Vec::new(),
             shrink: if factors.len() == 1 { 1.0 } else { 1.0 - 2.0 * factors.len() as f32 * f32::EPSILON },
         };
         if queries.len() > FEW {
@@ -92,6 +95,13 @@ impl<'a> Sweep<'a> {
                 [curv, Lanes::from_fn(|lane| at(lane).map_or(0.0, |it| it.unit))]
             };
             sweep.wide_factors = (0..factors.len().div_ceil(LANES)).map(wide).collect();
+            let of_query = |places: &[Place]| -> Vec<[Lanes; 3]> {
+                let number =
+                    |part: &[Place], of: fn(&Place) -> f32| Lanes::from_fn(|lane| part.get(lane).map_or(0.0, of));
+                let wide = |part| [number(part, |it| it.a), number(part, |it| it.b), number(part, |it| it.c)];
+                places.chunks(LANES).map(wide).collect()
+            };
+            sweep.wide_places = sweep.places.chunks(factors.len()).flat_map(of_query).collect();
         }
         sweep
     }
@@ -193,8 +203,8 @@ impl WithSimd for Look<'_, '_> {
             return self.panels::<S>();
         }
         match self.rows {
-            Rows::F32(values) => self.along::<S, f32>(|row| &values[row * dim..][..dim]),
-            Rows::F16(values) => self.along::<S, half::f16>(|row| &values[row * dim..][..dim]),
+            Rows::F32(values) => self.along::<S, f32>(values, dim),
+            Rows::F16(values) => self.along::<S, half::f16>(values, dim),
         }
     }
 }
@@ -247,16 +257,16 @@ impl<'a> Look<'a, '_> {
 
     /// Few queries: every row by itself, registers along the row.
     #[inline(always)]
-    fn along<S: Simd, E: Stored>(self, row: impl Fn(usize) -> &'a [E]) {
+    fn along<S: Simd, E: Stored>(self, values: &[E], dim: usize) {
         if self.sweep.scan.factors.len() == 1 {
-            self.along_single::<S, E>(row);
+            self.along_single::<S, E>(values, dim);
         } else {
-            self.along_factors::<S, E>(row);
+            self.along_factors::<S, E>(values, dim);
         }
     }
 
     #[inline(always)]
-    fn along_single<S: Simd, E: Stored>(self, row: impl Fn(usize) -> &'a [E]) {
+    fn along_single<S: Simd, E: Stored>(self, values: &[E], dim: usize) {
         let (sweep, factor) = (self.sweep, self.sweep.scan.factors[0]);
         for (group, numbers) in self.numbers.chunks(LANES).enumerate() {
             let number = |lane: usize| *numbers.get(lane).unwrap_or(&numbers[0]) as usize;
@@ -268,7 +278,7 @@ impl<'a> Look<'a, '_> {
             for (q, query) in sweep.queries.iter().enumerate() {
                 let mut dots = Lanes::ZERO;
                 for lane in 0..numbers.len() {
-                    dots.0[lane] = kernel::dot::<S, E>(query, row(number(lane)));
+                    dots.0[lane] = kernel::dot::<S, E>(query, &values[number(lane) * dim..][..dim]);
                 }
                 let place = sweep.places[q];
                 let mut depths = Lanes::ZERO;
@@ -293,28 +303,43 @@ impl<'a> Look<'a, '_> {
     }
 
     #[inline(always)]
-    fn along_factors<S: Simd, E: Stored>(self, row: impl Fn(usize) -> &'a [E]) {
+    fn along_factors<S: Simd, E: Stored>(self, values: &[E], dim: usize) {
         let sweep = self.sweep;
         let Places::Hyperboloids(excess) = &sweep.scan.rows else { return };
-        let count = sweep.scan.factors.len();
+        let (count, groups) = (sweep.scan.factors.len(), sweep.wide_factors.len());
         for (i, number) in self.numbers.iter().enumerate() {
             let number = *number as usize;
-            let (point, excess) = (row(number), &excess[number * count..][..count]);
+            let (point, excess) = (&values[number * dim..][..dim], &excess[number * count..][..count]);
             for (q, query) in sweep.queries.iter().enumerate() {
-                let sum = |form: Form, limit: f32| {
-                    with_term!(form, T => self.sum::<S, E, T>(query, &sweep.places[q * count..][..count], point, excess, limit),
-                        depth => self.depths[number])
-                };
-                let key = sum(sweep.plan.key, self.limits[q]);
-                if key > self.limits[q] {
+                let places = &sweep.wide_places[q * groups..][..groups];
+                if self.out::<S, E>(sweep.plan.key, self.limits[q], number, query, places, point, excess) {
                     continue;
                 }
-                let gated = sweep.plan.gate.is_some_and(|(form, limit)| sum(form, limit.out_above) > limit.out_above);
-                if !gated {
-                    self.found.push((i as u32, q as u32));
+                if let Some((form, limit)) = sweep.plan.gate
+                    && self.out::<S, E>(form, limit.out_above, number, query, places, point, excess)
+                {
+                    continue;
                 }
+                self.found.push((i as u32, q as u32));
             }
         }
+    }
+
+    /// Whether a row is above a limit.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "a query and a row, taken apart")]
+    fn out<S: Simd, E: Stored>(
+        &self,
+        form: Form,
+        limit: f32,
+        row: usize,
+        query: &[f32],
+        places: &[[Lanes; 3]],
+        point: &[E],
+        excess: &[f32],
+    ) -> bool {
+        with_term!(form, T => self.sum::<S, E, T>(query, places, point, excess, limit), depth => self.depths[row])
+            > limit
     }
 
     /// The low end of a sum over factors; some number above the limit as soon as it is known to pass that.
@@ -322,7 +347,7 @@ impl<'a> Look<'a, '_> {
     fn sum<S: Simd, E: Stored, T: Term>(
         &self,
         query: &[f32],
-        places: &[Place],
+        places: &[[Lanes; 3]],
         point: &[E],
         excess: &[f32],
         limit: f32,
@@ -330,25 +355,23 @@ impl<'a> Look<'a, '_> {
         let sweep = self.sweep;
         let (dim, rounding) = (sweep.scan.spec.factor_dim(), sweep.scan.factors[0].rounding);
         let mut total = 0.0;
-        for (group, (places, excess)) in places.chunks(LANES).zip(excess.chunks(LANES)).enumerate() {
-            let at = group * LANES * dim..(group * LANES + places.len()) * dim;
+        for (group, excess) in excess.chunks(LANES).enumerate() {
+            let at = group * LANES * dim..(group * LANES + excess.len()) * dim;
             let mut dots = Lanes::ZERO;
             factor_dots::<S, E>(&query[at.clone()], &point[at], dim, &mut dots);
             let [curv, unit] = &sweep.wide_factors[group];
-            let mut sides = [Lanes::ZERO; 4];
-            for (lane, (place, excess)) in places.iter().zip(excess).enumerate() {
-                (sides[0].0[lane], sides[1].0[lane], sides[2].0[lane]) = (place.a, place.b, place.c);
-                sides[3].0[lane] = *excess;
-            }
+            let mut around = Lanes::ZERO;
+            around.0[..excess.len()].copy_from_slice(excess);
+            let [a, b, c] = &places[group];
             let mut lows = Lanes::ZERO;
             for lane in 0..LANES {
                 let factor = Factor { curv: curv.0[lane], unit: unit.0[lane], rounding, root: 0.0 };
-                let query = Place { a: sides[0].0[lane], b: sides[1].0[lane], c: sides[2].0[lane] };
-                lows.0[lane] = T::bounds(factor, query, from_excess(sides[3].0[lane], factor), dots.0[lane]).low;
+                let query = Place { a: a.0[lane], b: b.0[lane], c: c.0[lane] };
+                lows.0[lane] = T::low(factor, query, from_excess(around.0[lane], factor), dots.0[lane]);
             }
             let mut sum = 0.0;
             for (lane, low) in lows.0.iter().enumerate() {
-                sum += if lane < places.len() { *low } else { 0.0 };
+                sum += if lane < excess.len() { *low } else { 0.0 };
             }
             total += sum;
             if total * sweep.shrink > limit {
@@ -366,7 +389,7 @@ fn lows(form: Form, factor: Factor, query: Place, rows: &[Lanes; 3], dots: &Lane
     with_term!(form, T => {
         for lane in 0..LANES {
             let row = Place { a: rows[0].0[lane], b: rows[1].0[lane], c: rows[2].0[lane] };
-            out.0[lane] = T::bounds(factor, query, row, dots.0[lane]).low;
+            out.0[lane] = T::low(factor, query, row, dots.0[lane]);
         }
     }, depth => out = *depths);
     out
@@ -379,8 +402,9 @@ fn factor_dots<S: Simd, E: Stored>(x: &[f32], y: &[E], dim: usize, out: &mut Lan
         let (x, y) = (x.as_chunks::<8>().0, y.as_chunks::<8>().0);
         for lane in 0..LANES {
             let (x, y) = (&x[lane], &y[lane]);
-            let [a, b, c, d] = [0, 1, 2, 3].map(|k| x[k] * y[k].wide() + x[k + 4] * y[k + 4].wide());
-            out.0[lane] = (a + c) + (b + d);
+            let even = (x[0] * y[0].wide() + x[4] * y[4].wide()) + (x[2] * y[2].wide() + x[6] * y[6].wide());
+            let odd = (x[1] * y[1].wide() + x[5] * y[5].wide()) + (x[3] * y[3].wide() + x[7] * y[7].wide());
+            out.0[lane] = even + odd;
         }
     } else {
         for ((x, y), out) in x.chunks_exact(dim).zip(y.chunks_exact(dim)).zip(&mut out.0) {
@@ -511,7 +535,7 @@ fn add_term<T: Term>(factor: Factor, places: &[[Lanes; 3]], row: Place, dots: &[
         // No closure for each lane: it might be called, and compiled for the least machine. So below.
         for lane in 0..LANES {
             let query = Place { a: a.0[lane], b: b.0[lane], c: c.0[lane] };
-            sums.0[lane] += T::bounds(factor, query, row, dots.0[lane]).low;
+            sums.0[lane] += T::low(factor, query, row, dots.0[lane]);
         }
     }
 }
