@@ -112,9 +112,12 @@ impl Stored for f16 {
         f32::from_bits(size.to_bits() | (bits & 0x8000) << 16)
     }
 
-    /// Part after part is made `f32`, in the first cache.
+    /// Where there is no instruction for it, part after part is made `f32`, in the first cache.
     #[inline(always)]
     fn dot<S: Simd>(x: &[f32], y: &[f16]) -> f32 {
+        if let Some(dot) = crate::raw::dot_half::<S>(x, y) {
+            return dot;
+        }
         const PART: usize = 512;
         let mut wide = [0.0; PART];
         let mut total = 0.0;
@@ -146,6 +149,28 @@ mod tests {
             if half.is_finite() {
                 assert_eq!(half.wide().to_bits(), half.to_f32().to_bits(), "{bits:#x}");
             }
+        }
+    }
+
+    struct HalfDot<'a>(&'a [f32], &'a [f16]);
+
+    impl WithSimd for HalfDot<'_> {
+        type Output = f32;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self) -> f32 {
+            dot::<S, f16>(self.0, self.1)
+        }
+    }
+
+    /// Of lengths with and without an instruction, against f64.
+    #[test]
+    fn dots_of_halves_keep_their_error() {
+        for dim in [1, 31, 32, 64, 96, 500, 512, 1024] {
+            let x: Vec<f32> = (0..dim).map(|i| ((i * 37 % 101) as f32 - 50.0) / 7.0).collect();
+            let y: Vec<f16> = (0..dim).map(|i| f16::from_f32((i * 53 % 97) as f32 * 0.01 - 0.5)).collect();
+            let terms = || x.iter().zip(&y).map(|(a, b)| f64::from(*a) * f64::from(b.to_f32()));
+            let error = (f64::from(AutoArch::new().dispatch(HalfDot(&x, &y))) - terms().sum::<f64>()).abs();
+            assert!(error <= f64::from(dot_error(dim)) * terms().map(f64::abs).sum::<f64>(), "dim {dim}: {error:e}");
         }
     }
 

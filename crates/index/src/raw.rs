@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "vector registers are read from and written to slices by pointer")]
 #![allow(clippy::needless_range_loop, reason = "plain loops over registers are unrolled; iterators are not always")]
 
+use half::f16;
 use macerator::{Scalar, Simd, Vector, vload_unaligned, vstore_unaligned};
 
 use crate::kernel::{LANES, Lanes};
@@ -118,4 +119,32 @@ pub(crate) fn dot<S: Simd>(x: &[f32], y: &[f32]) -> f32 {
         total += x * y;
     }
     total
+}
+
+/// `<x, y>` of finite numbers in half precision, with the instruction that reads sixteen of them; `None` where the machine (or the list)
+/// is not for it.
+///
+/// # Panics
+/// Lists of different lengths.
+#[inline(always)]
+pub(crate) fn dot_half<S: Simd>(x: &[f32], y: &[f16]) -> Option<f32> {
+    assert!(x.len() == y.len());
+    #[cfg(target_arch = "x86_64")]
+    if f32::lanes::<S>() == LANES && x.len().is_multiple_of(2 * LANES) {
+        use std::arch::x86_64::*;
+        let (left, right) = (x.as_ptr(), y.as_ptr());
+        // SAFETY: on this architecture only AVX-512 has registers of sixteen, and this code runs where `S` was found; two registers
+        // from k on lie within both lists, whose length is a multiple of theirs.
+        return Some(unsafe {
+            let (mut a, mut b) = (_mm512_setzero_ps(), _mm512_setzero_ps());
+            for k in (0..x.len()).step_by(2 * LANES) {
+                let first = _mm512_cvtph_ps(_mm256_loadu_si256(right.add(k).cast()));
+                let second = _mm512_cvtph_ps(_mm256_loadu_si256(right.add(k + LANES).cast()));
+                a = _mm512_fmadd_ps(_mm512_loadu_ps(left.add(k)), first, a);
+                b = _mm512_fmadd_ps(_mm512_loadu_ps(left.add(k + LANES)), second, b);
+            }
+            _mm512_reduce_add_ps(_mm512_add_ps(a, b))
+        });
+    }
+    None
 }

@@ -50,6 +50,14 @@ struct Span {
     high: f64,
 }
 
+/// Two points in a factor.
+#[derive(Clone, Copy)]
+struct Between {
+    dist: Span,
+    /// The angle between them, seen from the origin of a hyperboloid; anything where one of them is the origin.
+    apart: Span,
+}
+
 /// A part of a hyperboloid as the origin sees it; lengths at curvature -1.
 #[derive(Clone, Copy)]
 struct Sector {
@@ -126,7 +134,7 @@ impl Balls {
         let places = |cell: usize| &balls.places[cell * count..(cell + 1) * count];
         balls.reach = (0..cells.len())
             .flat_map(|cell| (0..count).map(move |i| (cell, i)))
-            .map(|(cell, i)| balls.span(i, &balls.root, balls.at_root[i], balls.centre(cell), places(cell)[i]))
+            .map(|(cell, i)| balls.between(i, &balls.root, balls.at_root[i], balls.centre(cell), places(cell)[i]).dist)
             .collect();
         let measured: Vec<(Vec<f64>, Vec<Sector>, f64, f32)> = cells
             .par_iter()
@@ -140,18 +148,17 @@ impl Balls {
                     let point = table.row(row);
                     let wide: Vec<f64> = point.iter().map(|v| f64::from(*v)).collect();
                     let at = balls.places_of(&wide);
-                    let spans: Vec<f64> = (0..count)
-                        .map(|i| balls.span(i, balls.centre(cell), places(cell)[i], &wide, at[i]).high)
+                    let pairs: Vec<Between> = (0..count)
+                        .map(|i| balls.between(i, balls.centre(cell), places(cell)[i], &wide, at[i]))
                         .collect();
-                    radii.iter_mut().zip(&spans).for_each(|(most, span)| *most = most.max(*span));
+                    radii.iter_mut().zip(&pairs).for_each(|(most, pair)| *most = most.max(pair.dist.high));
                     for (i, sector) in sectors.iter_mut().enumerate() {
                         let far = balls.rapidity(i, at[i]);
-                        sector.angle =
-                            sector.angle.max(balls.apart(i, balls.centre(cell), places(cell)[i], &wide, at[i]).high);
+                        sector.angle = sector.angle.max(pairs[i].apart.high);
                         sector.reach =
                             Span { low: sector.reach.low.min(far.low), high: sector.reach.high.max(far.high) };
                     }
-                    whole = whole.max(balls.joined(spans.iter().copied()));
+                    whole = whole.max(balls.joined(pairs.iter().map(|pair| pair.dist.high)));
                     shallow = shallow.min(table.space.depth(&point, &table.root));
                 }
                 (radii, sectors, whole, shallow)
@@ -170,33 +177,34 @@ impl Balls {
     pub(super) fn promise(&self, point: &[f32], ranking: Ranking) -> Promise {
         let wide: Vec<f64> = point.iter().map(|v| f64::from(*v)).collect();
         let places = self.places_of(&wide);
-        let depths = (0..self.spec.factors).map(|i| self.span(i, &self.root, self.at_root[i], &wide, places[i]));
+        let depths =
+            (0..self.spec.factors).map(|i| self.between(i, &self.root, self.at_root[i], &wide, places[i]).dist);
         let asked = Asked { depths: depths.collect(), point: wide, places };
         let gate = ranking.gate();
         let cell = |cell: usize| {
-            let spans: Vec<Span> = (0..self.spec.factors)
+            let pairs: Vec<Between> = (0..self.spec.factors)
                 .map(|i| {
                     let at = cell * self.spec.factors + i;
-                    self.span(i, &asked.point, asked.places[i], self.centre(cell), self.places[at])
+                    self.between(i, &asked.point, asked.places[i], self.centre(cell), self.places[at])
                 })
                 .collect();
-            let at_centre = self.joined(spans.iter().map(|span| span.low));
+            let at_centre = self.joined(pairs.iter().map(|pair| pair.dist.low));
             let (promise, floor) = match ranking {
-                Ranking::Distance => (at_centre, self.distance(&asked, cell, &spans)),
+                Ranking::Distance => (at_centre, self.distance(&asked, cell, &pairs)),
                 Ranking::Similarity | Ranking::Gated(_) if self.spec.kind != "sphere" => {
-                    (at_centre, self.distance(&asked, cell, &spans))
+                    (at_centre, self.distance(&asked, cell, &pairs))
                 }
                 Ranking::Similarity | Ranking::Gated(_) | Ranking::Inner => {
-                    (at_centre, self.inner(&asked, cell, &spans))
+                    (at_centre, self.inner(&asked, cell, &pairs))
                 }
                 Ranking::Angle(direction) => {
-                    (self.angle_at_centre(&asked, cell, direction), self.angle(&asked, cell, &spans, direction))
+                    (self.angle_at_centre(&asked, cell, &pairs, direction), self.angle(&asked, cell, &pairs, direction))
                 }
                 Ranking::Depth(_) => (f64::from(self.shallow[cell]), f64::from(self.shallow[cell])),
             };
             let gate = gate.map(|gate| match gate {
-                Gate::Angle(direction, _) => self.angle(&asked, cell, &spans, direction),
-                Gate::Distance(_) => self.distance(&asked, cell, &spans),
+                Gate::Angle(direction, _) => self.angle(&asked, cell, &pairs, direction),
+                Gate::Distance(_) => self.distance(&asked, cell, &pairs),
             });
             (promise, floor, gate)
         };
@@ -204,30 +212,29 @@ impl Balls {
     }
 
     /// `d(q, y) >= d(q, m) - r`, in the whole space and in every factor.
-    fn distance(&self, asked: &Asked, cell: usize, spans: &[Span]) -> f64 {
+    fn distance(&self, asked: &Asked, cell: usize, pairs: &[Between]) -> f64 {
         if self.spec.kind == "sphere" {
             // The arc is 2 atan2(|q - y|, |q + y|); rows may be off the sphere by their tolerance, so only chords are bounded.
             let radius = self.radii[cell];
             let along =
                 sums(&asked.point, self.centre(cell), |a, b| [(a + b) * (a + b)])[0].sqrt() * (1.0 + 1e-12) + radius;
-            let arc = 2.0 * (spans[0].low - radius).max(0.0).atan2(along);
+            let arc = 2.0 * (pairs[0].dist.low - radius).max(0.0).atan2(along);
             return arc * (1.0 - self.dist_error(asked, cell)) - 1e-6;
         }
-        let parts = spans.iter().enumerate().map(|(i, span)| self.factor_distance(asked, cell, i, *span));
-        let whole = self.joined(spans.iter().map(|span| span.low)) - self.whole[cell];
+        let parts = pairs.iter().enumerate().map(|(i, pair)| self.factor_distance(asked, cell, i, *pair));
+        let whole = self.joined(pairs.iter().map(|pair| pair.dist.low)) - self.whole[cell];
         self.joined(parts).max(whole).max(0.0) * (1.0 - self.dist_error(asked, cell))
     }
 
     /// In one factor, the better of two bounds: `d(q, m) - r`, and that of the sector. Rows are at a distance a of the origin and, seen
     /// from there, at least `theta` beside the query: `cosh d >= cosh D cosh a - sinh D sinh a cos(theta)` (D that of the query), which is
     /// least at `tanh a = tanh D cos(theta)`, or at the end of the span of a that is nearest to it.
-    fn factor_distance(&self, asked: &Asked, cell: usize, i: usize, span: Span) -> f64 {
+    fn factor_distance(&self, asked: &Asked, cell: usize, i: usize, pair: Between) -> f64 {
         let at = cell * self.spec.factors + i;
-        let by_radius = (span.low - self.radii[at]).max(0.0);
+        let by_radius = (pair.dist.low - self.radii[at]).max(0.0);
         let Some(curv) = self.spec.curv.get(i) else { return by_radius };
         let Sector { angle, reach } = self.sectors[at];
-        let apart = self.apart(i, &asked.point, asked.places[i], self.centre(cell), self.places[at]);
-        let theta = (apart.low - angle).max(0.0);
+        let theta = (pair.apart.low - angle).max(0.0);
         let far = self.rapidity(i, asked.places[i]).low;
         let a = (far.tanh() * theta.cos()).clamp(-1.0, 1.0 - 1e-16).atanh().clamp(reach.low, reach.high.max(reach.low));
         // cosh(D - a) + sinh D sinh a (1 - cos): no difference of large numbers.
@@ -243,20 +250,8 @@ impl Balls {
         Span { low: rapidity * (1.0 - 1e-12), high: rapidity * (1.0 + 1e-12) }
     }
 
-    /// The angle between two points in a factor, seen from the origin; anything where one of them is the origin.
-    fn apart(&self, i: usize, x: &[f64], a: Place, y: &[f64], b: Place) -> Span {
-        let at = i * self.spec.factor_dim()..(i + 1) * self.spec.factor_dim();
-        let size = a.norm * b.norm;
-        if size <= f64::from(conifer_space::safe::TINY_F32) {
-            return Span { low: 0.0, high: PI };
-        }
-        let cosine = dot(&x[at.clone()], &y[at.clone()]) / size;
-        let error = f64::EPSILON * (at.len() / 4 + 32) as f64;
-        Span { low: (cosine + error).min(1.0).acos(), high: (cosine - error).max(-1.0).acos() }
-    }
-
     /// Minus the largest inner product.
-    fn inner(&self, asked: &Asked, cell: usize, spans: &[Span]) -> f64 {
+    fn inner(&self, asked: &Asked, cell: usize, pairs: &[Between]) -> f64 {
         let rounding = 8.0 * f64::from(dot_error(self.spec.factor_dim()));
         if self.spec.curv.is_empty() {
             // <q, y> = <q, m> + <q, y - m>.
@@ -264,41 +259,43 @@ impl Balls {
             let size = norm * (self.places[cell].norm + radius);
             return -dot(&asked.point, self.centre(cell)) - norm * radius - rounding * size;
         }
-        let factor = |(i, span): (usize, &Span)| {
-            let (curv, least) = (self.spec.curv[i], self.factor_distance(asked, cell, i, *span));
+        let factor = |(i, pair): (usize, &Between)| {
+            let (curv, least) = (self.spec.curv[i], self.factor_distance(asked, cell, i, *pair));
             let far = (1.0 + asked.places[i].excess) * self.farthest(cell, i).cosh();
             ((curv.sqrt() * least).cosh() - rounding * far) / curv
         };
-        spans.iter().enumerate().map(factor).sum::<f64>()
+        pairs.iter().enumerate().map(factor).sum::<f64>()
     }
 
     /// The exterior angle: mean over factors.
-    fn angle(&self, asked: &Asked, cell: usize, spans: &[Span], direction: Direction) -> f64 {
-        let factor = |(i, span): (usize, &Span)| {
+    fn angle(&self, asked: &Asked, cell: usize, pairs: &[Between], direction: Direction) -> f64 {
+        let factor = |(i, pair): (usize, &Between)| {
             let (radius, depth) = (self.radii_of(cell)[i], asked.depths[i]);
             let at = cell * self.spec.factors + i;
             let scale = self.spec.curv.get(i).map(|curv| curv.sqrt());
+            // What the origin sees bounds better, and costs less, than the exact angle at the centre.
+            let by_sector = scale.is_some() && self.roots[i] == Root::Origin;
             let floor = match direction {
                 Direction::Down => {
                     // Seen from the query, the ball takes an angle of asin(sinh r / sinh d) to every side.
                     let share = match scale {
-                        Some(scale) => (scale * radius).sinh() / (scale * span.low).sinh(),
-                        None => radius / span.low,
+                        Some(scale) => (scale * radius).sinh() / (scale * pair.dist.low).sinh(),
+                        None => radius / pair.dist.low,
                     };
-                    match depth.low > 1e-12 && span.low > radius {
+                    match !by_sector && depth.low > 1e-12 && pair.dist.low > radius {
                         true => self.down_at_centre(asked, cell, i) - share.min(1.0).asin(),
                         false => 0.0,
                     }
                 }
                 Direction::Up => {
                     let leg = |span: Span| Span { low: span.low - radius, high: span.high + radius };
-                    least_turn(scale, leg(self.reach[at]), leg(*span), depth.high)
+                    least_turn(scale, leg(self.reach[at]), leg(pair.dist), depth.high)
                 }
             };
-            let floor = floor.max(self.angle_by_sector(asked, cell, i, direction));
+            let floor = floor.max(self.angle_by_sector(asked, cell, i, *pair, direction));
             (floor - self.angle_error(asked, cell, i)).max(0.0)
         };
-        spans.iter().enumerate().map(factor).sum::<f64>() / self.spec.factors as f64
+        pairs.iter().enumerate().map(factor).sum::<f64>() / self.spec.factors as f64
     }
 
     /// The least exterior angle of rows in a sector, seen from a root at the origin; 0 elsewhere.
@@ -307,12 +304,11 @@ impl Balls {
     /// seen from there under a shrinking one: the least angle is at the near end of the sector for rows as parents, at its far end for
     /// rows as children. There, with the parent at p and the child at c, it grows with the angle theta between them where c >= p, else it
     /// falls to where the line is a tangent, `cos(theta) = tanh c / tanh p`, and grows from there.
-    fn angle_by_sector(&self, asked: &Asked, cell: usize, i: usize, direction: Direction) -> f64 {
+    fn angle_by_sector(&self, asked: &Asked, cell: usize, i: usize, pair: Between, direction: Direction) -> f64 {
         let at = cell * self.spec.factors + i;
         let Some(_) = self.spec.curv.get(i) else { return 0.0 };
         let Sector { angle, reach } = self.sectors[at];
-        let apart = self.apart(i, &asked.point, asked.places[i], self.centre(cell), self.places[at]);
-        let (least, most) = ((apart.low - angle).max(0.0), (apart.high + angle).min(PI));
+        let (least, most) = ((pair.apart.low - angle).max(0.0), (pair.apart.high + angle).min(PI));
         let far = self.rapidity(i, asked.places[i]);
         let (parent, child) = match direction {
             Direction::Down => (far.low, reach.high),
@@ -325,21 +321,28 @@ impl Balls {
             true => least,
             false => (child.tanh() / parent.tanh()).clamp(-1.0, 1.0).acos().clamp(least, most),
         };
-        // cosh p sinh c cos(theta) - sinh p cosh c without a difference of large numbers.
-        let half = (theta / 2.0).sin();
-        let along = (child - parent).sinh() - 2.0 * parent.cosh() * child.sinh() * half * half;
-        (child.sinh() * theta.sin()).atan2(along) - 1e-6
+        seen_angle(parent, child, theta) - 1e-6
     }
 
-    fn angle_at_centre(&self, asked: &Asked, cell: usize, direction: Direction) -> f64 {
-        let factor = |i: usize| match direction {
-            Direction::Down => self.down_at_centre(asked, cell, i),
-            Direction::Up => {
+    /// The exterior angle at or of the centre, summed over factors: only for the order of visits.
+    fn angle_at_centre(&self, asked: &Asked, cell: usize, pairs: &[Between], direction: Direction) -> f64 {
+        let factor = |(i, pair): (usize, &Between)| {
+            let (query, centre) =
+                (self.rapidity(i, asked.places[i]), self.rapidity(i, self.places[cell * pairs.len() + i]));
+            if self.spec.curv.is_empty() || self.roots[i] != Root::Origin {
                 let at = i * self.spec.factor_dim()..(i + 1) * self.spec.factor_dim();
-                self.factors[i].exterior_angle(&self.centre(cell)[at.clone()], &asked.point[at], &self.roots[i])
+                let (query, centre) = (&asked.point[at.clone()], &self.centre(cell)[at]);
+                return match direction {
+                    Direction::Down => self.factors[i].exterior_angle(query, centre, &self.roots[i]),
+                    Direction::Up => self.factors[i].exterior_angle(centre, query, &self.roots[i]),
+                };
+            }
+            match direction {
+                Direction::Down => seen_angle(query.low, centre.low, pair.apart.low),
+                Direction::Up => seen_angle(centre.low, query.low, pair.apart.low),
             }
         };
-        (0..self.spec.factors).map(factor).sum::<f64>()
+        pairs.iter().enumerate().map(factor).sum::<f64>()
     }
 
     fn down_at_centre(&self, asked: &Asked, cell: usize, i: usize) -> f64 {
@@ -400,21 +403,30 @@ impl Balls {
             .collect()
     }
 
-    /// The distance of two points in a factor; off the hyperboloids of their difference. On a hyperboloid
+    /// Two points in a factor. Off the hyperboloids their distance is that of the difference; on one
     /// `cosh(sqrt(c) d) - 1 = a + b + a b - c <x, y>`, with the rounding of a sum of `dim` terms.
-    fn span(&self, i: usize, x: &[f64], a: Place, y: &[f64], b: Place) -> Span {
+    fn between(&self, i: usize, x: &[f64], a: Place, y: &[f64], b: Place) -> Between {
         let dim = self.spec.factor_dim();
         let at = i * dim..(i + 1) * dim;
         let (x, y) = (&x[at.clone()], &y[at]);
+        let anywhere = Span { low: 0.0, high: PI };
         let Some(curv) = self.spec.curv.get(i) else {
             let d = sums(x, y, |a, b| [(a - b) * (a - b)])[0].sqrt();
-            return Span { low: d * (1.0 - 1e-12), high: d * (1.0 + 1e-12) };
+            return Between { dist: Span { low: d * (1.0 - 1e-12), high: d * (1.0 + 1e-12) }, apart: anywhere };
         };
+        let (dot, size) = (dot(x, y), a.norm * b.norm);
         let terms = a.excess + b.excess + a.excess * b.excess;
-        let u = terms - curv * dot(x, y);
-        let error = f64::EPSILON * (dim / 4 + 32) as f64 * (terms + curv * a.norm * b.norm);
+        let u = terms - curv * dot;
+        let rounding = f64::EPSILON * (dim / 4 + 32) as f64;
+        let error = rounding * (terms + curv * size);
         let dist = |u: f64| conifer_space::safe::acosh_1p(u) / curv.sqrt();
-        Span { low: dist(u - error) * (1.0 - 1e-12), high: dist(u + error) * (1.0 + 1e-12) }
+        let apart = match size > f64::from(conifer_space::safe::TINY_F32) {
+            true => {
+                Span { low: (dot / size + rounding).min(1.0).acos(), high: (dot / size - rounding).max(-1.0).acos() }
+            }
+            false => anywhere,
+        };
+        Between { dist: Span { low: dist(u - error) * (1.0 - 1e-12), high: dist(u + error) * (1.0 + 1e-12) }, apart }
     }
 }
 
@@ -424,6 +436,14 @@ struct Asked {
     places: Vec<Place>,
     /// How far it is from the root, in every factor.
     depths: Vec<Span>,
+}
+
+/// The exterior angle at a parent of a child, which are at these distances from the origin (at curvature -1) and `theta` apart:
+/// `atan2(sinh c sin(theta), cosh p sinh c cos(theta) - sinh p cosh c)`, without a difference of large numbers.
+fn seen_angle(parent: f64, child: f64, theta: f64) -> f64 {
+    let half = (theta / 2.0).sin();
+    let along = (child - parent).sinh() - 2.0 * parent.cosh() * child.sinh() * half * half;
+    (child.sinh() * theta.sin()).atan2(along)
 }
 
 /// The least exterior angle at a point whose distances from the root and from the query lie in these spans, with the query at most
