@@ -1,10 +1,12 @@
 //! Wholes and parts of a batch, as the methods that read [`View::Edges`](conifer_data::View::Edges) see them.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use conifer_kernels::Answers;
 
-use crate::{Error, Result};
+use crate::{Error, Result, terms};
 
 /// Points of crops, `[N, D]`, what each of them shows, and which thing is a part of which.
 #[derive(Clone, Debug)]
@@ -23,10 +25,8 @@ pub struct Relation {
     pub wholes: Tensor<2>,
     /// `[P, D]`.
     pub parts: Tensor<2>,
-    /// `[W, P]`: true where the part is a part of the whole.
-    pub positive: Tensor<2, Bool>,
-    /// `[W, P]`: true where both show the same thing, which no one asks for.
-    pub same: Tensor<2, Bool>,
+    /// Which part is a part of which whole, and where both show the same thing, which no one asks for.
+    pub answers: Arc<Answers>,
     /// `[P]`, rows of the parts among all crops.
     part_rows: Vec<usize>,
 }
@@ -39,6 +39,13 @@ pub struct Twins {
     pub positive: Tensor<2, Bool>,
     /// `[T, T]`: the crop itself.
     pub same: Tensor<2, Bool>,
+}
+
+impl Relation {
+    /// Right answers, and what no one asks for: `[W, P]` each.
+    pub fn masks(&self) -> [Tensor<2, Bool>; 2] {
+        terms::masks(&self.answers, &self.wholes.device())
+    }
 }
 
 impl Edges {
@@ -60,24 +67,20 @@ impl Edges {
             let expected = format!("a batch of at least 1 for {method}: a photo with a box");
             return Err(Error::Shape { name: "crops".to_owned(), found: vec![rows, width], expected });
         }
-        // Few cells are true, so only those are visited.
-        let (among_wholes, among_parts) = (self.places(&whole_rows), self.places(&part_rows));
-        let table = |pairs: &mut dyn Iterator<Item = [u32; 2]>| {
-            let mut cells = vec![false; whole_rows.len() * part_rows.len()];
-            for [whole, part] in pairs {
-                for &row in among_wholes.get(&whole).into_iter().flatten() {
-                    for &column in among_parts.get(&part).into_iter().flatten() {
-                        cells[row * part_rows.len() + column] = true;
-                    }
-                }
-            }
-            mask(cells, [whole_rows.len(), part_rows.len()], &self.points.device())
+        let (among_wholes, among_parts) = (&self.places(&whole_rows), &self.places(&part_rows));
+        let cells = |[whole, part]: [u32; 2]| {
+            let rows = among_wholes.get(&whole).into_iter().flatten();
+            rows.flat_map(move |&row| {
+                let columns = among_parts.get(&part).into_iter().flatten();
+                columns.map(move |&column| [row as u32, column as u32])
+            })
         };
+        let positive = self.parts.iter().copied().flat_map(cells).collect();
+        let same = among_wholes.keys().flat_map(|&thing| cells([thing, thing])).collect();
         Ok(Relation {
             wholes: self.select(&whole_rows),
             parts: self.select(&part_rows),
-            positive: table(&mut self.parts.iter().copied()),
-            same: table(&mut among_wholes.keys().map(|&thing| [thing, thing])),
+            answers: Arc::new(Answers::new([whole_rows.len(), part_rows.len()], positive, same)),
             part_rows,
         })
     }

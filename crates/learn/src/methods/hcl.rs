@@ -95,8 +95,9 @@ impl Method for Hcl {
             terms.push(("contrast_object_object", 1.0, values));
         }
         if self.config.terms.on("contrast_scene_object") {
+            let [positive, same] = relation.masks();
             let similarity = space.manifold.pairwise_similarity(relation.wholes, relation.parts);
-            let values = multi_positive_nce(similarity, space.logit_scale.clone(), relation.positive, relation.same);
+            let values = multi_positive_nce(similarity, space.logit_scale.clone(), positive, same);
             terms.push(("contrast_scene_object", self.config.hyperbolic_weight, values));
         }
         Loss::of_terms(terms)
