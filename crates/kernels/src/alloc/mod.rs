@@ -90,16 +90,21 @@ impl LargeBlockAllocator {
             block = fresh(class.layout());
         }
         if !block.is_null() {
-            let surplus = {
-                let mut cache = self.lock();
-                cache.count_fresh(class);
-                let bound = cache.bound(self.spare);
-                cache.trim(bound)
-            };
-            // SAFETY: `trim` unlinked these blocks, so nobody else can reach them.
-            unsafe { surplus.free() };
+            self.count(|cache| cache.count_fresh(class));
         }
         (block, false)
+    }
+
+    /// Counts more memory in use; what waits beyond the bound then goes back to the system.
+    fn count(&self, count: impl FnOnce(&mut Cache)) {
+        let surplus = {
+            let mut cache = self.lock();
+            count(&mut cache);
+            let bound = cache.bound(self.spare);
+            cache.trim(bound)
+        };
+        // SAFETY: `trim` unlinked these blocks, so nobody else can reach them.
+        unsafe { surplus.free() };
     }
 }
 
@@ -165,7 +170,7 @@ unsafe impl GlobalAlloc for LargeBlockAllocator {
                     // SAFETY: the block was allocated by `System` with the layout of `old`.
                     let grown = unsafe { System.realloc(block, old.layout(), new.layout().size()) };
                     if !grown.is_null() {
-                        self.lock().count_resized(old, new);
+                        self.count(|cache| cache.count_resized(old, new));
                     }
                     return grown;
                 }
