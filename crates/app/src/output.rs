@@ -3,7 +3,9 @@ use std::io::Write as _;
 /// Writes text to stdout. A reader that went away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error).context("cannot write to standard output"))
+        }
         _ => Ok(()),
     }
 }
