@@ -45,17 +45,16 @@ impl Augment {
     ) -> Result<Vec<u8>, Broken> {
         let (width, height) = encoded.size();
         let region = self.region(width, height, size, rng);
-        let square = match self.decode_at_scale {
-            Some(least) => square_at_scale(encoded, region, size, f64::from(least) * f64::from(size)),
-            None => None,
-        };
-        let square = match (square, Resampling::new((width, height), region, size, size, Filter::Bicubic)) {
-            (Some(square), _) => square,
-            (None, Some(resampling)) => {
+        let least = f64::from(self.decode_at_scale.unwrap_or(f32::INFINITY)) * f64::from(size);
+        if let Some(square) = square_at_scale(encoded, region, size, least) {
+            return Ok(self.finish(square, rng));
+        }
+        let square = match Resampling::new((width, height), region, size, size, Filter::Bicubic) {
+            Some(resampling) => {
                 let cut = encoded.cut(resampling.reads(), limits, place)?;
                 resampling.apply(&cut.picture, (cut.left, cut.top))
             }
-            (None, None) => white(size, size),
+            None => white(size, size),
         };
         Ok(self.finish(square, rng))
     }
