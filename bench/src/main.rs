@@ -304,9 +304,9 @@ fn loader() -> anyhow::Result<Case> {
         epoch += 1;
         let mut total = 0.0;
         for (sample, path) in photos.iter().enumerate() {
-            let picture = ImageRef::File(path.clone()).open(&PixelLimits::default())?;
+            let photo = ImageRef::File(path.clone());
             let mut rng = rng_for(0, epoch, sample as u64, Stream::Photo);
-            total += f32::from(augment.apply(&picture, 224, &mut rng)[0]);
+            total += f32::from(augment.open(&photo, &PixelLimits::default(), 224, &mut rng)?[0]);
         }
         Ok(total)
     }))
