@@ -1,11 +1,11 @@
 //! [`LargeBlockAllocator`]: large blocks are kept for reuse instead of going back to the operating system.
 //!
-//! Every tensor operation allocates its result, 1 to 150 MB at a time. The system allocator maps such a block afresh
+//! Every tensor operation allocates its result, up to 150 MB at a time. The system allocator maps such a block afresh
 //! and unmaps it when it is freed, so each page is faulted in and zeroed by the kernel again and again; on the CPU this
 //! was the largest single cost of a training step. Here a freed block waits in a list of its size class and the next
 //! tensor of that size gets the same, already mapped, pages.
 //!
-//! Blocks below 1 MiB, above 64 GiB, or aligned to more than 4 KiB go straight to the system allocator.
+//! Blocks below 64 KiB, above 64 GiB, or aligned to more than 4 KiB go straight to the system allocator.
 
 #![expect(unsafe_code, reason = "a global allocator hands out raw memory")]
 
@@ -21,7 +21,7 @@ mod tests;
 use cache::Cache;
 use class::Class;
 
-/// A global allocator that caches blocks of 1 MiB and more in size classes.
+/// A global allocator that caches blocks of 64 KiB and more in size classes.
 ///
 /// ```
 /// use conifer_kernels::LargeBlockAllocator;

@@ -1,20 +1,22 @@
 //! Which cells of a table are right answers.
 
-/// The cells of a table of wholes and parts that are not like the others: few, so they are listed.
+/// Who asks whom among some points: the wholes, the parts, and the few cells of their table that are not like the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answers {
-    shape: [usize; 2],
+    wholes: Vec<u32>,
+    parts: Vec<u32>,
     positive: Vec<[u32; 2]>,
     same: Vec<[u32; 2]>,
 }
 
 impl Answers {
-    /// A table `shape`, `[W, P]`, in which the parts of a whole are the cells `positive`, and a thing meets itself in the cells `same`;
-    /// in any order, each as often as you like.
+    /// The points `wholes` are the rows of a table, the points `parts` its columns. The parts of a whole are the cells `positive`, and a thing
+    /// meets itself in the cells `same`; cells in any order, each as often as you like.
     ///
     /// # Panics
     /// Where a cell is outside of the table.
-    pub fn new(shape: [usize; 2], positive: Vec<[u32; 2]>, same: Vec<[u32; 2]>) -> Self {
+    pub fn new(wholes: Vec<u32>, parts: Vec<u32>, positive: Vec<[u32; 2]>, same: Vec<[u32; 2]>) -> Self {
+        let shape = [wholes.len(), parts.len()];
         let listed = |mut cells: Vec<[u32; 2]>| {
             cells.sort_unstable();
             cells.dedup();
@@ -22,12 +24,22 @@ impl Answers {
             assert!(cells.iter().all(inside), "a cell outside of a table {shape:?}");
             cells
         };
-        Answers { shape, positive: listed(positive), same: listed(same) }
+        Answers { wholes, parts, positive: listed(positive), same: listed(same) }
     }
 
     /// Rows and columns.
     pub fn shape(&self) -> [usize; 2] {
-        self.shape
+        [self.wholes.len(), self.parts.len()]
+    }
+
+    /// Which points are the rows of the table.
+    pub fn wholes(&self) -> &[u32] {
+        &self.wholes
+    }
+
+    /// Which points are its columns.
+    pub fn parts(&self) -> &[u32] {
+        &self.parts
     }
 
     /// Cells of right answers, row after row.

@@ -16,8 +16,8 @@ impl AngleOps for Flex {
         tiles::angles(&parent, &child, &curv, bend, tiny)
     }
 
-    fn angle_contrast(whole: Array, part: Array, curv: Array, scale: Array, contrast: Contrast) -> Array {
-        contrast::losses([whole, part], curv, &scale, contrast).0
+    fn angle_contrast(points: Array, curv: Array, scale: Array, contrast: Contrast) -> Array {
+        contrast::losses(points, curv, &scale, contrast).0
     }
 }
 
@@ -39,17 +39,15 @@ impl<C: CheckpointStrategy> AngleOps for Autodiff<Flex, C> {
     }
 
     fn angle_contrast(
-        whole: FloatTensor<Self>,
-        part: FloatTensor<Self>,
+        points: FloatTensor<Self>,
         curv: FloatTensor<Self>,
         scale: FloatTensor<Self>,
         contrast: Contrast,
     ) -> FloatTensor<Self> {
-        let ((whole, whole_node), (part, part_node)) = (whole.into_parts(), part.into_parts());
-        let ((curv, curv_node), (scale, scale_node)) = (curv.into_parts(), scale.into_parts());
-        let (out, kept) = contrast::losses([whole, part], curv, &scale, contrast);
-        let nodes = [whole_node, part_node, curv_node, scale_node];
-        match AngleContrast.prepare::<C>(nodes).compute_bound().stateful() {
+        let ((points, points_node), (curv, curv_node), (scale, scale_node)) =
+            (points.into_parts(), curv.into_parts(), scale.into_parts());
+        let (out, kept) = contrast::losses(points, curv, &scale, contrast);
+        match AngleContrast.prepare::<C>([points_node, curv_node, scale_node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish(kept, out),
             OpsKind::UnTracked(prep) => prep.finish(out),
         }
@@ -87,10 +85,10 @@ impl Backward<Flex, 3> for PairwiseAngle {
 #[derive(Debug)]
 struct AngleContrast;
 
-impl Backward<Flex, 4> for AngleContrast {
+impl Backward<Flex, 3> for AngleContrast {
     type State = Kept;
 
-    fn backward(self, ops: Ops<Kept, 4>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+    fn backward(self, ops: Ops<Kept, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let grad = grads.consume::<Flex>(&ops.node);
         let found = contrast::backward(&ops.state, &grad);
         for (parent, gradient) in ops.parents.into_iter().zip(found) {

@@ -4,20 +4,21 @@
 
 use std::ops::Range;
 
+use burn::backend::TensorMetadata;
 use rayon::prelude::*;
 
 use super::Contrast;
 use super::answers::of_rows;
 use super::queries::{Block, NOBODY, Sums, turn};
 use super::sides::Sides;
-use super::tiles::{GROUP, Group, gradients};
+use super::tiles::{GROUP, Group, add, gradients};
 use crate::arrays::{Array, array, dense, numbers};
 use crate::raw::in_pool;
 
 /// What the backward pass needs: nothing of the size `[W, P]`.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
-    points: [Array; 2],
+    points: Array,
     curv: Array,
     scale: f32,
     contrast: Contrast,
@@ -37,10 +38,10 @@ struct Asked {
 }
 
 /// The losses `[W + P]`, and what the backward pass needs.
-pub(super) fn losses(points: [Array; 2], curv: Array, scale: &Array, contrast: Contrast) -> (Array, Kept) {
+pub(super) fn losses(points: Array, curv: Array, scale: &Array, contrast: Contrast) -> (Array, Kept) {
     let scale = numbers(&dense(scale))[0];
     let (losses, right, asked) = in_pool(|| {
-        let sides = Sides::new(&points[0], &points[1], &curv, contrast.bend, contrast.tiny);
+        let sides = contrast.sides(&points, &curv);
         let (candidates, right) = Table { sides: &sides, contrast: &contrast, scale }.sums();
         let cells = contrast.answers.positive();
         let mut way = 0;
@@ -60,12 +61,12 @@ pub(super) fn losses(points: [Array; 2], curv: Array, scale: &Array, contrast: C
     (array(losses, &[count]), Kept { points, curv, scale, contrast, right, asked })
 }
 
-/// Gradients with respect to wholes, parts, curvatures and scale.
-pub(super) fn backward(kept: &Kept, grad: &Array) -> [Array; 4] {
+/// Gradients with respect to points, curvatures and scale.
+pub(super) fn backward(kept: &Kept, grad: &Array) -> [Array; 3] {
     let Kept { points, curv, scale, contrast, .. } = kept;
     let grad = dense(grad);
     in_pool(|| {
-        let sides = Sides::new(&points[0], &points[1], curv, contrast.bend, contrast.tiny);
+        let sides = contrast.sides(points, curv);
         let (down, up) = numbers(&grad).split_at(sides.rows.count);
         let [asked_down, asked_up] = &kept.asked;
         let back = Back {
@@ -74,10 +75,24 @@ pub(super) fn backward(kept: &Kept, grad: &Array) -> [Array; 4] {
             down: asked_down.weights(down),
             up: asked_up.weights(up),
         };
-        let ([whole, part, curv], shares) =
+        let ([wholes, parts, curv], shares) =
             gradients(&sides, || back.table.room(), |room, group| back.turn(room, group));
-        [whole, part, curv, array(vec![shares.iter().sum::<f64>() as f32], &[1])]
+        let shape = points.shape();
+        let mut to_points = vec![0.0_f32; shape[0] * shape[1]];
+        let answers = &contrast.answers;
+        for (which, found) in [(answers.wholes(), &wholes), (answers.parts(), &parts)] {
+            for (&point, found) in which.iter().zip(numbers(found).chunks(shape[1].max(1))) {
+                add(&mut to_points[point as usize * shape[1]..][..shape[1]], found);
+            }
+        }
+        [array(to_points, &[shape[0], shape[1]]), curv, array(vec![shares.iter().sum::<f64>() as f32], &[1])]
     })
+}
+
+impl Contrast {
+    fn sides(&self, points: &Array, curv: &Array) -> Sides {
+        Sides::new([points, points], [self.answers.wholes(), self.answers.parts()], curv, self.bend, self.tiny)
+    }
 }
 
 impl Asked {

@@ -60,44 +60,42 @@ pub fn pairwise_exterior_angle(
     Some(Tensor::from_dispatch(<Dispatch as AngleOps>::pairwise_exterior_angle(parent, child, curv, bend, tiny)))
 }
 
-/// Contrastive losses of wholes and parts by the angles between them, root at the origin: `[W, K d]`, `[P, K d]`, `[K]`, `[1]` to `[W + P]`,
-/// those of the wholes first.
+/// Contrastive losses of wholes and parts among some points by the angles between them, root at the origin: `[N, K d]`, `[K]`, `[1]` to
+/// `[W + P]`, those of the wholes first.
 ///
 /// With `X` the mean over factors of the exterior angle at its first argument and `s` = `scale`, a whole x asks the parts by
 /// `beta_xy = pi - X(x, y)` and a part y the wholes by `alpha_xy = X(y, x)`:
 /// `down_x = log sum_{y not same} exp(s beta_xy) - log sum_{y positive} exp(s beta_xy)`, `up_y` likewise over x. Who has no right answer
-/// adds 0. Source: Wang et al., Sec. 3.2. Gradients flow to all four tensors.
+/// adds 0. Source: Wang et al., Sec. 3.2. Gradients flow to all three tensors.
 ///
 /// One matrix product gives both angles of all pairs. Fused for `f32` on the CPU; `None` for everything else, where the caller composes
 /// it of [`pairwise_exterior_angle`] and [`multi_positive_nce`](crate::multi_positive_nce). Precision, `tiny`, memory and threads as of
 /// the angles; what is kept has the size of the points and of the list of answers.
 ///
 /// # Panics
-/// Where the shapes do not fit together.
+/// Where the shapes do not fit together, or an answer names a point that is none.
 pub fn angle_contrast(
-    whole: Tensor<2>,
-    part: Tensor<2>,
+    points: Tensor<2>,
     curv: Tensor<1>,
     scale: Tensor<1>,
     answers: &Arc<Answers>,
     bend: Bend,
     tiny: f64,
 ) -> Option<Tensor<1>> {
-    let ([wholes, width], [parts, part_width], [factors]) = (whole.dims(), part.dims(), curv.dims());
-    let fits = width == part_width && width.is_multiple_of(factors.max(1)) && scale.dims() == [1];
+    let ([count, width], [factors]) = (points.dims(), curv.dims());
     assert!(
-        fits && answers.shape() == [wholes, parts],
-        "{wholes} wholes of width {width}, {parts} parts of {part_width}, {factors} factors, scale {:?}, answers of a table {:?}",
-        scale.dims(),
-        answers.shape()
+        width.is_multiple_of(factors.max(1)) && scale.dims() == [1],
+        "points of width {width}, {factors} factors, scale {:?}",
+        scale.dims()
     );
-    if !(is_fused(&whole) && is_fused(&part) && is_fused(&curv) && is_fused(&scale)) {
+    let named = answers.wholes().iter().chain(answers.parts()).max();
+    assert!(named.is_none_or(|&point| (point as usize) < count), "point {named:?} of {count}");
+    if !(is_fused(&points) && is_fused(&curv) && is_fused(&scale)) {
         return None;
     }
     let contrast = Contrast { answers: Arc::clone(answers), bend, tiny };
-    let [whole, part] = [whole, part].map(Tensor::into_dispatch);
-    let [curv, scale] = [curv, scale].map(Tensor::into_dispatch);
-    Some(Tensor::from_dispatch(<Dispatch as AngleOps>::angle_contrast(whole, part, curv, scale, contrast)))
+    let (points, [curv, scale]) = (points.into_dispatch(), [curv, scale].map(Tensor::into_dispatch));
+    Some(Tensor::from_dispatch(<Dispatch as AngleOps>::angle_contrast(points, curv, scale, contrast)))
 }
 
 /// What [`angle_contrast`] is told beside the tensors.
@@ -122,8 +120,7 @@ trait AngleOps: Backend {
 
     /// See [`angle_contrast`].
     fn angle_contrast(
-        whole: FloatTensor<Self>,
-        part: FloatTensor<Self>,
+        points: FloatTensor<Self>,
         curv: FloatTensor<Self>,
         scale: FloatTensor<Self>,
         contrast: Contrast,

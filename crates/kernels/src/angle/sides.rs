@@ -42,14 +42,21 @@ pub(super) struct Side {
 }
 
 impl Sides {
-    pub(super) fn new(rows: &Array, columns: &Array, curv: &Array, bend: Bend, tiny: f64) -> Self {
+    /// Of all points of two arrays, `[R, K d]` and `[C, K d]`.
+    pub(super) fn of_all(rows: &Array, columns: &Array, curv: &Array, bend: Bend, tiny: f64) -> Self {
+        let all = |points: &Array| -> Vec<u32> { (0..points.shape()[0] as u32).collect() };
+        Self::new([rows, columns], [&all(rows), &all(columns)], curv, bend, tiny)
+    }
+
+    /// Of some points of each of two arrays.
+    pub(super) fn new(points: [&Array; 2], which: [&[u32]; 2], curv: &Array, bend: Bend, tiny: f64) -> Self {
         let curv: Vec<f64> = match bend {
             Bend::Hyperbolic => numbers(&dense(curv)).iter().map(|&c| f64::from(c)).collect(),
             Bend::Flat => vec![1.0; curv.shape()[0]],
         };
         let factors = curv.len();
-        let width = rows.shape()[1] / factors.max(1);
-        let [rows, columns] = [rows, columns].map(|points| Side::new(points, &curv, width, bend, tiny));
+        let width = points[0].shape()[1] / factors.max(1);
+        let [rows, columns] = [0, 1].map(|i| Side::new(points[i], which[i], &curv, width, bend, tiny));
         let floor = curv.iter().map(|curv| (tiny * tiny * curv) as f32).collect();
         Self { factors, width, curv, bend, rows, columns, floor }
     }
@@ -81,15 +88,15 @@ impl Sides {
 }
 
 impl Side {
-    fn new(points: &Array, curv: &[f64], width: usize, bend: Bend, tiny: f64) -> Self {
-        let (count, factors) = (points.shape()[0], curv.len());
+    fn new(points: &Array, which: &[u32], curv: &[f64], width: usize, bend: Bend, tiny: f64) -> Self {
+        let (count, factors) = (which.len(), curv.len());
         let points = dense(points);
         let (from, row) = (numbers(&points), factors * width);
-        let mut by_factor = vec![0.0_f32; from.len()];
+        let mut by_factor = vec![0.0_f32; count * row];
         let mut facts = vec![Point::default(); factors * count];
         let pieces = by_factor.par_chunks_mut(width.max(1)).zip(&mut facts);
         pieces.enumerate().with_min_len(64).for_each(|(i, (out, fact))| {
-            let (k, point) = (i / count, i % count);
+            let (k, point) = (i / count, which[i % count] as usize);
             out.copy_from_slice(&from[point * row + k * width..][..width]);
             let square = curv[k] * AutoArch::new().dispatch(Square(out));
             let length = square.sqrt();

@@ -24,7 +24,7 @@ pub(super) fn angles(parent: &Array, child: &Array, curv: &Array, bend: Bend, ti
 }
 
 fn angles_in_pool(parent: &Array, child: &Array, curv: &Array, bend: Bend, tiny: f64) -> Array {
-    let sides = Sides::new(parent, child, curv, bend, tiny);
+    let sides = Sides::of_all(parent, child, curv, bend, tiny);
     let (parents, children) = (sides.rows.count, sides.columns.count);
     let mut table = vec![0.0_f32; parents * children];
     for rows in sides.tiles() {
@@ -45,7 +45,7 @@ pub(super) fn backward(parent: &Array, child: &Array, curv: &Array, bend: Bend, 
 }
 
 fn backward_in_pool(parent: &Array, child: &Array, curv: &Array, bend: Bend, tiny: f64, grad: &Array) -> [Array; 3] {
-    let sides = Sides::new(parent, child, curv, bend, tiny);
+    let sides = Sides::of_all(parent, child, curv, bend, tiny);
     let (grad, children) = (dense(grad), sides.columns.count);
     let (gradients, _) = gradients(
         &sides,

@@ -81,8 +81,8 @@ impl Method for VisualHierarchies {
     }
 
     fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
-        let relation = batch.edges(NAME)?.relation(NAME)?;
-        let (down, up) = angle_contrast(space, relation.wholes, relation.parts, &relation.answers);
+        let edges = batch.edges(NAME)?;
+        let (down, up) = angle_contrast(space, &edges.points, &edges.answers(NAME)?);
         let mut terms = vec![("contrast_whole_part", 1.0, down), ("contrast_part_whole", 1.0, up)];
         terms.retain(|(name, ..)| self.config.terms.on(name));
         Loss::of_terms(terms)

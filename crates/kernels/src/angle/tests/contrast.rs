@@ -16,7 +16,8 @@ fn run(answers: Arc<Answers>, bend: Bend) -> impl Fn(Vec<Tensor<2>>) -> Tensor<1
     move |x| {
         let [whole, part, curv, scale] = <[_; 4]>::try_from(x).unwrap();
         let (curv, scale) = (curv.flatten(0, 1), scale.flatten(0, 1));
-        angle_contrast(whole, part, curv, scale, &answers, bend, f64::from(TINY_F32)).unwrap()
+        let points = Tensor::cat(vec![whole, part], 0);
+        angle_contrast(points, curv, scale, &answers, bend, f64::from(TINY_F32)).unwrap()
     }
 }
 
@@ -26,7 +27,13 @@ fn answers([wholes, parts, ..]: [usize; 4]) -> Arc<Answers> {
     let asks = |row: u32| wholes == 1 || (row as usize) < wholes - 1;
     let positive = cells().filter(|&[row, column]| asks(row) && (row * 5 + column * 3) % 4 == 0).collect();
     let same = cells().filter(|&[row, column]| (row + 2 * column) % 7 == 3).collect();
-    Arc::new(Answers::new([wholes, parts], positive, same))
+    Arc::new(apart([wholes, parts], positive, same))
+}
+
+/// The wholes first, and then the parts.
+fn apart([wholes, parts]: [usize; 2], positive: Vec<[u32; 2]>, same: Vec<[u32; 2]>) -> Answers {
+    let (wholes, all) = (wholes as u32, (wholes + parts) as u32);
+    Answers::new((0..wholes).collect(), (wholes..all).collect(), positive, same)
 }
 
 fn with_scale(mut inputs: Vec<Input>, scale: f32) -> Vec<Input> {
@@ -96,7 +103,7 @@ fn equals_angles_and_contrast_apart() {
     let size @ [wholes, parts, _, _] = [1100, 1000, 1, 24];
     let positive = (0..parts as u32).flat_map(|column| [[column, column], [column / 2, column]]).collect();
     let same = (0..900).map(|i| [i + 100, i]).collect();
-    let answers = Arc::new(Answers::new([wholes, parts], positive, same));
+    let answers = Arc::new(apart([wholes, parts], positive, same));
     let inputs = with_scale(inputs(size, 1.0), 14.0);
     let upstream: Vec<f32> = random(wholes + parts, 3);
     let found = outcome(&inputs, &upstream, run(Arc::clone(&answers), Bend::Hyperbolic));
@@ -137,7 +144,7 @@ fn nobody_asks_nobody() {
     for [wholes, parts] in [[0, 3], [3, 0], [0, 0], [3, 2]] {
         let points = |n: usize| Input(random(n * 4, 1), [n, 4]);
         let inputs = [points(wholes), points(parts), Input(vec![1.0, 2.0], [1, 2]), Input(vec![5.0], [1, 1])];
-        let answers = Arc::new(Answers::new([wholes, parts], vec![], vec![]));
+        let answers = Arc::new(apart([wholes, parts], vec![], vec![]));
         let found = outcome(&inputs, &vec![1.0; wholes + parts], run(answers, Bend::Hyperbolic));
         let zeros = |n: usize| vec![0.0; n];
         assert_eq!(found, [zeros(wholes + parts), zeros(wholes * 4), zeros(parts * 4), zeros(2), zeros(1)]);
@@ -145,7 +152,7 @@ fn nobody_asks_nobody() {
     // Points without coordinates all lie at the root.
     let points = |n: usize| Input(vec![], [n, 0]);
     let inputs = [points(3), points(2), Input(vec![1.0], [1, 1]), Input(vec![5.0], [1, 1])];
-    let answers = Arc::new(Answers::new([3, 2], vec![[0, 0]], vec![]));
+    let answers = Arc::new(apart([3, 2], vec![[0, 0]], vec![]));
     let found = outcome(&inputs, &[1.0; 5], run(answers, Bend::Flat));
     assert!((found[0][0] - 2_f64.ln()).abs() < 1e-6 && (found[0][3] - 3_f64.ln()).abs() < 1e-6, "{found:?}");
 }
@@ -160,7 +167,7 @@ fn difficult_tables() {
         let wholes = Input(vec![1.0, 0.0, 0.0, 0.0], [2, 2]);
         [wholes, Input(parts, [count, 2]), Input(vec![1.0], [1, 1]), Input(vec![scale], [1, 1])]
     };
-    let answers = Arc::new(Answers::new([2, 5], vec![[0, 1], [1, 4]], vec![[0, 3]]));
+    let answers = Arc::new(apart([2, 5], vec![[0, 1], [1, 4]], vec![[0, 3]]));
     for bend in [Bend::Hyperbolic, Bend::Flat] {
         let found = outcome(&inputs(parts.clone(), 1e4), &[1.0; 7], run(Arc::clone(&answers), bend));
         assert!(found.iter().flatten().all(|v| v.is_finite()), "{found:?}");
@@ -176,33 +183,48 @@ fn difficult_tables() {
         }
     }
     let device = Device::flex();
-    let points = || Tensor::<2>::ones([1, 2], (&device, DType::F64));
+    let points = Tensor::<2>::ones([2, 2], (&device, DType::F64));
     let one = Tensor::<1>::ones([1], (&device, DType::F64));
-    let answers = Arc::new(Answers::new([1, 1], vec![[0, 0]], vec![]));
-    assert!(angle_contrast(points(), points(), one.clone(), one, &answers, Bend::Flat, 1e-12).is_none());
+    let answers = Arc::new(apart([1, 1], vec![[0, 0]], vec![]));
+    assert!(angle_contrast(points, one.clone(), one, &answers, Bend::Flat, 1e-12).is_none());
 }
 
-/// Transposed, cut and shared tensors are read as they are, and a tensor that is both sides gets both gradients.
+/// Transposed points are read as they are; points that are whole and part get both gradients, and those that are neither none.
 #[test]
-fn any_layout_of_the_points() {
-    let (values, answers) = (random(6 * 8, 5), Arc::new(Answers::new([6, 6], vec![[0, 1], [2, 3], [5, 5]], vec![])));
-    let curv = || Tensor::<1>::ones([1], &Device::flex().autodiff());
-    let loss = |points: Tensor<2>, other: Tensor<2>| {
-        angle_contrast(points, other, curv(), curv(), &answers, Bend::Hyperbolic, f64::from(TINY_F32)).unwrap()
+fn any_layout_and_any_role() {
+    let (values, own) = (random(9 * 8, 5), vec![0.5; 12]);
+    let leaf = |values: &[f32], shape: [usize; 2]| {
+        let data = TensorData::new(values.to_vec(), shape);
+        Tensor::<2>::from_data(data, &Device::flex().autodiff()).require_grad()
     };
-    let leaf = |values: Vec<f32>, shape: [usize; 2]| {
-        Tensor::<2>::from_data(TensorData::new(values, shape), &Device::flex().autodiff()).require_grad()
+    let loss = |points: Tensor<2>, answers: Answers| {
+        let one = Tensor::<1>::ones([1], &points.device());
+        let weights = Tensor::from_data(TensorData::new(own.clone(), [12]), &points.device());
+        let tiny = f64::from(TINY_F32);
+        (angle_contrast(points, one.clone(), one, &Arc::new(answers), Bend::Hyperbolic, tiny).unwrap() * weights).sum()
     };
-    let turned: Vec<f32> = (0..48).map(|i| values[i % 6 * 8 + i / 6]).collect();
-    let (plain, turned) = (leaf(values.clone(), [6, 8]), leaf(turned, [8, 6]));
-    let found = loss(turned.clone().transpose(), turned.clone().transpose());
-    let (left, right) = (leaf(values.clone(), [6, 8]), leaf(values, [6, 8]));
-    let expected = loss(plain.clone(), plain.clone());
-    let apart = loss(left.clone(), right.clone());
+    let positive = vec![[0, 1], [2, 3], [5, 5]];
+    // Points 2 to 7 are wholes, and from the last to the first parts as well.
+    let roles = Answers::new((2..8).collect(), (2..8).rev().collect(), positive.clone(), vec![]);
+    let (plain, turned) =
+        (leaf(&values, [9, 8]), leaf(&(0..72).map(|i| values[i % 9 * 8 + i / 9]).collect::<Vec<_>>(), [8, 9]));
+    let (found, other) = (loss(plain.clone(), roles.clone()), loss(turned.clone().transpose(), roles));
+    // The same points written out, each role by itself.
+    let mut apart_values = values[16..64].to_vec();
+    (2..8).rev().for_each(|i| apart_values.extend(&values[8 * i..8 * (i + 1)]));
+    let written = leaf(&apart_values, [12, 8]);
+    let expected = loss(written.clone(), apart([6, 6], positive, vec![]));
     assert_eq!(numbers(found.clone()), numbers(expected.clone()));
-    let (found, expected) = (found.sum().backward(), expected.sum().backward());
-    let apart = apart.sum().backward();
-    let together = plain.grad(&expected).unwrap();
-    assert_eq!(numbers(turned.grad(&found).unwrap().transpose()), numbers(together.clone()));
-    assert_eq!(numbers(left.grad(&apart).unwrap() + right.grad(&apart).unwrap()), numbers(together));
+    assert_eq!(numbers(other.clone()), numbers(expected.clone()));
+    let (found, other, expected) = (found.backward(), other.backward(), expected.backward());
+    let found = numbers(plain.grad(&found).unwrap());
+    assert_eq!(numbers(turned.grad(&other).unwrap().transpose()), found);
+    let each = numbers(written.grad(&expected).unwrap());
+    for point in 0..9 {
+        for i in 0..8 {
+            let both =
+                if (2..8).contains(&point) { each[8 * (point - 2) + i] + each[8 * (13 - point) + i] } else { 0.0 };
+            assert!((found[8 * point + i] - both).abs() <= 1e-6 * both.abs(), "point {point}, {i}");
+        }
+    }
 }
