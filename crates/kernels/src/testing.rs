@@ -33,10 +33,13 @@ impl Matrix {
 
 /// The values of `f`, and the gradients of `sum_i w_i f_i` with respect to its arguments; `w` lies in 0.1 to 1.9.
 pub(crate) fn outcome(f: Function<'_>, arguments: &[Matrix], dtype: DType) -> Vec<Vec<f64>> {
-    let device = Device::flex().autodiff();
-    let arguments: Vec<_> = arguments.iter().map(|it| it.tensor(&device, dtype).require_grad()).collect();
+    outcome_on(&Device::flex().autodiff(), f, arguments, dtype)
+}
+
+fn outcome_on(device: &Device, f: Function<'_>, arguments: &[Matrix], dtype: DType) -> Vec<Vec<f64>> {
+    let arguments: Vec<_> = arguments.iter().map(|it| it.tensor(device, dtype).require_grad()).collect();
     let out = f(&arguments);
-    let weights = weights(out.dims()).tensor(&device, dtype);
+    let weights = weights(out.dims()).tensor(device, dtype);
     let gradients = (out.clone() * weights).sum().backward();
     let numbers = |x: Tensor<2>| x.into_data().iter::<f64>().collect();
     let mut found = vec![numbers(out)];
@@ -64,6 +67,8 @@ pub(crate) fn check(fused: Function<'_>, plain: Function<'_>, arguments: &[Matri
         assert!(off <= bound, "{what} ({i}): off by {off:e}, its twin by {twin_off:e}");
         assert!(apart <= 2.0 * bound, "{what} ({i}): {apart:e} from its twin");
     }
+    let again = outcome_on(&Device::flex().autodiff().gradient_checkpointing(), fused, arguments, DType::F32);
+    assert_eq!(again, found, "gradient checkpointing");
     let device = Device::flex();
     let constants: Vec<_> = arguments.iter().map(|it| it.tensor(&device, DType::F32)).collect();
     assert_eq!(fused(&constants).into_data().iter::<f64>().collect::<Vec<_>>(), found[0], "inference");
