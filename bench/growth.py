@@ -26,7 +26,12 @@ READ = 512
 
 def step():
     batches = [8, 16, 32, 64, 128]
-    return [(f"grow_train_{it}", os.cpu_count(), max(1, 32 // it), {"series": "ViT-S/16", "x": it}) for it in batches]
+    kinds = {"train": "ViT-S/16", "checkpointed": "checkpointed"}
+    return [
+        (f"grow_{kind}_{it}", os.cpu_count(), max(1, 32 // it), {"series": series, "x": it})
+        for kind, series in kinds.items()
+        for it in batches
+    ]
 
 
 def head():
@@ -110,7 +115,7 @@ def available():
 def draw(path, folder, into):
     """One picture for each group of a stored run, and the numbers as Markdown."""
     header, records = harness.read(path)
-    told = [f"Measured {header['date'][:10]} on {header['cores']} cores of {header['cpu']}, commit {(header['commit'] or 'unknown')[:12]}."]
+    told = [f"Measured {header['date'][:10]} on {header['cores']} cores of {header['cpu']}, commit {(header['commit'] or 'unknown')[:12]}. Dashed: cost in proportion."]
     for key, (name, title, x_label, y_label, value) in DRAWN.items():
         series = {}
         for record in (it for it in records if it["kind"] == "growth" and it["group"] == key.split("_")[0]):
@@ -128,7 +133,7 @@ def draw(path, folder, into):
         rows = [f"| {x_label} | " + " | ".join(str(x) for x in places) + " |", "|---" * (len(places) + 1) + "|"]
         for label, line in lines.items():
             values = dict(line)
-            rows.append(f"| {label}, {y_label} | " + " | ".join(f"{values[x]:.4g}" if x in values else "" for x in places) + " |")
+            rows.append(f"| {label}, {y_label} | " + " | ".join(plot.number(values[x]) if x in values else "" for x in places) + " |")
         link = os.path.relpath(picture, pathlib.Path(into).parent if into else ROOT)
         told += [f"![{title}: {y_label} over {x_label}]({link})", "\n".join(rows)]
     found = "\n\n".join(told)

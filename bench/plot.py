@@ -4,7 +4,7 @@ import math
 from html import escape
 
 WIDTH, HEIGHT = 640, 380
-LEFT, RIGHT, TOP, BOTTOM = 64, 150, 44, 50
+LEFT, RIGHT, TOP, BOTTOM = 64, 150, 56, 50
 LIGHT = ["#1f5fa8", "#b4530a", "#2f7d4f", "#8a3ea8"]
 DARK = ["#7db4f0", "#f0a868", "#7fd3a1", "#d39bee"]
 STYLE = """
@@ -48,7 +48,7 @@ def curves(title, x_label, y_label, series):
         out.append(f'<text text-anchor="middle" x="{x_of(x):.1f}" y="{HEIGHT - BOTTOM + 20}">{number(x)}</text>')
     out.append(f'<path class="axis" d="M{LEFT},{TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>')
     out.append(f'<text text-anchor="middle" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 10}">{escape(x_label)}</text>')
-    out.append(f'<text text-anchor="start" x="6" y="{TOP - 6}" class="faint">{escape(y_label)}</text>')
+    out.append(f'<text text-anchor="start" x="6" y="{TOP - 10}" class="faint">{escape(y_label)}</text>')
     out.append(guide(next(iter(series.values()))[-1], (low_x, high_x), (low_y, high_y), x_of, y_of))
     # Names at the ends of the lines, pushed apart where they would lie on each other.
     ends = sorted((y_of(line[-1][1]), i, name) for i, (name, line) in enumerate(series.items()))
@@ -60,7 +60,7 @@ def curves(title, x_label, y_label, series):
         path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in line)
         out.append(f'<polyline class="line s{i}" points="{path}"/>')
         for x, y in line:
-            told = f"{name}: {number(x)}, {y:.4g}"
+            told = f"{name}: {number(x)}, {number(y)}"
             out.append(f'<circle class="t{i}" cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3.4"><title>{escape(told)}</title></circle>')
     return "\n".join([*out, "</svg>\n"])
 
@@ -86,4 +86,4 @@ def ticks(low, high):
 
 
 def number(value):
-    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:g}"
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"

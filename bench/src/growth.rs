@@ -15,13 +15,14 @@ use conifer_space::ManifoldSpec;
 
 use crate::{Case, head_on, photos, preset, vit_train};
 
-/// `train_BATCH`, `phyclip_FACTORS_DIM`, `loader_THREADS` (64 photos a batch) or `text_LENGTH` (32 texts).
+/// `train_BATCH`, `checkpointed_BATCH` (gradient checkpointing), `phyclip_FACTORS_DIM`, `loader_THREADS` (64 photos a batch) or `text_LENGTH` (32 texts).
 pub(crate) fn case(name: &str) -> anyhow::Result<Case> {
     let mut parts = name.split('_');
     let kind = parts.next().unwrap_or_default();
     let numbers: Vec<usize> = parts.map(|it| it.parse().with_context(|| name.to_owned())).collect::<Result<_, _>>()?;
     match (kind, numbers.as_slice()) {
-        ("train", &[batch]) => vit_train(batch, &Device::flex()),
+        ("train", &[batch]) => vit_train(batch, &Device::flex().autodiff()),
+        ("checkpointed", &[batch]) => vit_train(batch, &Device::flex().autodiff().gradient_checkpointing()),
         ("phyclip", &[factors, dim]) => {
             let spec = ManifoldSpec { factors, dim: factors * dim, ..(product()?)(512) };
             head_on("phyclip", spec, &Device::flex().autodiff())

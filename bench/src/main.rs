@@ -93,7 +93,7 @@ fn build(name: &str) -> anyhow::Result<Case> {
             let pixels = filled([8, 3, 224, 224], 1.0, 0.0, &device);
             Ok(Box::new(move || Ok(model.forward(pixels.clone())?.powi_scalar(2).mean().into_scalar::<f32>())))
         }
-        "vit_s16_train" => vit_train(8, &device),
+        "vit_s16_train" => vit_train(8, &device.autodiff()),
         "text_forward" => {
             let model =
                 TextTransformer::new(&preset::<TextTransformer>("text_l12_w512")?, &mut Init::seeded(0, &device))?;
@@ -127,9 +127,8 @@ fn build(name: &str) -> anyhow::Result<Case> {
 
 /// A training step of ViT-S/16 on `batch` photos.
 fn vit_train(batch: usize, device: &Device) -> anyhow::Result<Case> {
-    let device = device.clone().autodiff();
-    let mut model = Some(Vit::new(&preset::<Vit>("vit_s16")?, &mut Init::seeded(0, &device))?);
-    let pixels = filled([batch, 3, 224, 224], 1.0, 0.0, &device);
+    let mut model = Some(Vit::new(&preset::<Vit>("vit_s16")?, &mut Init::seeded(0, device))?);
+    let pixels = filled([batch, 3, 224, 224], 1.0, 0.0, device);
     let mut optimiser = AdamW::new([0.9, 0.999], 1e-8);
     Ok(Box::new(move || {
         let it = model.take().context("a step failed before")?;
@@ -304,9 +303,9 @@ fn loader() -> anyhow::Result<Case> {
         epoch += 1;
         let mut total = 0.0;
         for (sample, path) in photos.iter().enumerate() {
-            let picture = ImageRef::File(path.clone()).open(&PixelLimits::default())?;
+            let photo = ImageRef::File(path.clone());
             let mut rng = rng_for(0, epoch, sample as u64, Stream::Photo);
-            total += f32::from(augment.apply(&picture, 224, &mut rng)[0]);
+            total += f32::from(augment.open(&photo, &PixelLimits::default(), 224, &mut rng)?[0]);
         }
         Ok(total)
     }))

@@ -3,7 +3,9 @@ use std::io::Write as _;
 /// Writes text to stdout. A reader that went away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error).context("cannot write to standard output"))
+        }
         _ => Ok(()),
     }
 }
@@ -18,17 +20,35 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&(serde_json::to_string(value)? + "\n"))
 }
 
-/// Rows as aligned columns; the first row is the head.
+/// Rows as aligned columns; the first row is the head. Line breaks and other control characters, which data may hold, are written as `\n`.
 pub(crate) fn columns(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width: Vec<usize> = (0..count)
         .map(|c| rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max().unwrap_or(0))
         .collect();
     let mut out = String::new();
-    for row in rows {
+    for row in &rows {
         let cells: Vec<String> = row.iter().zip(&width).map(|(cell, &w)| format!("{cell:<w$}")).collect();
         out.push_str(cells.join("  ").trim_end());
         out.push('\n');
     }
     out
+}
+
+fn one_line(cell: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().collect() } else { c.to_string() };
+    cell.chars().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_a_line_whatever_is_in_it() {
+        let rows = [["id", "text"], ["a\nb", "\u{1b}[31mred"], ["\u{e4}\u{2603}", "x"]]
+            .map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(columns(&rows), "id    text\na\\nb  \\u{1b}[31mred\n\u{e4}\u{2603}    x\n");
+    }
 }

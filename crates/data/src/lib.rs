@@ -32,6 +32,7 @@ pub mod sources;
 pub mod tokenizer;
 pub mod toy;
 pub mod transform;
+mod wide;
 
 pub use error::{Error, Result};
 pub use parts::PartRule;

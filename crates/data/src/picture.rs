@@ -112,6 +112,13 @@ pub(crate) struct Encoded<'a> {
     is_jpeg: bool,
 }
 
+/// Pixels of an upright photo, from (`left`, `top`) on.
+pub(crate) struct Cutout {
+    pub(crate) picture: Picture,
+    pub(crate) left: u32,
+    pub(crate) top: u32,
+}
+
 /// A part of a photo at a fraction of its size, as the file stores it: turned for who looks at it by [`StoredPart::upright`].
 pub(crate) struct StoredPart {
     /// The scaled pixels.
@@ -146,12 +153,39 @@ impl Encoded<'_> {
         self.size
     }
 
+    /// At least the columns and rows `[x1, y1, x2, y2]` (half open) of the upright photo, pixels as [`ImageRef::open`] gives them; `place` names
+    /// the file in errors. What is damaged behind the part is not noticed.
+    ///
+    /// # Errors
+    /// As [`ImageRef::open`].
+    pub(crate) fn cut(
+        &self,
+        [x1, y1, x2, y2]: [u32; 4],
+        limits: &PixelLimits,
+        place: impl FnOnce() -> String,
+    ) -> Result<Cutout, Broken> {
+        if self.is_jpeg {
+            let [x, y, width, height] = self.stored([x1, y1, x2 - x1, y2 - y1].map(f64::from)).map(|it| it as u32);
+            if let Some(part) = jpeg::decode(&self.bytes, self.stored_size(), 1, [x, y, x + width, y + height]) {
+                return Ok(Cutout { picture: upright(part.picture, self.orientation), left: x1, top: y1 });
+            }
+        }
+        let picture = decode_whole(&self.bytes, limits);
+        picture
+            .map(|picture| Cutout { picture, left: 0, top: 0 })
+            .map_err(|(cause, detail)| Broken::new(place(), cause, detail))
+    }
+
     /// All pixels; `place` names the file in errors.
     ///
     /// # Errors
     /// As [`ImageRef::open`].
-    pub(crate) fn picture(&self, limits: &PixelLimits, place: impl FnOnce() -> String) -> Result<Picture, Broken> {
-        decode(&self.bytes, limits).map_err(|(cause, detail)| Broken::new(place(), cause, detail))
+    pub(crate) fn whole(&self, limits: &PixelLimits, place: impl FnOnce() -> String) -> Result<Picture, Broken> {
+        self.cut([0, 0, self.size.0, self.size.1], limits, place).map(|it| it.picture)
+    }
+
+    fn stored_size(&self) -> (u32, u32) {
+        if is_turned(self.orientation) { (self.size.1, self.size.0) } else { self.size }
     }
 
     /// `[left, top, width, height]` of the upright photo, and `margin` pixels around it as far as there are any, at 1/`scale` (2, 4 or 8).
@@ -161,7 +195,7 @@ impl Encoded<'_> {
             return None;
         }
         let [left, top, width, height] = self.stored(upright);
-        let (w, h) = if is_turned(self.orientation) { (self.size.1, self.size.0) } else { self.size };
+        let (w, h) = self.stored_size();
         let within = |at: f64, side: u32| at.clamp(0.0, f64::from(side)) as u32;
         let part = [
             within((left - margin).floor(), w),
@@ -169,7 +203,7 @@ impl Encoded<'_> {
             within((left + width + margin).ceil(), w),
             within((top + height + margin).ceil(), h),
         ];
-        let part = jpeg::decode(&self.bytes, scale, part)?;
+        let part = jpeg::decode(&self.bytes, (w, h), scale, part)?;
         let by = f64::from(scale);
         let window = [left / by - f64::from(part.left), top / by - f64::from(part.top), width / by, height / by];
         Some(StoredPart { picture: part.picture, window, orientation: self.orientation })
@@ -195,17 +229,22 @@ impl Encoded<'_> {
 impl StoredPart {
     /// A square made of this part, turned as the photo is.
     pub(crate) fn upright(&self, square: Picture) -> Picture {
-        let Picture { width, height, rgb } = square;
-        if self.orientation == Orientation::NoTransforms {
-            return Picture { width, height, rgb };
-        }
-        let Some(image) = image::RgbImage::from_raw(width, height, rgb) else {
-            return crate::transform::white(width, height);
-        };
-        let mut image = DynamicImage::ImageRgb8(image);
-        image.apply_orientation(self.orientation);
-        Picture { width: image.width(), height: image.height(), rgb: image.into_rgb8().into_raw() }
+        upright(square, self.orientation)
     }
+}
+
+/// Turned as the photo is.
+fn upright(stored: Picture, orientation: Orientation) -> Picture {
+    if orientation == Orientation::NoTransforms {
+        return stored;
+    }
+    let Picture { width, height, rgb } = stored;
+    let Some(image) = image::RgbImage::from_raw(width, height, rgb) else {
+        return crate::transform::white(width, height);
+    };
+    let mut image = DynamicImage::ImageRgb8(image);
+    image.apply_orientation(orientation);
+    Picture { width: image.width(), height: image.height(), rgb: image.into_rgb8().into_raw() }
 }
 
 impl Sample {
@@ -261,6 +300,17 @@ fn encode(picture: &Picture, encoder: impl image::ImageEncoder) -> Result<(), Br
 }
 
 fn decode(bytes: &[u8], limits: &PixelLimits) -> Result<Picture, Fault> {
+    let (decoder, orientation) = begin(bytes, limits)?;
+    let (width, height) = decoder.dimensions();
+    drop(decoder);
+    match jpeg::decode(bytes, (width, height), 1, [0, 0, width, height]) {
+        Some(whole) => Ok(upright(whole.picture, orientation)),
+        None => decode_whole(bytes, limits),
+    }
+}
+
+/// By the decoders that read everything.
+fn decode_whole(bytes: &[u8], limits: &PixelLimits) -> Result<Picture, Fault> {
     let (decoder, orientation) = begin(bytes, limits)?;
     let mut image = DynamicImage::from_decoder(decoder).map_err(not_whole)?;
     image.apply_orientation(orientation);

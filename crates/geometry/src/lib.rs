@@ -22,5 +22,5 @@ mod safe;
 
 pub use error::{Error, Result};
 pub use gradcheck::{GradMismatch, gradcheck};
-pub use manifold::{ConeShape, MANIFOLDS, Manifold, ManifoldEntry, manifold};
+pub use manifold::{ConeShape, FusedAngles, MANIFOLDS, Manifold, ManifoldEntry, manifold};
 pub use root::RootT;

@@ -1,5 +1,8 @@
 //! Arrays of the CPU backend as slices, for the fused operations.
 
+use std::any::TypeId;
+
+use burn::backend::autodiff::checkpoint::strategy::{CheckpointStrategy, NoCheckpointing};
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{DispatchDevice, Flex, TensorMetadata};
@@ -12,6 +15,11 @@ pub(crate) type Array = FloatTensor<Flex>;
 /// Whether a tensor is what the fused operations work on: `f32` on the CPU.
 pub(crate) fn is_fused<const D: usize>(x: &Tensor<D>) -> bool {
     x.dtype() == DType::F32 && matches!(x.device().inner().as_dispatch(), DispatchDevice::Flex(_))
+}
+
+/// Whether the graph is one of gradient checkpointing: what is cheap to compute again is not kept.
+pub(crate) fn computes_again<C: CheckpointStrategy>() -> bool {
+    TypeId::of::<C>() != TypeId::of::<NoCheckpointing>()
 }
 
 /// The same numbers row after row; without a copy where they lie so.

@@ -7,8 +7,8 @@
 //! * [`pairwise_distance`]: hyperbolic distances of all pairs, in one space or a product.
 //! * [`info_nce`] and [`multi_positive_nce`]: contrastive losses of a table of similarities.
 //! * [`unit_rows`]: rows divided by their length.
-//! * [`lift`](fn@lift), [`cone_hinge`] and [`pairwise_exterior_angle`]: the maps and angles of hyperbolic heads. Their slow twins
-//!   are the compositions of `conifer_geometry`, which works with more spaces, roots and devices.
+//! * [`lift`](fn@lift), [`cone_hinge`], [`pairwise_exterior_angle`] and [`angle_contrast`]: the maps and angles of hyperbolic heads.
+//!   Their slow twins are the compositions of `conifer_geometry`, which works with more spaces, roots and devices.
 //!
 //! Every other fused operation has a slow twin, `..._plain`, composed of the engine's operations.
 
@@ -37,7 +37,7 @@ mod trigonometry;
 
 pub use activation::{Activation, gelu, gelu_plain, quick_gelu, quick_gelu_plain};
 pub use alloc::{AllocStats, LargeBlockAllocator};
-pub use angle::{Bend, pairwise_exterior_angle};
+pub use angle::{Answers, Bend, angle_contrast, pairwise_exterior_angle};
 pub use attention::{Mask, attention, attention_plain, self_attention, self_attention_plain};
 pub use cone::{Cone, cone_hinge};
 pub use distance::{DistanceRule, Norm, pairwise_distance, pairwise_distance_plain};

@@ -26,8 +26,10 @@ impl<'a> View<'a> {
     /// Where an entry would lie outside of the slice.
     pub(crate) fn new(data: &'a [f32], [rows, columns]: [usize; 2], [row_stride, column_stride]: [usize; 2]) -> Self {
         if rows > 0 && columns > 0 {
-            let last = (rows - 1) * row_stride + (columns - 1) * column_stride;
-            assert!(last < data.len(), "a matrix of {rows} x {columns} in {} numbers", data.len());
+            let last = |count: usize, stride: usize| (count - 1).checked_mul(stride);
+            let last = last(rows, row_stride).zip(last(columns, column_stride)).and_then(|(i, j)| i.checked_add(j));
+            let inside = last.is_some_and(|last| last < data.len());
+            assert!(inside, "a matrix of {rows} x {columns} in {} numbers", data.len());
         }
         Self { data, rows, columns, row_stride, column_stride }
     }
@@ -66,7 +68,8 @@ impl<'a> Panel<'a> {
     /// # Panics
     /// Where the last row would end outside of the slice, or rows would overlap.
     pub(crate) fn new(data: &'a mut [f32], [rows, columns]: [usize; 2], stride: usize) -> Self {
-        assert!(columns <= stride && (rows == 0 || (rows - 1) * stride + columns <= data.len()), "a panel too large");
+        let end = if rows == 0 { Some(0) } else { area(rows - 1, stride).checked_add(columns) };
+        assert!(columns <= stride && end.is_some_and(|end| end <= data.len()), "a panel too large");
         Self { start: data.as_mut_ptr(), rows, columns, stride, of: PhantomData }
     }
 
@@ -80,7 +83,7 @@ impl<'a> Panel<'a> {
             return Vec::new();
         }
         assert!(
-            stride.is_multiple_of(columns) && data.len().is_multiple_of(height * stride),
+            stride.is_multiple_of(columns) && data.len().is_multiple_of(area(height, stride)),
             "panels that do not divide"
         );
         let mut panels = Vec::with_capacity(data.len() / (height * columns));
@@ -117,12 +120,22 @@ impl<'a> Panel<'a> {
     }
 }
 
+/// Numbers of so many rows. Every bound below rests on it, so it must not wrap around.
+///
+/// # Panics
+/// Where there are more than memory has addresses.
+fn area(rows: usize, columns: usize) -> usize {
+    let (count, wrapped) = rows.overflowing_mul(columns);
+    assert!(!wrapped, "{rows} x {columns} numbers");
+    count
+}
+
 /// `left right`, row after row, on all threads.
 ///
 /// # Panics
 /// Where the shapes do not fit together.
 pub(crate) fn product(left: View<'_>, right: View<'_>) -> Vec<f32> {
-    let count = left.rows * right.columns;
+    let count = area(left.rows, right.columns);
     if left.columns == 0 {
         return vec![0.0; count];
     }
@@ -141,7 +154,7 @@ pub(crate) fn product(left: View<'_>, right: View<'_>) -> Vec<f32> {
 /// # Panics
 /// Where the shapes do not fit together.
 pub(crate) fn add_product(out: &mut [f32], left: View<'_>, right: View<'_>) {
-    assert_eq!(out.len(), left.rows * right.columns, "shape of a product");
+    assert_eq!(out.len(), area(left.rows, right.columns), "shape of a product");
     // SAFETY: `out` has that shape and is initialised.
     unsafe { multiply(out.as_mut_ptr(), right.columns, left, right, Some(1.0), 1.0, Parallelism::Rayon(0)) }
 }
@@ -264,6 +277,27 @@ mod tests {
         Panel::new(&mut wide, [3, 3], 4).product(a, a.transposed(), 2.0);
         assert_eq!(wide, [10.0, 22.0, 34.0, 7.0, 22.0, 50.0, 78.0, 7.0, 34.0, 78.0, 122.0, 7.0]);
         assert_eq!(product(View::new(&data, [3, 0], [3, 1]), View::new(&data, [0, 2], [1, 1])), [0.0; 6]);
+    }
+
+    /// Sizes whose product wraps around to something small: no view, no panel and no result may come of them.
+    #[test]
+    fn sizes_beyond_the_addresses_are_refused() {
+        const HALF: usize = 1 << (usize::BITS - 1);
+        // One number, over and over.
+        fn repeated(rows: usize, columns: usize) -> View<'static> {
+            View::new(&[1.0], [rows, columns], [0, 0])
+        }
+        let attempts: [fn(); 6] = [
+            || _ = View::new(&[1.0], [3, 1], [HALF, 1]),
+            || _ = View::new(&[1.0], [2, 2], [usize::MAX, 1]),
+            || _ = Panel::new(&mut [0.0], [3, 1], HALF),
+            || _ = Panel::cut(&mut [0.0; 4], HALF + 1, 4, 2),
+            || _ = product(repeated(HALF, 1), repeated(1, 2)),
+            || add_product(&mut [], repeated(HALF, 1), repeated(1, 2)),
+        ];
+        for (i, attempt) in attempts.into_iter().enumerate() {
+            assert!(std::panic::catch_unwind(attempt).is_err(), "attempt {i}");
+        }
     }
 
     #[test]

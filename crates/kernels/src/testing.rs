@@ -3,7 +3,7 @@
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
-use crate::testkit::same_bits_on_any_number_of_threads;
+use crate::testkit::{random, same_bits_on_any_number_of_threads};
 
 /// A function of matrices.
 pub(crate) type Function<'a> = &'a dyn Fn(&[Tensor<2>]) -> Tensor<2>;
@@ -16,18 +16,10 @@ pub(crate) struct Matrix {
 }
 
 impl Matrix {
-    /// Numbers spread evenly over (-`size`, `size`), without a pattern that rows could share: the finaliser of SplitMix64 (Steele et
-    /// al., OOPSLA 2014) of their places.
-    pub(crate) fn scattered(shape: [usize; 2], seed: usize, size: f64) -> Self {
-        let number = |i: usize| {
-            let mut bits = ((seed << 32) + i + 1) as u64;
-            bits = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
-        };
-        let numbers = (0..shape[0] * shape[1]).map(|i| f64::from((size * number(i)) as f32)).collect();
-        Self { shape, numbers }
+    /// [`random`] numbers in (-`size`, `size`), another list for each seed.
+    pub(crate) fn scattered(shape: [usize; 2], seed: u64, size: f64) -> Self {
+        let number = |v: f32| f64::from((size * f64::from(v)) as f32);
+        Self { shape, numbers: random(shape[0] * shape[1], seed).into_iter().map(number).collect() }
     }
 
     pub(crate) fn filled(shape: [usize; 2], number: f64) -> Self {
@@ -41,10 +33,13 @@ impl Matrix {
 
 /// The values of `f`, and the gradients of `sum_i w_i f_i` with respect to its arguments; `w` lies in 0.1 to 1.9.
 pub(crate) fn outcome(f: Function<'_>, arguments: &[Matrix], dtype: DType) -> Vec<Vec<f64>> {
-    let device = Device::flex().autodiff();
-    let arguments: Vec<_> = arguments.iter().map(|it| it.tensor(&device, dtype).require_grad()).collect();
+    outcome_on(&Device::flex().autodiff(), f, arguments, dtype)
+}
+
+fn outcome_on(device: &Device, f: Function<'_>, arguments: &[Matrix], dtype: DType) -> Vec<Vec<f64>> {
+    let arguments: Vec<_> = arguments.iter().map(|it| it.tensor(device, dtype).require_grad()).collect();
     let out = f(&arguments);
-    let weights = weights(out.dims()).tensor(&device, dtype);
+    let weights = weights(out.dims()).tensor(device, dtype);
     let gradients = (out.clone() * weights).sum().backward();
     let numbers = |x: Tensor<2>| x.into_data().iter::<f64>().collect();
     let mut found = vec![numbers(out)];
@@ -72,6 +67,8 @@ pub(crate) fn check(fused: Function<'_>, plain: Function<'_>, arguments: &[Matri
         assert!(off <= bound, "{what} ({i}): off by {off:e}, its twin by {twin_off:e}");
         assert!(apart <= 2.0 * bound, "{what} ({i}): {apart:e} from its twin");
     }
+    let again = outcome_on(&Device::flex().autodiff().gradient_checkpointing(), fused, arguments, DType::F32);
+    assert_eq!(again, found, "gradient checkpointing");
     let device = Device::flex();
     let constants: Vec<_> = arguments.iter().map(|it| it.tensor(&device, DType::F32)).collect();
     assert_eq!(fused(&constants).into_data().iter::<f64>().collect::<Vec<_>>(), found[0], "inference");

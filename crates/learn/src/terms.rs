@@ -1,9 +1,11 @@
 //! Loss terms: pure functions of points and scalars, one value per sample. The caller takes the mean.
 
-use burn::tensor::{Bool, Tensor};
+use std::sync::Arc;
+
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 pub use conifer_geometry::ConeShape;
 use conifer_geometry::RootT;
-use conifer_kernels::{self as kernels, Asking, NceRule};
+use conifer_kernels::{self as kernels, Answers, Asking, NceRule};
 use serde::{Deserialize, Serialize};
 
 use crate::methods::Space;
@@ -53,6 +55,48 @@ pub fn multi_positive_nce(
     same: Tensor<2, Bool>,
 ) -> Tensor<1> {
     kernels::multi_positive_nce(similarity, logit_scale, positive, same)
+}
+
+/// Contrast of W wholes and P parts among points `[N, D]` by the exterior angles between them, `([W], [P])`: what each whole asks, what
+/// each part asks.
+///
+/// [`multi_positive_nce`] of `pi - X(whole, part)`, in which a part lies straight behind its whole, and of `X(part, whole)`, in which the
+/// part sees the whole back towards the root; X is the exterior angle at its first argument. Source: Wang et al., Sec. 3.2.
+pub fn angle_contrast(space: &Space, points: &Tensor<2>, answers: &Arc<Answers>) -> (Tensor<1>, Tensor<1>) {
+    let [wholes, parts] = answers.shape();
+    let fused = space.manifold.fused_angles(points, &space.root).and_then(|angles| {
+        let (scale, tiny) = (space.logit_scale.clone(), angles.tiny);
+        kernels::angle_contrast(points.clone(), angles.curv, scale, answers, angles.bend, tiny)
+    });
+    if let Some(losses) = fused {
+        return (losses.clone().slice(0..wholes), losses.slice(wholes..wholes + parts));
+    }
+    let [whole, part] = [answers.wholes(), answers.parts()].map(|rows| select(points, rows));
+    let angle =
+        |at: &Tensor<2>, to: &Tensor<2>| space.manifold.pairwise_exterior_angle(at.clone(), to.clone(), &space.root);
+    let [positive, same] = masks(answers, &points.device());
+    let down = -angle(&whole, &part) + std::f64::consts::PI;
+    let down = multi_positive_nce(down, space.logit_scale.clone(), positive.clone(), same.clone());
+    let up = angle(&part, &whole);
+    (down, multi_positive_nce(up, space.logit_scale.clone(), positive.transpose(), same.transpose()))
+}
+
+/// Some rows.
+pub(crate) fn select(points: &Tensor<2>, rows: &[u32]) -> Tensor<2> {
+    let rows: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
+    let count = rows.len();
+    let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &points.device());
+    points.clone().select(0, rows)
+}
+
+/// The cells of right answers and of things that meet themselves as masks, `[W, P]`.
+pub(crate) fn masks(answers: &Answers, device: &Device) -> [Tensor<2, Bool>; 2] {
+    [answers.positive(), answers.same()].map(|cells| {
+        let shape @ [rows, columns] = answers.shape();
+        let mut table = vec![false; rows * columns];
+        cells.iter().for_each(|&[row, column]| table[row as usize * columns + column as usize] = true);
+        Tensor::from_data(TensorData::new(table, shape), device)
+    })
 }
 
 impl Denominator {

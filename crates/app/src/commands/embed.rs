@@ -41,10 +41,11 @@ pub(crate) fn run(args: Embed, as_json: bool, device: &Device) -> anyhow::Result
         identity: identity(&args, device),
     };
     let done = job.run(&args.out, signal::stop_flag()?.as_ref()).with_context(|| {
-        format!(
-            "{} (a set that is half done goes on with the command that began it; --overwrite starts anew)",
-            args.out.display()
-        )
+        let out = args.out.display();
+        match Draft::is_begun(&args.out) {
+            true => format!("{out} (half done: the command that began it goes on from there; --overwrite starts anew)"),
+            false => out.to_string(),
+        }
     })?;
     for line in &done.first_left_out {
         note(&format!("skipped: {line}"));
@@ -72,6 +73,8 @@ fn identity(args: &Embed, device: &Device) -> BTreeMap<String, String> {
         ("--split".to_owned(), split),
         ("--data-option".to_owned(), args.data.data_options.join(" ")),
         ("--device".to_owned(), format!("{device:?}")),
+        // Told by the manifest's hash, too, but not so that one could read it.
+        ("--root-text".to_owned(), args.root_text.clone().unwrap_or_default()),
     ])
 }
 

@@ -79,6 +79,12 @@ fn a_killed_run_ends_with_the_same_bytes() {
     other(&["--crop", "squeeze"], &["`--crop` is `Center`; expected `Squeeze`", "--overwrite"]);
     other(&["--dtype", "bf16"], &["`--dtype` is `F32`; expected `BF16`"]);
     other(&["--split", "test"], &["--split", "test"]);
+    other(&["--root-text", "life"], &["`--root-text` is ``; expected `life`"]);
+    refused(
+        at,
+        &["search", "parts", "--id", "x"],
+        &["`parts`, which is not finished", "the command that began it goes on"],
+    );
     model(at, "other", &["--set", "seed=1"]);
     let mut others = args("parts");
     others[2] = "other";
@@ -93,6 +99,8 @@ fn a_killed_run_ends_with_the_same_bytes() {
     assert!(output.status.success());
     let stopped: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(stopped["stopped"], true, "{stopped}");
+    // Rows that have their point: the window of texts has names for all of the set.
+    assert!(stopped["rows"].as_u64() < whole["rows"].as_u64(), "{stopped}");
     let at_texts = place(at, "parts")["window"]["batches"].as_u64().unwrap();
     let later = |it: &Value| it["window"]["batches"].as_u64() > Some(at_texts);
     let (mut child, _) = until(at, &args("parts"), "parts", later);
@@ -137,7 +145,28 @@ fn an_unfinished_set_of_another_command_is_only_given_up_when_asked() {
     let mut draft = conifer_space::points::Draft::open(&at.join("set"), plan).unwrap();
     draft.commit(Value::Null).unwrap();
     drop(draft);
-    refused(at, &args, &["was begun with another one", "--overwrite"]);
+    refused(at, &args, &["was begun with another one", "half done", "--overwrite"]);
     good(at, &[&args[..], &["--overwrite"]].concat());
     assert_eq!(conifer_space::EmbeddingSet::load(&at.join("set")).unwrap(), whole);
+}
+
+#[test]
+fn a_set_that_was_never_begun_is_not_called_half_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    model(at, "run", &[]);
+    fs::write(at.join("data.jsonl"), "{\"image\": \"absent.png\", \"captions\": [\"a\"]}\n{\"captions\": [\"b\"]}\n")
+        .unwrap();
+    let embed = |views: &str, out: &str| {
+        let args = ["embed", "run", "--data", "data.jsonl", "--views", views, "--out", out];
+        let output = command(at, &args).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let told = embed("box-image", "set");
+    assert!(told.contains("1 of 2 samples are broken, the others have none of the views asked for"), "{told}");
+    assert!(!told.contains("half done"), "{told}");
+    let told = embed("text", "data.jsonl");
+    assert!(told.contains("data.jsonl") && !told.contains("half done"), "{told}");
+    assert_eq!(fs::read_dir(at).unwrap().count(), 2, "nothing is left behind");
 }

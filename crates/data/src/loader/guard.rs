@@ -5,10 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::sample::{Broken, Cause};
 
 /// The result of `read`; [`Broken`] under the name `place` when it panics.
-pub(super) fn guarded<T>(
-    place: impl FnOnce() -> String,
-    read: impl FnOnce() -> Result<T, Broken>,
-) -> Result<T, Broken> {
+///
+/// # Errors
+/// Those of `read`, and its panic.
+pub fn guarded<T>(place: impl FnOnce() -> String, read: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
         let message = match panic.downcast_ref::<String>() {
             Some(text) => text,

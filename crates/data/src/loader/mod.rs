@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use config::{CachePixels, CaptionChoice, ChainChoice, ChainOf, LoaderConfig};
 pub use edges::EdgeChoice;
 pub use eval::{EvalBatch, EvalBatches, eval_batches, eval_pixels};
+pub use guard::guarded;
 pub use report::BrokenReport;
 
 use crate::batch::{Batch, ChainBatch, EdgeBatch, ImageBatch, TokenBatch};

@@ -98,8 +98,9 @@ impl RowMaker {
         let decoded = self.decoded(sample)?;
         let whole = || self.photo(sample, index, Part::Whole, || decoded.get());
         // A photo that only its own crop is taken of need not be decoded in full.
-        let encoded = if self.scales() { decoded.encoded().map_err(|it| it.within(&sample.id))? } else { None };
-        let size = match &encoded {
+        let encoded =
+            if self.needs_only_a_part() { decoded.encoded().map_err(|it| it.within(&sample.id))? } else { None };
+        let size = match encoded {
             Some(encoded) => encoded.size(),
             None => whole()?.original,
         };
@@ -128,7 +129,7 @@ impl RowMaker {
         };
         let cut = drawn.is_some_and(|drawn| matches!(drawn.area, Area::Pixels(_)));
         let (rng, LoaderConfig { augment, image_size, limits, .. }) = (&mut rng(Stream::Photo), &self.config);
-        let photo = match &encoded {
+        let photo = match encoded {
             Some(encoded) if !cut => {
                 let place = || decoded.image.place();
                 let image = augment.open_encoded(encoded, limits, *image_size as u32, rng, place);
@@ -139,9 +140,9 @@ impl RowMaker {
         Ok((photo, boxed))
     }
 
-    /// Whether photos may be decoded at a scale: what is kept in a cache is whole.
-    fn scales(&self) -> bool {
-        self.config.augment.scales() && self.config.cache_pixels.is_none()
+    /// Whether a part of the photo is all that a row takes of it: what is kept in a cache is whole.
+    fn needs_only_a_part(&self) -> bool {
+        self.config.augment.needs_only_a_part() && self.config.cache_pixels.is_none()
     }
 
     /// All links that the sample has of the kind that was asked for, general to specific.
@@ -188,7 +189,7 @@ impl RowMaker {
     pub(super) fn decoded<'a>(&'a self, sample: &'a Sample) -> Result<Decoded<'a>, Broken> {
         let image = sample.image.as_ref();
         let image = image.ok_or_else(|| Broken::new(&sample.id, Cause::NoImage, "no photo; expected one"))?;
-        Ok(Decoded { image, limits: &self.config.limits, picture: OnceCell::new() })
+        Ok(Decoded { image, limits: &self.config.limits, encoded: OnceCell::new(), picture: OnceCell::new() })
     }
 
     fn tokens(&self, sample: &Sample, text: &str) -> Result<Vec<u32>, Broken> {
@@ -288,21 +289,29 @@ impl RowMaker {
 pub(super) struct Decoded<'a> {
     image: &'a ImageRef,
     limits: &'a PixelLimits,
+    encoded: OnceCell<Option<Encoded<'a>>>,
     picture: OnceCell<Arc<Picture>>,
 }
 
 impl<'a> Decoded<'a> {
-    /// The file with its header; `None` for decoded pixels.
-    fn encoded(&self) -> Result<Option<Encoded<'a>>, Broken> {
-        self.image.encoded(self.limits)
+    /// The file with its header, read once; `None` for decoded pixels.
+    fn encoded(&self) -> Result<Option<&Encoded<'a>>, Broken> {
+        if self.encoded.get().is_none() {
+            let encoded = self.image.encoded(self.limits)?;
+            return Ok(self.encoded.get_or_init(|| encoded).as_ref());
+        }
+        Ok(self.encoded.get().and_then(Option::as_ref))
     }
 
     pub(super) fn get(&self) -> Result<Arc<Picture>, Broken> {
         if let Some(picture) = self.picture.get() {
             return Ok(Arc::clone(picture));
         }
-        let picture = Arc::new(self.image.open(self.limits)?);
-        Ok(self.picture.get_or_init(|| picture).clone())
+        let picture = match self.encoded.get() {
+            Some(Some(encoded)) => encoded.whole(self.limits, || self.image.place())?,
+            _ => self.image.open(self.limits)?,
+        };
+        Ok(self.picture.get_or_init(|| Arc::new(picture)).clone())
     }
 }
 

@@ -289,6 +289,32 @@ fn a_crop_at_scale_is_the_crop_whichever_way_the_camera_was_held() {
     }
 }
 
+/// All eight ways to hold a camera again: the crop of a photo of which no more was decoded is, byte for byte, the crop of the whole photo.
+#[test]
+fn a_crop_needs_no_more_than_its_part_of_the_photo() {
+    use crate::rng::{Stream, rng_for};
+    use crate::transform::{Augment, Crop};
+
+    let rgb = (0..90)
+        .flat_map(|y: u32| (0..130).flat_map(move |x: u32| [x * y % 251, x * 2 % 199, y * 3 % 211].map(|it| it as u8)));
+    let jpeg = encode_jpeg(&Picture::new(130, 90, rgb.collect()).unwrap(), 90).unwrap();
+    let limits = PixelLimits::default();
+    let crops = [Crop::default(), Crop::RandomWindow { margin: 1.3 }, Crop::Center {}, Crop::Squeeze {}];
+    for orientation in 1..=8 {
+        let image = ImageRef::Encoded(with_orientation(&jpeg, orientation).into());
+        let whole = image.open(&limits).unwrap();
+        let cut = image.encoded(&limits).unwrap().unwrap().cut([11, 20, 52, 43], &limits, String::new).unwrap();
+        assert_eq!((cut.left, cut.top), (11, 20));
+        assert_eq!(cut.picture, crate::transform::crop_pixels(&whole, [11, 20, 52, 43]), "orientation {orientation}");
+        for (crop, size) in crops.iter().flat_map(|crop| [20, 50, 200].map(|size| (crop, size))) {
+            let augment = Augment { crop: crop.clone(), hflip: 0.5, ..Augment::default() };
+            let rng = || rng_for(3, 1, u64::from(orientation), Stream::Photo);
+            let part = augment.open(&image, &limits, size, &mut rng()).unwrap();
+            assert_eq!(part, augment.apply(&whole, size, &mut rng()), "orientation {orientation}, {crop:?} of {size}");
+        }
+    }
+}
+
 /// Too small a crop, another format: the whole photo.
 #[test]
 fn what_cannot_be_decoded_at_scale_is_decoded_in_full() {

@@ -2,14 +2,15 @@
 
 use rand::Rng;
 
-use super::Augment;
-use super::resample::{Filter, Region, resample};
+use super::resample::{Filter, Region, Resampling, resample};
+use super::{Augment, white};
 use crate::picture::Encoded;
 use crate::sample::{Broken, ImageRef, Picture, PixelLimits};
 
 impl Augment {
-    /// One variation of the photo, `[3, size, size]` bytes: [`Augment::apply`] of what [`ImageRef::open`] gives; with
-    /// [`decode_at_scale`](Augment::decode_at_scale) from fewer pixels where the crop is large enough. The same draws either way.
+    /// One variation of the photo, `[3, size, size]` bytes: those of [`Augment::apply`] of what [`ImageRef::open`] gives, decoding no more of a
+    /// JPEG than the crop needs (what is damaged below it is not noticed); with [`decode_at_scale`](Augment::decode_at_scale) from fewer
+    /// pixels where the crop is large enough. The same draws either way.
     ///
     /// # Errors
     /// As [`ImageRef::open`].
@@ -20,7 +21,7 @@ impl Augment {
         size: u32,
         rng: &mut impl Rng,
     ) -> Result<Vec<u8>, Broken> {
-        if self.scales()
+        if self.needs_only_a_part()
             && let Some(encoded) = image.encoded(limits)?
         {
             return self.open_encoded(&encoded, limits, size, rng, || image.place());
@@ -28,12 +29,12 @@ impl Augment {
         Ok(self.apply(&image.open(limits)?, size, rng))
     }
 
-    /// Whether photos may be decoded at a scale.
-    pub(crate) fn scales(&self) -> bool {
-        self.decode_at_scale.is_some() && !self.white_pad
+    /// Whether it takes a part of the photo and nothing else of it.
+    pub(crate) fn needs_only_a_part(&self) -> bool {
+        !self.white_pad
     }
 
-    /// As [`Augment::open`], for one that [`Augment::scales`].
+    /// As [`Augment::open`], for one that [`Augment::needs_only_a_part`].
     pub(crate) fn open_encoded(
         &self,
         encoded: &Encoded<'_>,
@@ -48,8 +49,14 @@ impl Augment {
         if let Some(square) = square_at_scale(encoded, region, size, least) {
             return Ok(self.finish(square, rng));
         }
-        let picture = encoded.picture(limits, place)?;
-        Ok(self.finish(resample(&picture, region, size, size, Filter::Bicubic), rng))
+        let square = match Resampling::new((width, height), region, size, size, Filter::Bicubic) {
+            Some(resampling) => {
+                let cut = encoded.cut(resampling.reads(), limits, place)?;
+                resampling.apply(&cut.picture, (cut.left, cut.top))
+            }
+            None => white(size, size),
+        };
+        Ok(self.finish(square, rng))
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Augment {
     /// Gaussian blur.
     pub blur: Option<Blur>,
     /// JPEG files are decoded at 1/2, 1/4 or 1/8 of their size where at least so many pixels are left for each pixel of the result, along both
-    /// sides of the crop: 1 or more; `None` decodes every photo in full. Only while a row needs nothing but that crop of the photo: no box
+    /// sides of the crop: 1 or more; `None` decodes at full size. Only while a row needs nothing but that crop of the photo: no box
     /// cut out of it, no cache of pixels, no white borders. The draws are the same, pixels differ a little (docs/performance.md).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decode_at_scale: Option<f32>,

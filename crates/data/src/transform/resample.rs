@@ -7,6 +7,7 @@
 
 use super::white;
 use crate::sample::Picture;
+use crate::wide::{Work, widest};
 
 /// How pixels are weighted.
 #[derive(Clone, Copy, Debug)]
@@ -38,22 +39,49 @@ impl Region {
 
 /// `region` of the picture, at `width` x `height`. White where the region holds no pixel.
 pub(super) fn resample(picture: &Picture, region: Region, width: u32, height: u32, filter: Filter) -> Picture {
-    let (across, down) = match region {
-        Region::Window { left, top, width: w, height: h } => {
-            (Taps::new(0..picture.width, left, w, width, filter), Taps::new(0..picture.height, top, h, height, filter))
-        }
-        Region::Cut { left, top, width: w, height: h } => (
-            Taps::new(left..(left + w).min(picture.width), left.into(), w.into(), width, filter),
-            Taps::new(top..(top + h).min(picture.height), top.into(), h.into(), height, filter),
-        ),
-    };
-    let (Some(across), Some(down)) = (across, down) else {
-        return white(width, height);
-    };
-    let rows = resample_rows(picture, &across, &down);
-    let mut rgb = vec![0; width as usize * height as usize * 3];
-    convolve(&rows, width as usize * 3, &down, &mut rgb);
-    Picture { width, height, rgb }
+    match Resampling::new((picture.width, picture.height), region, width, height, filter) {
+        Some(resampling) => resampling.apply(picture, (0, 0)),
+        None => white(width, height),
+    }
+}
+
+/// How a region of a photo is resampled.
+pub(super) struct Resampling {
+    across: Taps,
+    down: Taps,
+}
+
+impl Resampling {
+    /// `region` of a photo of `size`, at `width` x `height`; `None` where the region holds no pixel.
+    pub(super) fn new(size: (u32, u32), region: Region, width: u32, height: u32, filter: Filter) -> Option<Self> {
+        let axis = |side: u32, start: f64, length: f64, len: u32| Taps::new(0..side, start, length, len, filter);
+        let cut = |side: u32, start: u32, length: u32, len: u32| {
+            Taps::new(start..(start + length).min(side), start.into(), length.into(), len, filter)
+        };
+        let (across, down) = match region {
+            Region::Window { left, top, width: w, height: h } => {
+                (axis(size.0, left, w, width), axis(size.1, top, h, height))
+            }
+            Region::Cut { left, top, width: w, height: h } => {
+                (cut(size.0, left, w, width), cut(size.1, top, h, height))
+            }
+        };
+        Some(Self { across: across?, down: down? })
+    }
+
+    /// Columns and rows `[x1, y1, x2, y2]` (half open) of the photo that it reads.
+    pub(super) fn reads(&self) -> [u32; 4] {
+        [self.across.first, self.down.first, self.across.last, self.down.last].map(|it| it as u32)
+    }
+
+    /// The region, from pixels of the photo that begin at column and row `origin` and hold all that it reads.
+    pub(super) fn apply(&self, pixels: &Picture, origin: (u32, u32)) -> Picture {
+        let rows = resample_rows(pixels, origin, &self.across, &self.down);
+        let (width, height) = (self.across.spans.len(), self.down.spans.len());
+        let mut rgb = vec![0; width * height * 3];
+        convolve(&rows, width * 3, &self.down, &mut rgb);
+        Picture { width: width as u32, height: height as u32, rgb }
+    }
 }
 
 /// Which pixels of a row (or column), and how much of each, make each pixel of the result.
@@ -151,16 +179,18 @@ fn sinc(x: f64) -> f64 {
 ///
 /// Rows are turned into columns, some at a time, so that sums along a row run over neighbouring bytes as sums along a
 /// column do: both passes are [`convolve`], which the compiler turns into vector instructions.
-fn resample_rows(picture: &Picture, across: &Taps, down: &Taps) -> Vec<u8> {
+fn resample_rows(picture: &Picture, (left, top): (u32, u32), across: &Taps, down: &Taps) -> Vec<u8> {
     const ROWS: usize = LANES / 3;
     let (row_bytes, new_row_bytes) = (picture.width as usize * 3, across.spans.len() * 3);
-    let needed = &picture.rgb[down.first * row_bytes..down.last * row_bytes];
+    let columns_read = across.first - left as usize..across.last - left as usize;
+    let rows_read = down.first - top as usize..down.last - top as usize;
+    let needed = &picture.rgb[rows_read.start * row_bytes..rows_read.end * row_bytes];
     let mut result = vec![0; (down.last - down.first) * new_row_bytes];
     let mut columns = vec![0; (across.last - across.first) * LANES];
     let mut new_columns = vec![0; across.spans.len() * LANES];
     for (rows, new_rows) in needed.chunks(ROWS * row_bytes).zip(result.chunks_mut(ROWS * new_row_bytes)) {
         for (r, row) in rows.chunks_exact(row_bytes).enumerate() {
-            let pixels = row[across.first * 3..across.last * 3].chunks_exact(3);
+            let pixels = row[columns_read.start * 3..columns_read.end * 3].chunks_exact(3);
             for (column, pixel) in columns.chunks_exact_mut(LANES).zip(pixels) {
                 column[r * 3..r * 3 + 3].copy_from_slice(pixel);
             }
@@ -181,30 +211,24 @@ const LANES: usize = 48;
 /// `result[i][j]` = sum over `p` of `weight[i][p] * values[p][j]`, rounded and cut to 0..=255. `values` is
 /// `[taps.first..taps.last, stride]`, `result` is `[sums, stride]`.
 fn convolve(values: &[u8], stride: usize, taps: &Taps, result: &mut [u8]) {
-    // Whole numbers: the same result whatever the vectors' width.
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-        fn convolve_avx512(values: &[u8], stride: usize, taps: &Taps, result: &mut [u8]) {
-            convolve_portable(values, stride, taps, result);
-        }
-        #[target_feature(enable = "avx2")]
-        fn convolve_avx2(values: &[u8], stride: usize, taps: &Taps, result: &mut [u8]) {
-            convolve_portable(values, stride, taps, result);
-        }
-        use std::arch::is_x86_feature_detected as has;
-        if has!("avx512f") && has!("avx512bw") && has!("avx512vl") {
-            // SAFETY: the only condition of a safe function with target features is a processor that has them.
-            #[allow(unsafe_code)]
-            return unsafe { convolve_avx512(values, stride, taps, result) };
-        }
-        if has!("avx2") {
-            // SAFETY: as above.
-            #[allow(unsafe_code)]
-            return unsafe { convolve_avx2(values, stride, taps, result) };
-        }
+    widest(Convolve { values, stride, taps, result });
+}
+
+struct Convolve<'a> {
+    values: &'a [u8],
+    stride: usize,
+    taps: &'a Taps,
+    result: &'a mut [u8],
+}
+
+impl Work for Convolve<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { values, stride, taps, result } = self;
+        convolve_portable(values, stride, taps, result);
     }
-    convolve_portable(values, stride, taps, result);
 }
 
 const HALF: i32 = 1 << (PRECISION - 1);

@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 use conifer_space::ManifoldSpec;
 
-use super::{Manifold, ManifoldEntry, chord, fused};
+use super::{FusedAngles, Manifold, ManifoldEntry, chord, fused};
 use crate::{RootT, safe};
 
 /// Flat space with its exterior angle (Wang et al., Eq. 10) and flat cones (Ganea et al. 2018).
@@ -54,8 +54,12 @@ impl Manifold for Euclidean {
         chord::exterior_angle(parent, child, root)
     }
 
+    fn fused_angles(&self, like: &Tensor<2>, root: &RootT) -> Option<FusedAngles> {
+        fused::angles(like, None, root)
+    }
+
     fn pairwise_exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<2> {
-        fused::pairwise_exterior_angle(&parent, &child, None, root)
+        fused::pairwise_exterior_angle(self, &parent, &child, root)
             .unwrap_or_else(|| chord::pairwise_exterior_angle(parent, child, root))
     }
 

@@ -5,8 +5,8 @@ use burn::tensor::Tensor;
 use conifer_kernels::{Bend, Cone};
 use conifer_space::safe::{EPS_F64, MAX_RAPIDITY};
 
-use super::ConeShape;
 use super::curvature::Curvature;
+use super::{ConeShape, Manifold};
 use crate::{RootT, safe};
 
 /// [`super::Manifold::lift_scaled`]; a missing scale is 1.
@@ -34,18 +34,33 @@ pub(super) fn cone_hinge(
     conifer_kernels::cone_hinge(parent.clone(), child.clone(), curv.tensor(parent), cone)
 }
 
-/// [`super::Manifold::pairwise_exterior_angle`] of a hyperboloid or the factors of a product; of flat space without a curvature.
-pub(super) fn pairwise_exterior_angle(
-    parent: &Tensor<2>,
-    child: &Tensor<2>,
-    curv: Option<&Curvature>,
-    root: &RootT,
-) -> Option<Tensor<2>> {
+/// What the fused operations over angles need to know of a space.
+pub struct FusedAngles {
+    /// `[K]`; ones in flat space.
+    pub curv: Tensor<1>,
+    /// Hyperbolic or flat.
+    pub bend: Bend,
+    /// Lengths up to it are none.
+    pub tiny: f64,
+}
+
+/// [`super::Manifold::fused_angles`] of a hyperboloid or the factors of a product; of flat space without a curvature.
+pub(super) fn angles(like: &Tensor<2>, curv: Option<&Curvature>, root: &RootT) -> Option<FusedAngles> {
     let RootT::Origin = root else { return None };
     let (bend, curv) = match curv {
-        Some(curv) => (Bend::Hyperbolic, curv.tensor(parent)),
-        None => (Bend::Flat, Tensor::ones([1], (&parent.device(), parent.dtype()))),
+        Some(curv) => (Bend::Hyperbolic, curv.tensor(like)),
+        None => (Bend::Flat, Tensor::ones([1], (&like.device(), like.dtype()))),
     };
-    let tiny = safe::tiny(parent.dtype());
+    Some(FusedAngles { curv, bend, tiny: safe::tiny(like.dtype()) })
+}
+
+/// [`super::Manifold::pairwise_exterior_angle`] of such a space.
+pub(super) fn pairwise_exterior_angle(
+    space: &dyn Manifold,
+    parent: &Tensor<2>,
+    child: &Tensor<2>,
+    root: &RootT,
+) -> Option<Tensor<2>> {
+    let FusedAngles { curv, bend, tiny } = space.fused_angles(parent, root)?;
     conifer_kernels::pairwise_exterior_angle(parent.clone(), child.clone(), curv, bend, tiny)
 }

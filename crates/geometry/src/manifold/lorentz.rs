@@ -10,7 +10,7 @@ use conifer_kernels::{DistanceRule, Norm, pairwise_distance};
 use conifer_space::ManifoldSpec;
 
 use super::curvature::Curvature;
-use super::{ConeShape, Manifold, ManifoldEntry, fused, root_rows, scaled};
+use super::{ConeShape, FusedAngles, Manifold, ManifoldEntry, fused, root_rows, scaled};
 use crate::{RootT, safe};
 
 /// The hyperboloid of curvature `-c`.
@@ -88,8 +88,12 @@ impl Manifold for Lorentz {
         self.hyperboloid(&parent).exterior_angle(parent, child, root_rows(root)).squeeze_dim(1)
     }
 
+    fn fused_angles(&self, like: &Tensor<2>, root: &RootT) -> Option<FusedAngles> {
+        fused::angles(like, Some(&self.curv), root)
+    }
+
     fn pairwise_exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<2> {
-        fused::pairwise_exterior_angle(&parent, &child, Some(&self.curv), root)
+        fused::pairwise_exterior_angle(self, &parent, &child, root)
             .unwrap_or_else(|| self.hyperboloid(&parent).pairwise_exterior_angle(parent, child, root_rows(root)))
     }
 

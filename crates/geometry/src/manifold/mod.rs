@@ -13,6 +13,8 @@ mod lorentz;
 mod product;
 mod sphere;
 
+pub use fused::FusedAngles;
+
 /// A space in which embeddings live, over tensors.
 ///
 /// Points are `[B, D]`, stored by their space components. A name that begins with `pairwise_` compares every row of
@@ -63,6 +65,13 @@ pub trait Manifold: Send + Sync {
 
     /// [`Manifold::exterior_angle`] of all pairs: `[P, D], [C, D] -> [P, C]`.
     fn pairwise_exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<2>;
+
+    /// What the fused operations over these angles need, for points like `like`; `None` where a space has no such operation, or none with
+    /// this root.
+    fn fused_angles(&self, like: &Tensor<2>, root: &RootT) -> Option<FusedAngles> {
+        let _ = (like, root);
+        None
+    }
 
     /// Half aperture of the cone under each `parent`: `[B, D] -> [B]`, radians in `(0, pi/2]`.
     ///

@@ -9,7 +9,7 @@ use conifer_space::ManifoldSpec;
 
 use super::curvature::Curvature;
 use super::lorentz::Hyperboloid;
-use super::{ConeShape, Manifold, ManifoldEntry, fused, scaled};
+use super::{ConeShape, FusedAngles, Manifold, ManifoldEntry, fused, scaled};
 use crate::{RootT, safe};
 
 /// A product of hyperboloids.
@@ -82,8 +82,12 @@ impl Manifold for Product {
         rows(Norm::L1, self.factor_angles(parent, child, root))
     }
 
+    fn fused_angles(&self, like: &Tensor<2>, root: &RootT) -> Option<FusedAngles> {
+        fused::angles(like, Some(&self.curv), root)
+    }
+
     fn pairwise_exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<2> {
-        fused::pairwise_exterior_angle(&parent, &child, Some(&self.curv), root).unwrap_or_else(|| {
+        fused::pairwise_exterior_angle(self, &parent, &child, root).unwrap_or_else(|| {
             let root = self.root(root).map(|r| r.swap_dims(0, 1));
             let space = self.by_pair(&parent);
             let angles = space.pairwise_exterior_angle(self.by_factor(parent), self.by_factor(child), root);

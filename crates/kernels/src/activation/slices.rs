@@ -123,7 +123,8 @@ fn value_and_slope<S: Simd>(x: f32, activation: Activation) -> (f32, f32) {
         }
         Activation::QuickGelu => {
             let gate = sigmoid::<S>(1.702 * x);
-            (x * gate, fma::<S>(1.702 * x, gate * (1.0 - gate), gate))
+            // The factors in this order: 1.702 x may be infinite, and gate (1 - gate) is 0 there.
+            (x * gate, fma::<S>(x, 1.702 * (gate * (1.0 - gate)), gate))
         }
     }
 }

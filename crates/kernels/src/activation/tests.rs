@@ -46,14 +46,18 @@ fn fused_equals_plain_value_and_gradient() {
 fn far_numbers_and_what_is_none() {
     for activation in BOTH {
         let fused = |x: &[Tensor<2>]| activation.apply(x[0].clone());
-        let numbers = vec![0.0, 200.0, -200.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1.0];
-        let found = outcome(&fused, &[Matrix { shape: [1, 7], numbers }], DType::F32);
+        let most = f64::from(f32::MAX);
+        let numbers = vec![0.0, 200.0, -200.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, most, -most];
+        let found = outcome(&fused, &[Matrix { shape: [1, 8], numbers }], DType::F32);
         assert_eq!(&found[0][..4], [0.0, 200.0, 0.0, f64::INFINITY], "{activation:?}");
         assert!(
             found[0][4].is_nan() && found[0][5].is_nan() && found[1][5].is_nan(),
             "{activation:?}: no number stays none"
         );
-        assert!(found[0][6].is_finite() && found[1][..3].iter().all(|slope| slope.is_finite()));
+        // The slope is 1 at one end and 0 at the other, times a weight between 0.1 and 1.9.
+        let ends = (0.1..1.9).contains(&found[1][6]) && found[1][7] == 0.0;
+        assert!(found[0][6..] == [most, 0.0] && ends, "{activation:?}: {found:?}");
+        assert!(found[1][..3].iter().all(|slope| slope.is_finite()));
     }
 }
 

@@ -54,7 +54,7 @@ impl Cache {
         let node: *mut Node = block.cast();
         if size > self.bound(spare) {
             let mut surplus = Chain(ptr::null_mut());
-            // SAFETY: a block holds at least 1 MiB, aligned to 16 bytes, and is ours to write.
+            // SAFETY: a block holds at least 64 KiB, aligned to 16 bytes, and is ours to write.
             unsafe { node.write(Node { next: ptr::null_mut(), class }) };
             surplus.push(node);
             return surplus;

@@ -2,8 +2,8 @@
 
 use std::alloc::Layout;
 
-/// Smallest block that is cached, as a power of two: 1 MiB.
-const MIN_SHIFT: u32 = 20;
+/// Smallest block that is cached, as a power of two: 64 KiB, about where the system allocator begins to give memory back when it is freed.
+const MIN_SHIFT: u32 = 16;
 /// Largest block that is cached, as a power of two: 64 GiB, or 1 GiB where addresses have 32 bits.
 const MAX_SHIFT: u32 = if usize::BITS >= 64 { 36 } else { 30 };
 /// Sizes per alignment: four per power of two, and the largest.
@@ -50,7 +50,7 @@ impl Class {
     pub(super) fn layout(self) -> Layout {
         let (index, align) = if self.0 < SIZES { (self.0, PLAIN_ALIGN) } else { (self.0 - SIZES, PAGE_ALIGN) };
         let size = (4 + index % 4) << (MIN_SHIFT as usize - 2 + index / 4);
-        // The size is a multiple of 256 KiB and at most 2^MAX_SHIFT, so this cannot fail.
+        // The size is a multiple of 16 KiB and at most 2^MAX_SHIFT, so this cannot fail.
         Layout::from_size_align(size, align).unwrap_or(Layout::new::<u8>())
     }
 }

@@ -1,11 +1,11 @@
 //! [`LargeBlockAllocator`]: large blocks are kept for reuse instead of going back to the operating system.
 //!
-//! Every tensor operation allocates its result, 1 to 150 MB at a time. The system allocator maps such a block afresh
+//! Every tensor operation allocates its result, up to 150 MB at a time. The system allocator maps such a block afresh
 //! and unmaps it when it is freed, so each page is faulted in and zeroed by the kernel again and again; on the CPU this
 //! was the largest single cost of a training step. Here a freed block waits in a list of its size class and the next
 //! tensor of that size gets the same, already mapped, pages.
 //!
-//! Blocks below 1 MiB, above 64 GiB, or aligned to more than 4 KiB go straight to the system allocator.
+//! Blocks below 64 KiB, above 64 GiB, or aligned to more than 4 KiB go straight to the system allocator.
 
 #![expect(unsafe_code, reason = "a global allocator hands out raw memory")]
 
@@ -21,7 +21,7 @@ mod tests;
 use cache::Cache;
 use class::Class;
 
-/// A global allocator that caches blocks of 1 MiB and more in size classes.
+/// A global allocator that caches blocks of 64 KiB and more in size classes.
 ///
 /// ```
 /// use conifer_kernels::LargeBlockAllocator;
@@ -90,16 +90,21 @@ impl LargeBlockAllocator {
             block = fresh(class.layout());
         }
         if !block.is_null() {
-            let surplus = {
-                let mut cache = self.lock();
-                cache.count_fresh(class);
-                let bound = cache.bound(self.spare);
-                cache.trim(bound)
-            };
-            // SAFETY: `trim` unlinked these blocks, so nobody else can reach them.
-            unsafe { surplus.free() };
+            self.count(|cache| cache.count_fresh(class));
         }
         (block, false)
+    }
+
+    /// Counts more memory in use; what waits beyond the bound then goes back to the system.
+    fn count(&self, count: impl FnOnce(&mut Cache)) {
+        let surplus = {
+            let mut cache = self.lock();
+            count(&mut cache);
+            let bound = cache.bound(self.spare);
+            cache.trim(bound)
+        };
+        // SAFETY: `trim` unlinked these blocks, so nobody else can reach them.
+        unsafe { surplus.free() };
     }
 }
 
@@ -165,7 +170,7 @@ unsafe impl GlobalAlloc for LargeBlockAllocator {
                     // SAFETY: the block was allocated by `System` with the layout of `old`.
                     let grown = unsafe { System.realloc(block, old.layout(), new.layout().size()) };
                     if !grown.is_null() {
-                        self.lock().count_resized(old, new);
+                        self.count(|cache| cache.count_resized(old, new));
                     }
                     return grown;
                 }

@@ -107,6 +107,20 @@ fn as_much_may_wait_as_was_in_use_at_once() {
 }
 
 #[test]
+fn a_growing_block_pushes_out_what_waits() {
+    let a = LargeBlockAllocator::new(0);
+    let (two, four) = (layout(2 * MIB, 8), layout(4 * MIB, 8));
+    unsafe {
+        let [one, other] = [a.alloc(two), a.alloc(two)];
+        a.dealloc(other, two);
+        assert_eq!((a.stats().in_use, a.stats().cached, a.stats().peak_in_use), (2 * MIB, 2 * MIB, 4 * MIB));
+        let grown = a.realloc(one, two, 4 * MIB);
+        assert_eq!((a.stats().in_use, a.stats().cached), (4 * MIB, 0), "never more than the peak");
+        a.dealloc(grown, four);
+    }
+}
+
+#[test]
 fn realloc_keeps_the_content_across_every_kind_of_move() {
     let a = LargeBlockAllocator::new(64 * MIB);
     // small, large, same class, larger class, smaller class, small again; at both alignments

@@ -1,18 +1,26 @@
-//! [`pairwise_exterior_angle`]: the angle at every parent to every child, a few rows of the table at a time.
+//! The angle at every parent to every child, a few rows of the table at a time: the table itself ([`pairwise_exterior_angle`]), and the
+//! contrast of wholes and parts by their angles ([`angle_contrast`]).
+
+use std::sync::Arc;
 
 use burn::backend::{Backend, Dispatch, backend_extension, tensor::FloatTensor};
 use burn::tensor::Tensor;
 
 use crate::arrays::is_fused;
 
+mod answers;
 mod autodiff;
+mod contrast;
 mod pass;
+mod queries;
 mod sides;
 #[cfg(test)]
 mod tests;
 mod tiles;
 
-/// The geometry of [`pairwise_exterior_angle`].
+pub use answers::Answers;
+
+/// The geometry of the angles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bend {
     /// Hyperboloids of curvature `-c`.
@@ -52,7 +60,53 @@ pub fn pairwise_exterior_angle(
     Some(Tensor::from_dispatch(<Dispatch as AngleOps>::pairwise_exterior_angle(parent, child, curv, bend, tiny)))
 }
 
-/// The operation as an extension of the engine's backends.
+/// Contrastive losses of wholes and parts among some points by the angles between them, root at the origin: `[N, K d]`, `[K]`, `[1]` to
+/// `[W + P]`, those of the wholes first.
+///
+/// With `X` the mean over factors of the exterior angle at its first argument and `s` = `scale`, a whole x asks the parts by
+/// `beta_xy = pi - X(x, y)` and a part y the wholes by `alpha_xy = X(y, x)`:
+/// `down_x = log sum_{y not same} exp(s beta_xy) - log sum_{y positive} exp(s beta_xy)`, `up_y` likewise over x. Who has no right answer
+/// adds 0. Source: Wang et al., Sec. 3.2. Gradients flow to all three tensors.
+///
+/// One matrix product gives both angles of all pairs. Fused for `f32` on the CPU; `None` for everything else, where the caller composes
+/// it of [`pairwise_exterior_angle`] and [`multi_positive_nce`](crate::multi_positive_nce). Precision, `tiny`, memory and threads as of
+/// the angles; what is kept has the size of the points and of the list of answers.
+///
+/// # Panics
+/// Where the shapes do not fit together, or an answer names a point that is none.
+pub fn angle_contrast(
+    points: Tensor<2>,
+    curv: Tensor<1>,
+    scale: Tensor<1>,
+    answers: &Arc<Answers>,
+    bend: Bend,
+    tiny: f64,
+) -> Option<Tensor<1>> {
+    let ([count, width], [factors]) = (points.dims(), curv.dims());
+    assert!(
+        width.is_multiple_of(factors.max(1)) && scale.dims() == [1],
+        "points of width {width}, {factors} factors, scale {:?}",
+        scale.dims()
+    );
+    let named = answers.wholes().iter().chain(answers.parts()).max();
+    assert!(named.is_none_or(|&point| (point as usize) < count), "point {named:?} of {count}");
+    if !(is_fused(&points) && is_fused(&curv) && is_fused(&scale)) {
+        return None;
+    }
+    let contrast = Contrast { answers: Arc::clone(answers), bend, tiny };
+    let (points, [curv, scale]) = (points.into_dispatch(), [curv, scale].map(Tensor::into_dispatch));
+    Some(Tensor::from_dispatch(<Dispatch as AngleOps>::angle_contrast(points, curv, scale, contrast)))
+}
+
+/// What [`angle_contrast`] is told beside the tensors.
+#[derive(Clone, Debug)]
+struct Contrast {
+    answers: Arc<Answers>,
+    bend: Bend,
+    tiny: f64,
+}
+
+/// The operations as an extension of the engine's backends.
 #[backend_extension(Flex, Autodiff)]
 trait AngleOps: Backend {
     /// See [`pairwise_exterior_angle`].
@@ -62,5 +116,13 @@ trait AngleOps: Backend {
         curv: FloatTensor<Self>,
         bend: Bend,
         tiny: f64,
+    ) -> FloatTensor<Self>;
+
+    /// See [`angle_contrast`].
+    fn angle_contrast(
+        points: FloatTensor<Self>,
+        curv: FloatTensor<Self>,
+        scale: FloatTensor<Self>,
+        contrast: Contrast,
     ) -> FloatTensor<Self>;
 }

@@ -1,180 +1,296 @@
-//! From components along the parent to angles, and from angles back: one row of the table at a time, sixteen children side by side.
+//! From dot products to angles, and from angles back: one row of the table at a time, sixteen columns side by side.
+//!
+//! Points are at curvature 1, times `sqrt(c)`; dot products come as they are.
 
 use macerator::{AutoArch, Simd, WithSimd};
 
+use super::Bend;
 use crate::functions::{LANES, fma as fma32};
 use crate::trigonometry::angle32;
 
-/// One parent, at curvature 1.
+/// What an angle needs to know of a point.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Parent {
-    /// Its length.
+pub(super) struct Point {
     pub(super) length: f32,
     /// `sqrt(1 + length^2)`; 1 in flat space.
     pub(super) time: f32,
-    /// Whether it is at the root, where every angle is 0.
-    pub(super) at_root: bool,
+    /// `1 / length`; 0 at the root, where every angle is 0.
+    pub(super) over_length: f32,
+    /// `1 / time`.
+    pub(super) over_time: f32,
+}
+
+/// The points of the columns, for one factor.
+#[derive(Clone, Copy)]
+pub(super) struct Points<'a> {
+    pub(super) length: &'a [f32],
+    pub(super) time: &'a [f32],
+    pub(super) over_length: &'a [f32],
+    pub(super) over_time: &'a [f32],
+}
+
+/// One row of the table of one factor.
+#[derive(Clone, Copy)]
+pub(super) struct Row<'a> {
+    pub(super) point: Point,
+    pub(super) columns: Points<'a>,
+    pub(super) bend: Bend,
+    pub(super) curv: f32,
     /// Squared lengths below this are none.
     pub(super) floor: f32,
+    /// What the angle of this factor counts.
+    pub(super) weight: f32,
 }
 
-/// The children of one factor, at curvature 1.
-#[derive(Clone, Copy)]
-pub(super) struct Children<'a> {
-    pub(super) length: &'a [f32],
-    /// `sqrt(1 + length^2)`; 1 in flat space.
-    pub(super) time: &'a [f32],
-    /// `length^2 / time`.
-    pub(super) bulge: &'a [f32],
+/// What the columns and the row get: the coefficient of each point in its own gradient, and twice the derivative by the logarithm of the
+/// curvature.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Own {
+    pub(super) row: f32,
+    pub(super) curv: f32,
 }
 
-/// `out += weight angle` for the components `y` of the children along the parent.
-pub(super) fn add_angles<const FLAT: bool>(
-    parent: Parent,
-    children: Children<'_>,
-    y: &[f32],
-    weight: f32,
-    out: &mut [f32],
-) {
-    if !parent.at_root {
-        AutoArch::new().dispatch(Angles::<FLAT> { parent, children, y, weight, out });
+impl Row<'_> {
+    /// `down += weight angle` at the row's point towards the columns, from their dot products.
+    pub(super) fn add_down(self, dots: &[f32], down: &mut [f32]) {
+        self.add::<false>(dots, down, &mut []);
     }
-}
 
-/// Turns `y`, the components of the children along the parent, into `weight g dangle/d<parent, child>`, the product taken at curvature 1,
-/// adds to `to_child` what multiplies each child, and returns what multiplies the parent's direction and twice the derivative by the
-/// logarithm of the curvature.
-pub(super) fn to_gradients<const FLAT: bool>(
-    parent: Parent,
-    children: Children<'_>,
-    y: &mut [f32],
-    weight: f32,
-    grad: &[f32],
-    to_child: &mut [f32],
-) -> [f32; 2] {
-    if parent.at_root {
-        y.fill(0.0);
-        return [0.0; 2];
+    /// `down -= weight angle`, and `up += weight angle` at the columns' points towards the row's.
+    pub(super) fn add_both(self, dots: &[f32], down: &mut [f32], up: &mut [f32]) {
+        self.add::<true>(dots, down, up);
     }
-    AutoArch::new().dispatch(Slopes::<FLAT> { parent, children, y, weight, grad, to_child })
+
+    /// Turns the dot products into the gradients by them, from those by the angles that [`Row::add_down`] gives; adds the columns' own
+    /// coefficients to `own`.
+    pub(super) fn turn_down(self, dots: &mut [f32], down: &[f32], own: &mut [f32]) -> Own {
+        self.turn::<false>(dots, down, &[], own)
+    }
+
+    /// The same from the gradients by the angles at the row's point and at the columns' points.
+    pub(super) fn turn_both(self, dots: &mut [f32], down: &[f32], up: &[f32], own: &mut [f32]) -> Own {
+        self.turn::<true>(dots, down, up, own)
+    }
+
+    fn add<const BOTH: bool>(self, dots: &[f32], down: &mut [f32], up: &mut [f32]) {
+        match self.bend {
+            Bend::Hyperbolic => AutoArch::new().dispatch(Angles::<false, BOTH> { row: self, dots, down, up }),
+            Bend::Flat => AutoArch::new().dispatch(Angles::<true, BOTH> { row: self, dots, down, up }),
+        }
+    }
+
+    fn turn<const BOTH: bool>(self, dots: &mut [f32], down: &[f32], up: &[f32], own: &mut [f32]) -> Own {
+        match self.bend {
+            Bend::Hyperbolic => AutoArch::new().dispatch(Slopes::<false, BOTH> { row: self, dots, down, up, own }),
+            Bend::Flat => AutoArch::new().dispatch(Slopes::<true, BOTH> { row: self, dots, down, up, own }),
+        }
+    }
 }
 
 /// The vector at the parent towards a child.
 #[derive(Clone, Copy)]
 struct Seen {
+    /// The child's component along the parent.
+    y: f32,
     across: f32,
     along: f32,
     /// Their squares, added.
     square: f32,
-    /// Whether the vector has no length.
+    /// Whether the vector has no length, or the parent no direction.
     none: bool,
 }
 
-impl Parent {
+impl Seen {
     #[inline(always)]
-    fn sees<S: Simd, const FLAT: bool>(&self, length: f32, time: f32, y: f32) -> Seen {
-        let square = (length - y) * (length + y);
-        let across_square = if square < self.floor { 0.0 } else { square };
-        let along = if FLAT { y - self.length } else { fma32::<S>(self.time, y, -(time * self.length)) };
+    fn new<S: Simd, const FLAT: bool>(parent: Point, child: Point, dot: f32, floor: f32) -> Self {
+        let y = dot * parent.over_length;
+        let square = (child.length - y) * (child.length + y);
+        let across_square = if square < floor { 0.0 } else { square };
+        let along = if FLAT { y - parent.length } else { fma32::<S>(parent.time, y, -(child.time * parent.length)) };
         let square = fma32::<S>(along, along, across_square);
-        Seen { across: across_square.sqrt(), along, square, none: square < self.floor }
+        Seen { y, across: across_square.sqrt(), along, square, none: square < floor || parent.over_length == 0.0 }
+    }
+
+    #[inline(always)]
+    fn angle<S: Simd>(self) -> f32 {
+        let angle = angle32::<S>(self.across, self.along);
+        if self.none { 0.0 } else { angle }
     }
 }
 
-struct Angles<'a, const FLAT: bool> {
-    parent: Parent,
-    children: Children<'a>,
-    y: &'a [f32],
-    weight: f32,
-    out: &'a mut [f32],
+/// What an angle adds to the gradients.
+#[derive(Clone, Copy)]
+struct Slope {
+    dot: f32,
+    /// The coefficient of the parent in its gradient, and of the child in its.
+    parent: f32,
+    child: f32,
+    curv: f32,
 }
 
-impl<const FLAT: bool> WithSimd for Angles<'_, FLAT> {
-    type Output = ();
-
+impl Slope {
+    /// With `n`, `tp` the parent's length and time, `tc` the child's time, `y` its component along the parent, `a` across, `l` along and
+    /// `w = cosh(dist)`, everything over `a^2 + l^2 = w^2 - 1`: by the dot product `-(l y + tp a^2) / (n a)`, along the child
+    /// `(l + n a^2 / tc) / a` and along the parent's direction `a w / tp + y (l y + tp a^2) / (n a)`. In flat space `tp` and `w` are 1,
+    /// and the part with `tc` is not there. The curvature changes `l / sqrt(c)` alone, through the two times.
     #[inline(always)]
-    fn with_simd<S: Simd>(self) {
-        let Children { length, time, .. } = self.children;
-        for start in (0..self.y.len()).step_by(LANES) {
-            let (length, time, y) = (block(length, start), block(time, start), block(self.y, start));
-            let mut angles = [0.0; LANES];
-            for lane in 0..LANES {
-                let seen = self.parent.sees::<S, FLAT>(length[lane], time[lane], y[lane]);
-                let angle = angle32::<S>(seen.across, seen.along);
-                angles[lane] = self.weight * if seen.none { 0.0 } else { angle };
-            }
-            self.out[start..].iter_mut().zip(angles).for_each(|(out, angle)| *out += angle);
-        }
-    }
-}
-
-struct Slopes<'a, const FLAT: bool> {
-    parent: Parent,
-    children: Children<'a>,
-    y: &'a mut [f32],
-    weight: f32,
-    grad: &'a [f32],
-    to_child: &'a mut [f32],
-}
-
-impl<const FLAT: bool> Slopes<'_, FLAT> {
-    /// What an angle adds to the gradients: by the dot product, along the child, along the parent's direction, by the curvature.
-    ///
-    /// With `n`, `tp` the parent's length and time, `tc` the child's time, `a` across, `l` along and `w = cosh(dist)`, everything over
-    /// `a^2 + l^2 = w^2 - 1`: `-(l y + tp a^2) / (n a)`, `(l + n a^2 / tc) / a` and `a w / tp + y (l y + tp a^2) / (n a)`. In flat
-    /// space `tp` and `w` are 1, and the part with `tc` is not there. The curvature changes `l / sqrt(c)` alone, through the two times.
-    #[inline(always)]
-    fn slopes<S: Simd>(&self, length: f32, time: f32, bulge: f32, y: f32, grad: f32) -> [f32; 4] {
-        let parent = &self.parent;
-        let (over_length, over_time) = (1.0 / parent.length, 1.0 / parent.time);
-        let seen = parent.sees::<S, FLAT>(length, time, y);
+    fn new<S: Simd, const FLAT: bool>(parent: Point, child: Point, dot: f32, floor: f32, grad: f32) -> Self {
+        let seen = Seen::new::<S, FLAT>(parent, child, dot, floor);
         let straight = seen.across == 0.0;
         let over_across = 1.0 / if straight { 1.0 } else { seen.across };
         let over_across = if straight { 0.0 } else { over_across };
         let over_square = 1.0 / if seen.none { 1.0 } else { seen.square };
-        let grad = if seen.none { 0.0 } else { self.weight * grad };
+        let grad = if seen.none { 0.0 } else { grad };
         let across_square = seen.across * seen.across;
-        let both = fma32::<S>(parent.time, across_square, seen.along * y);
-        let mixed = both * over_across * over_square * over_length;
+        let both = fma32::<S>(parent.time, across_square, seen.along * seen.y);
+        let mixed = both * over_across * over_square * parent.over_length;
         let (bent, cosh) = if FLAT {
             (seen.along, 1.0)
         } else {
-            (fma32::<S>(parent.length / time, across_square, seen.along), (1.0 + seen.square).sqrt())
+            (fma32::<S>(parent.length * child.over_time, across_square, seen.along), (1.0 + seen.square).sqrt())
         };
-        let bulges = fma32::<S>(parent.length * over_time, y, -bulge);
+        let bulge = child.length * (child.length * child.over_time);
+        let bulges = fma32::<S>(parent.length * parent.over_time, seen.y, -bulge);
         let curved = if FLAT { 0.0 } else { parent.length * seen.across * over_square * bulges };
-        let outward = fma32::<S>(y, mixed, seen.across * cosh * over_square * over_time);
-        [-grad * mixed, grad * (bent * over_across * over_square), grad * outward, -grad * curved]
+        let outward = fma32::<S>(seen.y, mixed, seen.across * cosh * over_square * parent.over_time);
+        Slope {
+            dot: -grad * mixed,
+            parent: grad * (outward * parent.over_length),
+            child: grad * (bent * over_across * over_square),
+            curv: -grad * curved,
+        }
     }
 }
 
-impl<const FLAT: bool> WithSimd for Slopes<'_, FLAT> {
-    type Output = [f32; 2];
+struct Angles<'a, const FLAT: bool, const BOTH: bool> {
+    row: Row<'a>,
+    dots: &'a [f32],
+    down: &'a mut [f32],
+    up: &'a mut [f32],
+}
+
+impl<const FLAT: bool, const BOTH: bool> WithSimd for Angles<'_, FLAT, BOTH> {
+    type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self) -> [f32; 2] {
-        let Children { length, time, bulge } = self.children;
-        // Sums kept side by side: vector instructions need them, and long sums are more accurate.
-        let (mut outward, mut curved) = ([0.0_f32; LANES], [0.0_f32; LANES]);
-        for start in (0..self.y.len()).step_by(LANES) {
-            let (length, time, bulge) = (block(length, start), block(time, start), block(bulge, start));
-            let (y, grad) = (block(self.y, start), block(self.grad, start));
-            let (mut mixed, mut child) = ([0.0_f32; LANES], [0.0_f32; LANES]);
+    fn with_simd<S: Simd>(self) {
+        let Row { point, columns, curv: c, floor, weight, .. } = self.row;
+        for start in (0..self.dots.len()).step_by(LANES) {
+            let (columns, dots) = (columns.block(start), block(self.dots, start));
+            let (mut down, mut up) = ([0.0; LANES], [0.0; LANES]);
             for lane in 0..LANES {
-                let found = self.slopes::<S>(length[lane], time[lane], bulge[lane], y[lane], grad[lane]);
-                (mixed[lane], child[lane]) = (found[0], found[1]);
-                outward[lane] += found[2];
-                curved[lane] += found[3];
+                let column = columns.lane(lane);
+                let angle = Seen::new::<S, FLAT>(point, column, c * dots[lane], floor).angle::<S>();
+                down[lane] = if BOTH { -weight } else { weight } * angle;
+                if BOTH {
+                    up[lane] = weight * Seen::new::<S, FLAT>(column, point, c * dots[lane], floor).angle::<S>();
+                }
             }
-            self.y[start..].iter_mut().zip(mixed).for_each(|(out, slope)| *out = slope);
-            self.to_child[start..].iter_mut().zip(child).for_each(|(sum, share)| *sum += share);
+            add(&mut self.down[start..], &down);
+            if BOTH {
+                add(&mut self.up[start..], &up);
+            }
         }
-        [outward.iter().sum(), curved.iter().sum()]
     }
 }
 
-/// [`LANES`] numbers from `start` on, zeros behind the last. (A child without length seen by a parent gets an angle that nobody reads,
-/// and with no gradient to spread it adds none.)
+struct Slopes<'a, const FLAT: bool, const BOTH: bool> {
+    row: Row<'a>,
+    dots: &'a mut [f32],
+    down: &'a [f32],
+    up: &'a [f32],
+    own: &'a mut [f32],
+}
+
+impl<const FLAT: bool, const BOTH: bool> WithSimd for Slopes<'_, FLAT, BOTH> {
+    type Output = Own;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) -> Own {
+        let Row { point, columns, curv: c, floor, weight, .. } = self.row;
+        // Sums kept side by side: vector instructions need them, and long sums are more accurate.
+        let (mut row_own, mut curv) = ([0.0_f32; LANES], [0.0_f32; LANES]);
+        for start in (0..self.dots.len()).step_by(LANES) {
+            let (columns, dots) = (columns.block(start), block(self.dots, start));
+            let down = block(self.down, start);
+            let up = if BOTH { block(self.up, start) } else { [0.0; LANES] };
+            let (mut slopes, mut own) = ([0.0_f32; LANES], [0.0_f32; LANES]);
+            for lane in 0..LANES {
+                let column = columns.lane(lane);
+                let found = Slope::new::<S, FLAT>(point, column, c * dots[lane], floor, weight * down[lane]);
+                (slopes[lane], own[lane]) = (found.dot, found.child);
+                row_own[lane] += found.parent;
+                curv[lane] += found.curv;
+                if BOTH {
+                    let found = Slope::new::<S, FLAT>(column, point, c * dots[lane], floor, weight * up[lane]);
+                    slopes[lane] += found.dot;
+                    own[lane] += found.parent;
+                    row_own[lane] += found.child;
+                    curv[lane] += found.curv;
+                }
+            }
+            store(&mut self.dots[start..], &slopes);
+            add(&mut self.own[start..], &own);
+        }
+        Own { row: row_own.iter().sum(), curv: curv.iter().sum() }
+    }
+}
+
+/// Sixteen columns.
+struct Block {
+    length: [f32; LANES],
+    time: [f32; LANES],
+    over_length: [f32; LANES],
+    over_time: [f32; LANES],
+}
+
+impl Points<'_> {
+    #[inline(always)]
+    fn block(&self, start: usize) -> Block {
+        Block {
+            length: block(self.length, start),
+            time: block(self.time, start),
+            over_length: block(self.over_length, start),
+            over_time: block(self.over_time, start),
+        }
+    }
+}
+
+impl Block {
+    #[inline(always)]
+    fn lane(&self, lane: usize) -> Point {
+        Point {
+            length: self.length[lane],
+            time: self.time[lane],
+            over_length: self.over_length[lane],
+            over_time: self.over_time[lane],
+        }
+    }
+}
+
+/// Written as a loop over all of them: one whose end is not known becomes a call.
+#[inline(always)]
+fn store(out: &mut [f32], values: &[f32; LANES]) {
+    match out.first_chunk_mut::<LANES>() {
+        Some(out) => *out = *values,
+        None => out.iter_mut().zip(values).for_each(|(out, &value)| *out = value),
+    }
+}
+
+#[inline(always)]
+fn add(sum: &mut [f32], share: &[f32; LANES]) {
+    match sum.first_chunk_mut::<LANES>() {
+        Some(sum) => {
+            for lane in 0..LANES {
+                sum[lane] += share[lane];
+            }
+        }
+        None => sum.iter_mut().zip(share).for_each(|(sum, &share)| *sum += share),
+    }
+}
+
+/// [`LANES`] numbers from `start` on, zeros behind the last. (A column that is none gets an angle that nobody reads, and with no gradient
+/// to spread it adds none.)
 #[inline(always)]
 fn block(values: &[f32], start: usize) -> [f32; LANES] {
     let rest = &values[start..];

@@ -2,30 +2,31 @@
 
 use std::ops::Range;
 
-use burn::backend::TensorMetadata;
+use burn::backend::ops::FloatTensorOps;
+use burn::backend::{Flex, TensorMetadata};
+use burn::tensor::Slice;
 use macerator::{AutoArch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::Bend;
-use super::pass::{Children, Parent};
-use crate::arrays::{Array, array, dense, numbers};
+use super::pass::{Point, Points, Row};
+use crate::arrays::{Array, array, dense, into_numbers, numbers};
 use crate::trigonometry::sums;
 
 /// Bytes of one table of a tile: small enough to stay in the outer caches between the product and the pass over it.
 const TILE_BYTES: usize = 4 << 20;
 
-/// Parents and children.
+/// Rows and columns.
 pub(super) struct Sides {
     pub(super) factors: usize,
     /// Coordinates of a factor.
     pub(super) width: usize,
     pub(super) curv: Vec<f64>,
-    pub(super) parents: Side,
-    pub(super) children: Side,
-    /// `[K, P]`.
-    pub(super) parent: Vec<Parent>,
-    /// `sqrt(c)` times the direction of each parent, `[K, P, d]`; zero at the root.
-    pub(super) direction: Array,
+    bend: Bend,
+    pub(super) rows: Side,
+    pub(super) columns: Side,
+    /// Squared lengths below this are none, `[K]`.
+    floor: Vec<f32>,
 }
 
 /// The points of one side and what the table needs to know of each.
@@ -33,82 +34,108 @@ pub(super) struct Side {
     pub(super) count: usize,
     /// The points, `[K, count, d]`.
     pub(super) points: Array,
-    /// Lengths at curvature 1, `[K, count]`.
+    /// Lengths at curvature 1 and so on, see [`Point`]; each `[K, count]`.
     length: Vec<f32>,
-    /// `sqrt(1 + length^2)`, or 1 in flat space, `[K, count]`.
     time: Vec<f32>,
-    /// `length^2 / time`, `[K, count]`.
-    bulge: Vec<f32>,
+    over_length: Vec<f32>,
+    over_time: Vec<f32>,
 }
 
 impl Sides {
-    pub(super) fn new(parent: &Array, child: &Array, curv: &Array, bend: Bend, tiny: f64) -> Self {
+    /// Of all points of two arrays, `[R, K d]` and `[C, K d]`.
+    pub(super) fn of_all(rows: &Array, columns: &Array, curv: &Array, bend: Bend, tiny: f64) -> Self {
+        let all = |points: &Array| -> Vec<u32> { (0..points.shape()[0] as u32).collect() };
+        Self::new([rows, columns], [&all(rows), &all(columns)], curv, bend, tiny)
+    }
+
+    /// Of some points of each of two arrays.
+    pub(super) fn new(points: [&Array; 2], which: [&[u32]; 2], curv: &Array, bend: Bend, tiny: f64) -> Self {
         let curv: Vec<f64> = match bend {
             Bend::Hyperbolic => numbers(&dense(curv)).iter().map(|&c| f64::from(c)).collect(),
             Bend::Flat => vec![1.0; curv.shape()[0]],
         };
         let factors = curv.len();
-        let width = parent.shape()[1] / factors.max(1);
-        let (parents, children) = (Side::new(parent, &curv, width, bend), Side::new(child, &curv, width, bend));
-        let count = parents.count.max(1);
-        let rows = parents.length.iter().zip(&parents.time).enumerate().map(|(i, (&length, &time))| {
-            let curv = curv[i / count];
-            let at_root = f64::from(length) <= tiny * curv.sqrt();
-            Parent { length, time, at_root, floor: (tiny * tiny * curv) as f32 }
-        });
-        let parent: Vec<Parent> = rows.collect();
-        let mut direction = vec![0.0_f32; numbers(&parents.points).len()];
-        let pieces = direction.par_chunks_mut(width.max(1)).zip(numbers(&parents.points).par_chunks(width.max(1)));
-        pieces.zip(&parent).enumerate().for_each(|(i, ((direction, point), parent))| {
-            if !parent.at_root {
-                // The point at curvature 1 over its length there, times sqrt(c) for the child that it is multiplied with.
-                let factor = (curv[i / count] / f64::from(parent.length)) as f32;
-                direction.iter_mut().zip(point).for_each(|(out, &x)| *out = factor * x);
-            }
-        });
-        let direction = array(direction, &[factors, parents.count, width]);
-        Self { factors, width, curv, parents, children, parent, direction }
+        let width = points[0].shape()[1] / factors.max(1);
+        let [rows, columns] = [0, 1].map(|i| Side::new(points[i], which[i], &curv, width, bend, tiny));
+        let floor = curv.iter().map(|curv| (tiny * tiny * curv) as f32).collect();
+        Self { factors, width, curv, bend, rows, columns, floor }
     }
 
-    /// The children of factor `k`.
-    pub(super) fn children_of(&self, k: usize) -> Children<'_> {
-        let at = k * self.children.count..(k + 1) * self.children.count;
-        let Side { length, time, bulge, .. } = &self.children;
-        Children { length: &length[at.clone()], time: &time[at.clone()], bulge: &bulge[at] }
+    /// Row `i` of the table of factor `k`.
+    pub(super) fn row(&self, k: usize, i: usize) -> Row<'_> {
+        let (curv, weight) = (self.curv[k] as f32, 1.0 / self.factors as f32);
+        let (point, columns) = (self.rows.point(k, i), self.columns.of(k));
+        Row { point, columns, bend: self.bend, curv, floor: self.floor[k], weight }
     }
 
     /// Rows of a tile.
     pub(super) fn tile_rows(&self) -> usize {
-        let row = size_of::<f32>() * self.factors * self.children.count;
-        (TILE_BYTES / row.max(1)).clamp(1, self.parents.count.max(1))
+        let row = size_of::<f32>() * self.factors * self.columns.count;
+        (TILE_BYTES / row.max(1)).clamp(1, self.rows.count.max(1))
     }
 
-    /// Ranges of rows that cover the table.
+    /// Ranges of rows that cover the table; none where there are no columns.
     pub(super) fn tiles(&self) -> impl Iterator<Item = Range<usize>> + use<> {
-        let (rows, count) = (self.tile_rows(), self.parents.count);
+        let (rows, count) = (self.tile_rows(), if self.columns.count == 0 { 0 } else { self.rows.count });
         (0..count).step_by(rows).map(move |start| start..(start + rows).min(count))
+    }
+
+    /// The dot products of the columns with `rows`: `[K, rows, C]`.
+    pub(super) fn dots(&self, rows: &Range<usize>) -> Vec<f32> {
+        let columns = Flex::float_swap_dims(self.columns.points.clone(), 1, 2);
+        into_numbers(Flex::float_matmul(self.rows.slice(rows), columns))
     }
 }
 
 impl Side {
-    fn new(points: &Array, curv: &[f64], width: usize, bend: Bend) -> Self {
-        let (count, factors) = (points.shape()[0], curv.len());
+    fn new(points: &Array, which: &[u32], curv: &[f64], width: usize, bend: Bend, tiny: f64) -> Self {
+        let (count, factors) = (which.len(), curv.len());
         let points = dense(points);
         let (from, row) = (numbers(&points), factors * width);
-        let mut by_factor = vec![0.0_f32; from.len()];
-        let (mut length, mut time) = (vec![0.0_f32; factors * count], vec![1.0_f32; factors * count]);
-        let pieces = by_factor.par_chunks_mut(width.max(1)).zip(length.par_iter_mut().zip(&mut time));
-        pieces.enumerate().with_min_len(64).for_each(|(i, (out, (length, time)))| {
-            let (k, point) = (i / count, i % count);
+        let mut by_factor = vec![0.0_f32; count * row];
+        let mut facts = vec![Point::default(); factors * count];
+        let pieces = by_factor.par_chunks_mut(width.max(1)).zip(&mut facts);
+        pieces.enumerate().with_min_len(64).for_each(|(i, (out, fact))| {
+            let (k, point) = (i / count, which[i % count] as usize);
             out.copy_from_slice(&from[point * row + k * width..][..width]);
             let square = curv[k] * AutoArch::new().dispatch(Square(out));
-            *length = square.sqrt() as f32;
-            if bend == Bend::Hyperbolic {
-                *time = (1.0 + square).sqrt() as f32;
-            }
+            let length = square.sqrt();
+            let time = if bend == Bend::Hyperbolic { (1.0 + square).sqrt() } else { 1.0 };
+            // A length that is NaN is not at the root.
+            let over_length = if length <= tiny * curv[k].sqrt() { 0.0 } else { 1.0 / length };
+            let [length, time, over_length, over_time] = [length, time, over_length, 1.0 / time].map(|v| v as f32);
+            *fact = Point { length, time, over_length, over_time };
         });
-        let bulge = length.iter().zip(&time).map(|(&length, &time)| length * (length / time)).collect();
-        Self { count, points: array(by_factor, &[factors, count, width]), length, time, bulge }
+        let column = |of: fn(&Point) -> f32| facts.iter().map(of).collect();
+        Self {
+            count,
+            points: array(by_factor, &[factors, count, width]),
+            length: column(|it| it.length),
+            time: column(|it| it.time),
+            over_length: column(|it| it.over_length),
+            over_time: column(|it| it.over_time),
+        }
+    }
+
+    /// Points `[K, P, d]` to those of `rows`, `[K, rows, d]`.
+    pub(super) fn slice(&self, rows: &Range<usize>) -> Array {
+        Flex::float_slice(self.points.clone(), &[Slice::full(), Slice::from(rows.clone()), Slice::full()])
+    }
+
+    fn point(&self, k: usize, i: usize) -> Point {
+        let at = k * self.count + i;
+        let Side { length, time, over_length, over_time, .. } = self;
+        Point { length: length[at], time: time[at], over_length: over_length[at], over_time: over_time[at] }
+    }
+
+    fn of(&self, k: usize) -> Points<'_> {
+        let at = k * self.count..(k + 1) * self.count;
+        Points {
+            length: &self.length[at.clone()],
+            time: &self.time[at.clone()],
+            over_length: &self.over_length[at.clone()],
+            over_time: &self.over_time[at],
+        }
     }
 }
 

@@ -1,162 +1,177 @@
 //! The fused angles on the CPU: the matrix products of a few rows at a time, and one pass over their result.
 //!
 //! Every sum has a fixed order: over factors within a row of the table, over groups of rows within a tile, over tiles one after the
-//! other. Threads only decide who computes a row or a group.
+//! other. Threads only decide who computes a group.
 
 use std::ops::Range;
 
 use burn::backend::Flex;
 use burn::backend::ops::FloatTensorOps;
-use burn::tensor::Slice;
 use rayon::prelude::*;
 
-use super::pass::{add_angles, to_gradients};
+use super::Bend;
+use super::pass::Own;
 use super::sides::Sides;
-use super::{AngleOps, Bend};
-use crate::arrays::{Array, array, dense, into_numbers, numbers};
+use crate::arrays::{Array, array, dense, numbers};
+use crate::raw::in_pool;
 
-/// Rows of one factor over which one thread adds what the children get.
-const GROUP: usize = 32;
+/// Rows of a table over which one thread adds what the columns get.
+pub(super) const GROUP: usize = 16;
 
-impl AngleOps for Flex {
-    fn pairwise_exterior_angle(parent: Array, child: Array, curv: Array, bend: Bend, tiny: f64) -> Array {
-        let sides = Sides::new(&parent, &child, &curv, bend, tiny);
-        let (parents, children) = (sides.parents.count, sides.children.count);
-        let mut table = vec![0.0_f32; parents * children];
-        if children > 0 {
-            let add = match bend {
-                Bend::Hyperbolic => add_angles::<false>,
-                Bend::Flat => add_angles::<true>,
-            };
-            let weight = 1.0 / sides.factors as f32;
-            for (rows, table) in sides.tiles().zip(table.chunks_mut(sides.tile_rows() * children)) {
-                let y = dense(&components(&sides, &rows));
-                table.par_chunks_mut(children).enumerate().for_each(|(i, out)| {
-                    for k in 0..sides.factors {
-                        let y = &numbers(&y)[(k * rows.len() + i) * children..][..children];
-                        add(sides.parent[k * parents + rows.start + i], sides.children_of(k), y, weight, out);
-                    }
-                });
-            }
-        }
-        array(table, &[parents, children])
-    }
+/// The angles of all pairs.
+pub(super) fn angles(parent: &Array, child: &Array, curv: &Array, bend: Bend, tiny: f64) -> Array {
+    in_pool(|| angles_in_pool(parent, child, curv, bend, tiny))
 }
 
-/// Gradients with respect to the parents, the children and the curvatures. The components are computed again, tile by tile, and turned
-/// into the derivatives by the dot products in place.
+fn angles_in_pool(parent: &Array, child: &Array, curv: &Array, bend: Bend, tiny: f64) -> Array {
+    let sides = Sides::of_all(parent, child, curv, bend, tiny);
+    let (parents, children) = (sides.rows.count, sides.columns.count);
+    let mut table = vec![0.0_f32; parents * children];
+    for rows in sides.tiles() {
+        let dots = sides.dots(&rows);
+        let table = &mut table[rows.start * children..rows.end * children];
+        table.par_chunks_mut(children).enumerate().for_each(|(i, out)| {
+            for k in 0..sides.factors {
+                sides.row(k, rows.start + i).add_down(&dots[(k * rows.len() + i) * children..][..children], out);
+            }
+        });
+    }
+    array(table, &[parents, children])
+}
+
+/// Gradients with respect to the parents, the children and the curvatures. The dot products are computed again, tile by tile.
 pub(super) fn backward(parent: &Array, child: &Array, curv: &Array, bend: Bend, tiny: f64, grad: &Array) -> [Array; 3] {
-    let sides = Sides::new(parent, child, curv, bend, tiny);
-    let (parents, children) = (sides.parents.count, sides.children.count);
-    let (grad, factors, width) = (dense(grad), sides.factors, sides.width);
-    let row = (factors * width).max(1);
-    let mut to_parent = vec![0.0_f32; parents * row];
-    // Of each factor: the sums of the parents by the dot products, and what multiplies the children themselves.
-    let (mut mixed, mut stretch) = (vec![0.0_f32; factors * children * width], vec![0.0_f32; factors * children]);
-    let mut to_curv = vec![0.0_f64; factors];
-    if children > 0 {
-        for rows in sides.tiles() {
-            let tile = Tile::new(&sides, &rows, bend, numbers(&grad));
-            add(&mut stretch, &tile.stretch);
-            for (sum, rows) in to_curv.iter_mut().zip(tile.outward.chunks(rows.len())) {
-                *sum += rows.iter().map(|&[_, share]| f64::from(share)).sum::<f64>();
-            }
-            let by_parent = dense(&Flex::float_matmul(tile.slopes.clone(), sides.children.points.clone()));
-            let directions = numbers(&sides.direction);
-            let outs = to_parent[rows.start * row..rows.end * row].par_chunks_mut(row).enumerate();
-            outs.for_each(|(i, out)| {
-                for (k, out) in out.chunks_mut(width).enumerate() {
-                    let (curv, outward) = (sides.curv[k] as f32, tile.outward[k * rows.len() + i][0]);
-                    let sum = &numbers(&by_parent)[(k * rows.len() + i) * width..][..width];
-                    let direction = &directions[(k * parents + rows.start + i) * width..][..width];
-                    for ((out, &sum), &direction) in out.iter_mut().zip(sum).zip(direction) {
-                        *out = curv * sum + outward * direction;
-                    }
+    in_pool(|| backward_in_pool(parent, child, curv, bend, tiny, grad))
+}
+
+fn backward_in_pool(parent: &Array, child: &Array, curv: &Array, bend: Bend, tiny: f64, grad: &Array) -> [Array; 3] {
+    let sides = Sides::of_all(parent, child, curv, bend, tiny);
+    let (grad, children) = (dense(grad), sides.columns.count);
+    let (gradients, _) = gradients(
+        &sides,
+        || (),
+        |(), group| {
+            for k in 0..sides.factors {
+                for i in 0..group.height {
+                    let grad = &numbers(&grad)[(group.first + i) * children..][..children];
+                    let row = sides.row(k, group.first + i);
+                    group.turn(k, i, |dots, own| row.turn_down(dots, grad, own));
                 }
-            });
-            let by_child =
-                Flex::float_matmul(Flex::float_swap_dims(tile.slopes, 1, 2), of_rows(&sides.parents.points, &rows));
-            add(&mut mixed, numbers(&dense(&by_child)));
+            }
+        },
+    );
+    gradients
+}
+
+/// A few rows of all factors' tables, on the way back.
+pub(super) struct Group<'a> {
+    /// Its first row among all.
+    pub(super) first: usize,
+    pub(super) height: usize,
+    columns: usize,
+    /// The rows of each factor, `[height, C]`: dot products that become the gradients by them.
+    pub(super) dots: Vec<&'a mut [f32]>,
+    /// Coefficient of each row's point in its own gradient, by factor.
+    row_own: Vec<&'a mut [f32]>,
+    /// The same of the columns, over the rows of this group: `[K, C]`.
+    column_own: Vec<f32>,
+    /// Twice the derivative by the logarithm of each curvature.
+    curv: Vec<f64>,
+}
+
+impl Group<'_> {
+    /// Has row `i` of factor `k` turned, given its dot products and the columns' own coefficients.
+    pub(super) fn turn(&mut self, k: usize, i: usize, turn: impl FnOnce(&mut [f32], &mut [f32]) -> Own) {
+        let dots = &mut self.dots[k][i * self.columns..][..self.columns];
+        let own = turn(dots, &mut self.column_own[k * self.columns..][..self.columns]);
+        self.row_own[k][i] = own.row;
+        self.curv[k] += f64::from(own.curv);
+    }
+}
+
+/// Gradients with respect to rows, columns and curvatures, where `turn` turns the dot products of a group, with `room` that it may leave
+/// behind in any state; and what it gives back for each group.
+pub(super) fn gradients<R, T: Send>(
+    sides: &Sides,
+    room: impl Fn() -> R + Sync + Send,
+    turn: impl Fn(&mut R, &mut Group<'_>) -> T + Sync + Send,
+) -> ([Array; 3], Vec<T>) {
+    let (count, columns, factors, width) = (sides.rows.count, sides.columns.count, sides.factors, sides.width);
+    let (mut to_rows, mut row_own) = (vec![0.0_f32; factors * count * width], vec![0.0_f32; factors * count]);
+    let (mut to_columns, mut column_own) = (vec![0.0_f32; factors * columns * width], vec![0.0_f32; factors * columns]);
+    let (mut to_curv, mut results) = (vec![0.0_f64; factors], Vec::new());
+    for rows in sides.tiles() {
+        let height = rows.len();
+        let mut slopes = sides.dots(&rows);
+        let mut own = vec![0.0_f32; factors * height];
+        let mut groups = groups(&rows, columns, factors, &mut slopes, &mut own);
+        results.par_extend(groups.par_iter_mut().map_init(&room, &turn));
+        for group in groups {
+            add(&mut column_own, &group.column_own);
+            to_curv.iter_mut().zip(group.curv).for_each(|(sum, share)| *sum += share);
+        }
+        let slopes = array(slopes, &[factors, height, columns]);
+        let by_row = dense(&Flex::float_matmul(slopes.clone(), sides.columns.points.clone()));
+        let by_column = Flex::float_matmul(Flex::float_swap_dims(slopes, 1, 2), sides.rows.slice(&rows));
+        add(&mut to_columns, numbers(&dense(&by_column)));
+        for k in 0..factors {
+            let at = k * count + rows.start;
+            row_own[at..at + height].copy_from_slice(&own[k * height..][..height]);
+            let from = &numbers(&by_row)[k * height * width..][..height * width];
+            to_rows[at * width..][..height * width].copy_from_slice(from);
         }
     }
-    let child = dense(child);
-    let mut to_child = vec![0.0_f32; children * row];
-    to_child.par_chunks_mut(row).zip(numbers(&child).par_chunks(row)).enumerate().for_each(|(j, (out, child))| {
-        for (k, (out, child)) in out.chunks_mut(width).zip(child.chunks(width)).enumerate() {
-            let (curv, stretch) = (sides.curv[k] as f32, stretch[k * children + j]);
-            let mixed = &mixed[(k * children + j) * width..][..width];
-            for ((out, &mixed), &child) in out.iter_mut().zip(mixed).zip(child) {
-                *out = curv * (mixed + stretch * child);
-            }
-        }
-    });
     let to_curv = to_curv.iter().zip(&sides.curv).map(|(sum, curv)| (sum / (2.0 * curv)) as f32).collect();
-    let row = factors * width;
-    let dims = [[parents, row], [children, row]];
-    [array(to_parent, &dims[0]), array(to_child, &dims[1]), array(to_curv, &[factors])]
-}
-
-/// The components of all children along the parents `rows`, at curvature 1: `[K, rows, C]`.
-fn components(sides: &Sides, rows: &Range<usize>) -> Array {
-    let columns = Flex::float_swap_dims(sides.children.points.clone(), 1, 2);
-    Flex::float_matmul(of_rows(&sides.direction, rows), columns)
-}
-
-/// `[K, P, d]` to `[K, rows, d]`.
-fn of_rows(points: &Array, rows: &Range<usize>) -> Array {
-    Flex::float_slice(points.clone(), &[Slice::full(), Slice::from(rows.clone()), Slice::full()])
-}
-
-/// The gradients of some rows of the table.
-struct Tile {
-    /// By the dot products at curvature 1, `[K, rows, C]`.
-    slopes: Array,
-    /// What multiplies the children at curvature 1, `[K, C]`.
-    stretch: Vec<f32>,
-    /// What multiplies the directions of the parents, and twice the derivative by the logarithm of the curvature, `[K, rows]`.
-    outward: Vec<[f32; 2]>,
-}
-
-impl Tile {
-    fn new(sides: &Sides, rows: &Range<usize>, bend: Bend, grad: &[f32]) -> Self {
-        let (factors, height, children) = (sides.factors, rows.len(), sides.children.count);
-        let turn = match bend {
-            Bend::Hyperbolic => to_gradients::<false>,
-            Bend::Flat => to_gradients::<true>,
-        };
-        let weight = 1.0 / factors as f32;
-        let mut slopes = into_numbers(components(sides, rows));
-        let mut outward = vec![[0.0_f32; 2]; factors * height];
-        // One piece of work is a group of rows of one factor; it has its own sums over the columns.
-        let by_factor = slopes.chunks_mut(height * children).zip(outward.chunks_mut(height));
-        let groups: Vec<_> = by_factor
-            .enumerate()
-            .flat_map(|(k, (slopes, outward))| {
-                let groups = slopes.chunks_mut(GROUP * children).zip(outward.chunks_mut(GROUP));
-                groups.enumerate().map(move |(group, (slopes, outward))| (k, group * GROUP, slopes, outward))
-            })
-            .collect();
-        let sums: Vec<(usize, Vec<f32>)> = groups
-            .into_par_iter()
-            .map(|(k, first, slopes, outward)| {
-                let mut columns = vec![0.0_f32; children];
-                for (i, (slopes, outward)) in slopes.chunks_mut(children).zip(outward).enumerate() {
-                    let row = rows.start + first + i;
-                    let parent = sides.parent[k * sides.parents.count + row];
-                    let grad = &grad[row * children..][..children];
-                    *outward = turn(parent, sides.children_of(k), slopes, weight, grad, &mut columns);
+    let finish = |sums: &[f32], own: &[f32], points: &Array, count: usize| {
+        let mut out = vec![0.0_f32; factors * count * width];
+        out.par_chunks_mut((factors * width).max(1)).enumerate().with_min_len(64).for_each(|(i, out)| {
+            for (k, out) in out.chunks_mut(width.max(1)).enumerate() {
+                let (curv, own, at) = (sides.curv[k] as f32, own[k * count + i], (k * count + i) * width);
+                let (sums, points) = (&sums[at..][..width], &numbers(points)[at..][..width]);
+                for ((out, &sum), &x) in out.iter_mut().zip(sums).zip(points) {
+                    *out = curv * (sum + own * x);
                 }
-                (k, columns)
-            })
-            .collect();
-        let mut stretch = vec![0.0_f32; factors * children];
-        for (k, columns) in sums {
-            add(&mut stretch[k * children..][..children], &columns);
-        }
-        Self { slopes: array(slopes, &[factors, height, children]), stretch, outward }
-    }
+            }
+        });
+        array(out, &[count, factors * width])
+    };
+    let gradients = [
+        finish(&to_rows, &row_own, &sides.rows.points, count),
+        finish(&to_columns, &column_own, &sides.columns.points, columns),
+        array(to_curv, &[factors]),
+    ];
+    (gradients, results)
 }
 
-fn add(sum: &mut [f32], share: &[f32]) {
+/// The rows of a tile in groups.
+fn groups<'a>(
+    rows: &Range<usize>,
+    columns: usize,
+    factors: usize,
+    slopes: &'a mut [f32],
+    own: &'a mut [f32],
+) -> Vec<Group<'a>> {
+    let new = |first: usize| Group {
+        first,
+        height: GROUP.min(rows.end - first),
+        columns,
+        dots: Vec::with_capacity(factors),
+        row_own: Vec::with_capacity(factors),
+        column_own: vec![0.0; factors * columns],
+        curv: vec![0.0; factors],
+    };
+    let mut groups: Vec<Group<'a>> = rows.clone().step_by(GROUP).map(new).collect();
+    let by_factor = slopes.chunks_mut(rows.len() * columns).zip(own.chunks_mut(rows.len()));
+    for (slopes, own) in by_factor {
+        let pieces = slopes.chunks_mut(GROUP * columns).zip(own.chunks_mut(GROUP));
+        for (group, (slopes, own)) in groups.iter_mut().zip(pieces) {
+            group.dots.push(slopes);
+            group.row_own.push(own);
+        }
+    }
+    groups
+}
+
+pub(super) fn add(sum: &mut [f32], share: &[f32]) {
     sum.iter_mut().zip(share).for_each(|(sum, &share)| *sum += share);
 }

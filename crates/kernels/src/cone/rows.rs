@@ -76,9 +76,9 @@ pub(super) fn backward(parent: &Array, child: &Array, curv: &Array, shares: &[Sh
     for (row, &upstream) in shares.chunks(shape.factors.max(1)).zip(&upstream) {
         to_curv.iter_mut().zip(row).for_each(|(sum, share)| *sum += upstream * share.curv);
     }
-    let dims = [shape.rows, shape.factors * width];
+    let dims = parent.shape();
     let to_curv = to_curv.into_iter().map(|g| g as f32).collect();
-    [array(to_parent, &dims), array(to_child, &dims), array(to_curv, &[shape.factors])]
+    [array(to_parent, dims.as_slice()), array(to_child, dims.as_slice()), array(to_curv, &[shape.factors])]
 }
 
 #[derive(Clone, Copy)]

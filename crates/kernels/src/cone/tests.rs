@@ -154,4 +154,7 @@ fn any_number_of_threads_gives_the_same_bits() {
 fn no_rows() {
     let inputs = [Input(vec![], [0, 4]), Input(vec![], [0, 4]), Input(vec![1.0, 2.0], [1, 2])];
     assert_eq!(outcome(&inputs, &[], run(CONES[0])), [vec![], vec![], vec![], vec![0.0; 2]]);
+    // And rows of no coordinates: the parent is at the root, where there is no angle.
+    let inputs = [Input(vec![], [3, 0]), Input(vec![], [3, 0]), Input(vec![1.0, 2.0], [1, 2])];
+    assert_eq!(outcome(&inputs, &[1.0; 3], run(CONES[0])), [vec![0.0; 3], vec![], vec![], vec![0.0; 2]]);
 }

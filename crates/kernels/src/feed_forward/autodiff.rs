@@ -10,7 +10,7 @@ use burn::backend::{Autodiff, Flex};
 use super::FeedForwardOps;
 use super::rows::{self, Kept, Operands};
 use crate::activation::Activation;
-use crate::arrays::dense;
+use crate::arrays::{computes_again, dense};
 
 impl<C: CheckpointStrategy> FeedForwardOps for Autodiff<Flex, C> {
     fn fused_feed_forward(
@@ -33,8 +33,9 @@ impl<C: CheckpointStrategy> FeedForwardOps for Autodiff<Flex, C> {
         let nodes = [x_node, up_weight_node, up_bias_node, down_weight_node, down_bias_node, base_node];
         match FeedForward.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
-                let Operands { x, up_weight, down_weight, .. } = operands;
-                prep.finish(Kept { x, before, up_weight, down_weight, activation }, out)
+                let Operands { x, up_weight, up_bias, down_weight, .. } = operands;
+                let before = (!computes_again::<C>()).then_some(before);
+                prep.finish(Kept { x, before, up_weight, up_bias, down_weight, activation }, out)
             }
             OpsKind::UnTracked(prep) => prep.finish(out),
         }

@@ -18,7 +18,7 @@ pub type Affine = (Tensor<2>, Tensor<1>);
 /// `base + f(x W1 + b1) W2 + b2`, `[N, in]` to `[N, out]`; `base` is `[N, out]`, `up = (W1, b1)`, `down = (W2, b2)`.
 ///
 /// Fused for `f32` on the CPU, where the backward pass keeps `x` and `x W1 + b1` and works out `f` of it again beside its slope: a
-/// third of the memory of the composition. [`feed_forward_plain`] for everything else. The same bits for any number of threads.
+/// third of the memory of the composition; with gradient checkpointing it keeps `x` alone. [`feed_forward_plain`] for everything else. The same bits for any number of threads.
 ///
 /// # Panics
 /// Where the shapes do not fit together.

@@ -79,9 +79,10 @@ impl Operands {
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     pub(super) x: Array,
-    /// `x W1 + b1`.
-    pub(super) before: Array,
+    /// `x W1 + b1`; none where it is to be computed again.
+    pub(super) before: Option<Array>,
     pub(super) up_weight: Array,
+    pub(super) up_bias: Array,
     pub(super) down_weight: Array,
     pub(super) activation: Activation,
 }
@@ -92,8 +93,12 @@ pub(super) fn backward(kept: &Kept, gradient: &Array, wanted: [bool; 5]) -> [Opt
     let ([inputs, width], [_, outputs]) = (up.shape(), down.shape());
     let count = kept.x.shape()[0];
     let upstream = View::new(numbers(gradient), [count, outputs], [outputs, 1]);
-    let before = numbers(&kept.before);
     in_pool(|| {
+        let again = match kept.before {
+            Some(_) => Vec::new(),
+            None => affine(matrix(&kept.x), up, numbers(&kept.up_bias), None),
+        };
+        let before = kept.before.as_ref().map_or(&*again, numbers);
         let mut slopes = product(upstream, down.transposed());
         let (hidden, sums) = new_rows_beside(&mut slopes, width, |rows, values, gradient| {
             let from = &before[rows.start * width..rows.end * width];

@@ -96,7 +96,7 @@ impl WithSimd for RowSums<'_> {
 pub(super) fn gradients(table: &Table<'_>, sums: &[Sums], grads: &[f32]) -> (Vec<f32>, f32) {
     let mut out = vec![0.0_f32; grads.len() * table.columns];
     let scales: Vec<f64> = out
-        .par_chunks_mut(TASK_ROWS * table.columns)
+        .par_chunks_mut((TASK_ROWS * table.columns).max(1))
         .enumerate()
         .map(|(task, out)| {
             let (mut sum, first) = (0.0, task * TASK_ROWS);

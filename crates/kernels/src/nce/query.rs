@@ -184,7 +184,7 @@ impl Upstream {
 pub(super) fn gradients(table: &Table<'_>, rows: Option<&Upstream>, columns: Option<&Upstream>) -> (Vec<f32>, f32) {
     let mut out = vec![0.0_f32; table.rows * table.columns];
     let sums: Vec<f64> = out
-        .par_chunks_mut(TASK_ROWS * table.columns)
+        .par_chunks_mut((TASK_ROWS * table.columns).max(1))
         .enumerate()
         .map(|(task, out)| {
             let mut sum = 0.0;

@@ -26,6 +26,21 @@ fn fused_equals_plain_value_and_gradient() {
     }
 }
 
+/// Tables without a query or without a candidate: no loss, and gradients of their shape.
+#[test]
+fn empty_tables() {
+    for (asking, size) in [
+        (Asking::Rows, [0, 0]),
+        (Asking::Rows, [0, 5]),
+        (Asking::Columns, [0, 0]),
+        (Asking::Columns, [5, 0]),
+        (Asking::Both, [0, 0]),
+    ] {
+        let found = outcome(info_nce, Vec::new(), size, 3.0, NceRule { asking, with_positive: true }, DType::F32);
+        assert_eq!(found, [vec![], vec![], vec![0.0]], "{asking:?} of {size:?}");
+    }
+}
+
 #[test]
 fn several_right_answers_equal_plain() {
     for size @ [m, n] in SIZES {

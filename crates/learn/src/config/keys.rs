@@ -196,6 +196,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("data.augment.blur.kernel", "odd integer up to 99", "pixels that a Gaussian blur covers each way"),
     ("data.augment.blur.sigma", "two positive numbers", "smallest and largest standard deviation, pixels"),
     ("data.augment.blur.probability", "number in [0, 1]", "how often it is applied"),
+    ("data.augment.decode_at_scale", "number, 1 to 100, optional", "JPEG files are decoded at 1/2, 1/4 or 1/8 where so many pixels are left for each pixel of the result; not with white_pad or cache_pixels, nor for a photo whose boxes are cut"),
     ("data.caption", "random, first, with_phrase or tier", "which of a photo's captions"),
     ("data.chain.of", "tiers or taxon", "which chain of texts: caption tiers, or the names of the taxon"),
     ("data.chain.tiers", "integer, at least 2", "its links; of a longer chain the last ones"),
@@ -228,7 +229,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("model.init_visual", "string, optional", "checkpoint of MoCo v2 that the image encoder comes from"),
     ("model.new_projection", "boolean", "with model.init: new projections of dimension embed_dim, and a new head"),
     ("model.embed_dim", "integer, at least 1", "dimension of the embeddings, over all factors"),
-    ("model.gradient_checkpointing", "boolean", "compute cheap activations again in the backward pass: the same numbers with a third to two fifths less memory (ViT-S), in a little more time"),
+    ("model.gradient_checkpointing", "boolean", "compute cheap activations again in the backward pass: the same numbers with a sixth (batch 8) to a fifth (batch 32) less memory of a ViT-S step, in about a tenth more time"),
     ("model.pixels.mean", "three numbers", "subtracted from pixels in [0, 1] (ImageNet)"),
     ("model.pixels.std", "three positive numbers", "pixels are divided by it"),
 

@@ -191,7 +191,7 @@ fn facts_that_stand_elsewhere_are_taken_from_there() {
 
 /// Configs that together use every key.
 const EVERYTHING: [&str; 3] = [
-    "[data]\npath = 'p'\nsplit = 's'\noptions = { x = 1 }\ncache_pixels = { bytes = 5 }\nchain = { without = 1 }\naugment = { blur = { kernel = 3, sigma = [1, 2] } }
+    "[data]\npath = 'p'\nsplit = 's'\noptions = { x = 1 }\ncache_pixels = { bytes = 5 }\nchain = { without = 1 }\naugment = { decode_at_scale = 1.5, blur = { kernel = 3, sigma = [1, 2] } }
      [tokenizer]\nkind = 'clip_merges'\npath = 'm'\nvocab_size = 600\n[head]\nfeature_scale = 0.5\n[manifold]\ncurv = [1, 1, 1, 1, 1, 1, 1, 1]
      [model]\ninit = 'runs/a'\n[eval]\nkind = 'jsonl'\npath = 'p'\nsplit = 's'\noptions = { x = 1 }\ntree = 't'",
     "[data.augment.crop]\nkind = 'random_window'\nmargin = 1.2\n[model]\ninit_visual = 'moco.pth.tar'",

@@ -1,10 +1,11 @@
 //! Wholes and parts of a batch, as the methods that read [`View::Edges`](conifer_data::View::Edges) see them.
 
-use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use burn::tensor::{Bool, Device, Tensor, TensorData};
+use conifer_kernels::Answers;
 
-use crate::{Error, Result};
+use crate::{Error, Result, terms};
 
 /// Points of crops, `[N, D]`, what each of them shows, and which thing is a part of which.
 #[derive(Clone, Debug)]
@@ -15,20 +16,6 @@ pub struct Edges {
     pub things: Vec<u32>,
     /// Whole and part.
     pub parts: Vec<[u32; 2]>,
-}
-
-/// Wholes against parts: `W` crops of things that have parts, `P` crops of things that are parts.
-pub struct Relation {
-    /// `[W, D]`.
-    pub wholes: Tensor<2>,
-    /// `[P, D]`.
-    pub parts: Tensor<2>,
-    /// `[W, P]`: true where the part is a part of the whole.
-    pub positive: Tensor<2, Bool>,
-    /// `[W, P]`: true where both show the same thing, which no one asks for.
-    pub same: Tensor<2, Bool>,
-    /// `[P]`, rows of the parts among all crops.
-    part_rows: Vec<usize>,
 }
 
 /// Crops of parts against each other.
@@ -46,71 +33,81 @@ impl Edges {
     ///
     /// # Errors
     /// [`Error::Shape`] if there is not one thing for each crop, [`Error::Setting`] if no part is left.
-    pub fn relation(&self, method: &str) -> Result<Relation> {
+    pub fn answers(&self, method: &str) -> Result<Arc<Answers>> {
         let [rows, width] = self.points.dims();
         if rows != self.things.len() {
             let expected = format!("[{}, {width}], a crop for each thing of the batch", self.things.len());
             return Err(Error::Shape { name: "crops".to_owned(), found: vec![rows, width], expected });
         }
-        let rows_of =
-            |side: HashSet<u32>| -> Vec<usize> { (0..rows).filter(|&row| side.contains(&self.things[row])).collect() };
-        let whole_rows = rows_of(self.parts.iter().map(|&[whole, _]| whole).collect());
-        let part_rows = rows_of(self.parts.iter().map(|&[_, part]| part).collect());
+        let things = Things::new(&self.things);
+        let (whole_rows, part_rows) = (things.rows(&self.parts, 0), things.rows(&self.parts, 1));
         if whole_rows.is_empty() || part_rows.is_empty() {
             let expected = format!("a batch of at least 1 for {method}: a photo with a box");
             return Err(Error::Shape { name: "crops".to_owned(), found: vec![rows, width], expected });
         }
-        // Few cells are true, so only those are visited.
-        let (among_wholes, among_parts) = (self.places(&whole_rows), self.places(&part_rows));
-        let table = |pairs: &mut dyn Iterator<Item = [u32; 2]>| {
-            let mut cells = vec![false; whole_rows.len() * part_rows.len()];
-            for [whole, part] in pairs {
-                for &row in among_wholes.get(&whole).into_iter().flatten() {
-                    for &column in among_parts.get(&part).into_iter().flatten() {
-                        cells[row * part_rows.len() + column] = true;
-                    }
-                }
-            }
-            mask(cells, [whole_rows.len(), part_rows.len()], &self.points.device())
+        let (among_wholes, among_parts) = (&things.places(&whole_rows), &things.places(&part_rows));
+        let cells = |[whole, part]: [usize; 2]| {
+            let columns = &among_parts[part];
+            among_wholes[whole].iter().flat_map(move |&row| columns.iter().map(move |&column| [row, column]))
         };
-        Ok(Relation {
-            wholes: self.select(&whole_rows),
-            parts: self.select(&part_rows),
-            positive: table(&mut self.parts.iter().copied()),
-            same: table(&mut among_wholes.keys().map(|&thing| [thing, thing])),
-            part_rows,
-        })
+        let numbers =
+            self.parts.iter().filter_map(|&[whole, part]| Some([things.number(whole)?, things.number(part)?]));
+        let positive = numbers.flat_map(cells).collect();
+        let same = (0..among_wholes.len()).flat_map(|thing| cells([thing, thing])).collect();
+        Ok(Arc::new(Answers::new(whole_rows, part_rows, positive, same)))
     }
 
     /// Several crops of one part; none if every part has one crop.
-    pub fn twins(&self, relation: &Relation) -> Option<Twins> {
-        let crops = self.places(&relation.part_rows);
-        let several = |row: &usize| crops[&self.things[*row]].len() > 1;
-        let rows: Vec<usize> = relation.part_rows.iter().copied().filter(several).collect();
+    pub fn twins(&self, answers: &Answers) -> Option<Twins> {
+        let things = Things::new(&self.things);
+        let crops = things.places(answers.parts());
+        let several = |&row: &u32| crops[things.of[row as usize]].len() > 1;
+        let rows: Vec<u32> = answers.parts().iter().copied().filter(several).collect();
         let shape = [rows.len(), rows.len()];
-        let table = |is: &dyn Fn(usize, usize) -> bool| {
+        let table = |is: &dyn Fn(u32, u32) -> bool| {
             let cells = rows.iter().flat_map(|&a| rows.iter().map(move |&b| (a, b)));
             mask(cells.map(|(a, b)| is(a, b)).collect(), shape, &self.points.device())
         };
         (!rows.is_empty()).then(|| Twins {
-            points: self.select(&rows),
-            positive: table(&|a, b| a != b && self.things[a] == self.things[b]),
+            points: terms::select(&self.points, &rows),
+            positive: table(&|a, b| a != b && self.things[a as usize] == self.things[b as usize]),
             same: table(&|a, b| a == b),
         })
     }
+}
 
-    /// By thing, where in `rows` its crops stand.
-    fn places(&self, rows: &[usize]) -> HashMap<u32, Vec<usize>> {
-        let mut places: HashMap<u32, Vec<usize>> = HashMap::new();
-        rows.iter().enumerate().for_each(|(place, &row)| places.entry(self.things[row]).or_default().push(place));
-        places
+/// The things of a batch, numbered.
+struct Things {
+    names: Vec<u32>,
+    /// The number of each row's.
+    of: Vec<usize>,
+}
+
+impl Things {
+    fn new(rows: &[u32]) -> Self {
+        let mut names = rows.to_vec();
+        names.sort_unstable();
+        names.dedup();
+        let of = rows.iter().map(|name| names.partition_point(|other| other < name)).collect();
+        Things { names, of }
     }
 
-    fn select(&self, rows: &[usize]) -> Tensor<2> {
-        let rows: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
-        let count = rows.len();
-        let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &self.points.device());
-        self.points.clone().select(0, rows)
+    fn number(&self, name: u32) -> Option<usize> {
+        self.names.binary_search(&name).ok()
+    }
+
+    /// Rows of the things that stand on one `side` of the pairs, in order.
+    fn rows(&self, pairs: &[[u32; 2]], side: usize) -> Vec<u32> {
+        let mut stands = vec![false; self.names.len()];
+        pairs.iter().filter_map(|pair| self.number(pair[side])).for_each(|number| stands[number] = true);
+        (0..self.of.len()).filter(|&row| stands[self.of[row]]).map(|row| row as u32).collect()
+    }
+
+    /// By the number of a thing, where in `rows` its rows stand.
+    fn places(&self, rows: &[u32]) -> Vec<Vec<u32>> {
+        let mut places = vec![Vec::new(); self.names.len()];
+        rows.iter().enumerate().for_each(|(place, &row)| places[self.of[row as usize]].push(place as u32));
+        places
     }
 }
 

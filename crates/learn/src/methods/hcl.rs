@@ -22,7 +22,7 @@ use super::settings::{self, Settings, Terms, number};
 use super::{Embedded, Loss, Method, MethodEntry, Space};
 use crate::Result;
 use crate::root::RootKind;
-use crate::terms::multi_positive_nce;
+use crate::terms::{masks, multi_positive_nce, select};
 
 /// Registry line.
 pub const ENTRY: MethodEntry = MethodEntry {
@@ -85,18 +85,20 @@ impl Method for Hcl {
 
     fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
         let edges = batch.edges(NAME)?;
-        let relation = edges.relation(NAME)?;
+        let answers = edges.answers(NAME)?;
         let mut terms = Vec::new();
         if self.config.terms.on("contrast_object_object")
-            && let Some(twins) = edges.twins(&relation)
+            && let Some(twins) = edges.twins(&answers)
         {
             let cosine = cosines(space, twins.points)?;
             let values = multi_positive_nce(cosine, space.logit_scale.clone(), twins.positive, twins.same);
             terms.push(("contrast_object_object", 1.0, values));
         }
         if self.config.terms.on("contrast_scene_object") {
-            let similarity = space.manifold.pairwise_similarity(relation.wholes, relation.parts);
-            let values = multi_positive_nce(similarity, space.logit_scale.clone(), relation.positive, relation.same);
+            let [whole, part] = [answers.wholes(), answers.parts()].map(|rows| select(&edges.points, rows));
+            let [positive, same] = masks(&answers, &edges.points.device());
+            let similarity = space.manifold.pairwise_similarity(whole, part);
+            let values = multi_positive_nce(similarity, space.logit_scale.clone(), positive, same);
             terms.push(("contrast_scene_object", self.config.hyperbolic_weight, values));
         }
         Loss::of_terms(terms)

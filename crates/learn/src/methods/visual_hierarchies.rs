@@ -14,7 +14,6 @@
 //! A crop is never a candidate for itself, nor for another crop of the same thing. On a Euclidean `[manifold]` X is the angle of Eq. 10,
 //! which is the paper's Euclidean model.
 
-use burn::tensor::Tensor;
 use conifer_data::View;
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
@@ -23,7 +22,7 @@ use super::settings::{self, Settings, Terms};
 use super::{Embedded, Loss, Method, MethodEntry, Space};
 use crate::Result;
 use crate::root::RootKind;
-use crate::terms::multi_positive_nce;
+use crate::terms::angle_contrast;
 
 /// Registry line.
 pub const ENTRY: MethodEntry = MethodEntry {
@@ -82,24 +81,10 @@ impl Method for VisualHierarchies {
     }
 
     fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
-        let relation = batch.edges(NAME)?.relation(NAME)?;
-        // X: at the first argument, whichever side it is.
-        let angle = |at: &Tensor<2>, to: &Tensor<2>| {
-            space.manifold.pairwise_exterior_angle(at.clone(), to.clone(), &space.root)
-        };
-        let mut terms = Vec::new();
-        if self.config.terms.on("contrast_whole_part") {
-            let similarity = -angle(&relation.wholes, &relation.parts) + std::f64::consts::PI;
-            let [positive, same] = [relation.positive.clone(), relation.same.clone()];
-            let values = multi_positive_nce(similarity, space.logit_scale.clone(), positive, same);
-            terms.push(("contrast_whole_part", 1.0, values));
-        }
-        if self.config.terms.on("contrast_part_whole") {
-            let similarity = angle(&relation.parts, &relation.wholes);
-            let [positive, same] = [relation.positive.transpose(), relation.same.transpose()];
-            let values = multi_positive_nce(similarity, space.logit_scale.clone(), positive, same);
-            terms.push(("contrast_part_whole", 1.0, values));
-        }
+        let edges = batch.edges(NAME)?;
+        let (down, up) = angle_contrast(space, &edges.points, &edges.answers(NAME)?);
+        let mut terms = vec![("contrast_whole_part", 1.0, down), ("contrast_part_whole", 1.0, up)];
+        terms.retain(|(name, ..)| self.config.terms.on(name));
         Loss::of_terms(terms)
     }
 }
@@ -107,7 +92,7 @@ impl Method for VisualHierarchies {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use burn::tensor::{Device, TensorData};
+    use burn::tensor::{Device, Tensor, TensorData};
     use conifer_space::{Root, space};
 
     use super::super::testkit::{Features, method, numbers, space_f64};

@@ -143,6 +143,11 @@ impl Draft {
         fs::remove_dir_all(&home).map_err(Error::io("remove", &home))
     }
 
+    /// Whether a draft of the set `dir` was committed.
+    pub fn is_begun(dir: &Path) -> bool {
+        folder::unfinished(dir).is_ok_and(|home| home.join(Place::FILE).exists())
+    }
+
     /// What was given to the last commit; null in a new draft.
     pub fn state(&self) -> &Value {
         &self.place.state
@@ -151,6 +156,11 @@ impl Draft {
     /// Number of rows named so far.
     pub fn rows(&self) -> u64 {
         self.place.rows
+    }
+
+    /// Number of points written so far: at most one per row.
+    pub fn points(&self) -> u64 {
+        self.place.points
     }
 
     /// Names the next row; `columns` has one text for each name of the plan. Gives its number.

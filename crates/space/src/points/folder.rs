@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// whole under its other name, where [`resolve`] finds it.
 ///
 /// # Errors
-/// `dir` exists and is no folder, or holds something that is not in `owned`, the names that such a folder may hold (we
+/// `dir` exists and is no folder, is a link to one, or holds something that is not in `owned`, the names that such a folder may hold (we
 /// never remove what we did not write); `fill` or the system fails.
 pub(super) fn replace(dir: &Path, owned: &[&str], fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let parent = parent(dir)?;
@@ -103,6 +103,16 @@ impl Drop for Temporary {
 }
 
 pub(super) fn check_replaceable(dir: &Path, owned: &[&str]) -> Result<()> {
+    // A new folder would take the place of the link, perhaps on another disk than the one it was made for.
+    // (Without a slash at the end, which would follow it.)
+    if dir.components().as_path().is_symlink() {
+        let found = format!("`{}`, a symbolic link", dir.display());
+        return Err(Error::invalid(
+            "folder of an embedding set",
+            found,
+            "a folder, or nothing yet: name what it points to",
+        ));
+    }
     if !dir.exists() {
         return Ok(());
     }

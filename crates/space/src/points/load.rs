@@ -9,17 +9,25 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Element, EmbeddingSet, Manifest, Modality, Seal, folder, hex};
+use super::{Draft, Element, EmbeddingSet, Manifest, Modality, Seal, folder, hex};
 use crate::error::{Error, Result};
 
 impl EmbeddingSet {
     /// Reads a folder in the format of [`crate::points`]. Files are read piece by piece: it takes the memory of the set, and no more.
     ///
     /// # Errors
-    /// A file is missing, truncated, damaged, of another version or of the wrong shape; the files disagree on the
+    /// The set is still a [`Draft`]; a file is missing, truncated, damaged, of another version or of the wrong shape; the files disagree on the
     /// number of rows or the columns; the content does not pass [`EmbeddingSet::check`].
     pub fn load(dir: &Path) -> Result<Self> {
         let dir = folder::resolve(dir)?;
+        if !dir.exists() && Draft::is_begun(&dir) {
+            let found = format!("`{}`, which is not finished", dir.display());
+            return Err(Error::invalid(
+                "embedding set",
+                found,
+                "a whole one: the command that began it goes on with it",
+            ));
+        }
         let manifest = read_manifest(&dir.join(Manifest::FILE))?;
         manifest.spec.check()?;
         let points = read_points(&dir, &manifest)?;

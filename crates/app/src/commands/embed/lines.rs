@@ -7,8 +7,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
 use anyhow::Context as _;
+use conifer_data::loader::guarded;
 use conifer_data::transform::crop_box;
-use conifer_data::{Broken, ImageRef, Picture, PixelLimits, Sample};
+use conifer_data::{Broken, ImageRef, Picture, PixelLimits, Sample, Source};
 use conifer_space::Modality;
 
 use crate::cli::ViewArg;
@@ -35,6 +36,16 @@ impl Line {
     pub(super) fn add_to(&self, draft: &mut conifer_space::points::Draft) -> conifer_space::Result<u64> {
         draft.add(&self.id, self.modality, &[&self.label, &self.sample, &self.words])
     }
+}
+
+/// What `read` makes of sample `index`. A reader that panics costs that sample, and not the job, which would meet it again whenever it
+/// goes on.
+pub(super) fn of_sample<T>(
+    source: &dyn Source,
+    index: usize,
+    read: impl FnOnce(Sample) -> Result<T, Broken>,
+) -> Result<T, Broken> {
+    guarded(|| format!("{}[{index}]", source.name()), || read(source.get(index)?))
 }
 
 /// The photo and the boxes of a sample, as `see` sees them.
@@ -131,4 +142,26 @@ fn each_id(rows: &Path, mut seen: impl FnMut(&str) -> bool) -> anyhow::Result<()
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use conifer_data::{SourceSpec, open};
+
+    use super::*;
+
+    #[test]
+    fn a_reader_that_panics_costs_its_sample() {
+        let options = [("size".to_owned(), 4.into()), ("resolution".to_owned(), 32.into())].into();
+        let source = open(&SourceSpec { kind: "toy".to_owned(), options, ..SourceSpec::default() }).unwrap();
+        let read = |sample: Sample| {
+            assert!(!sample.id.ends_with('2'), "column 7 of 3");
+            Ok(sample.captions.len())
+        };
+        let read: Vec<_> = (0..4).map(|index| of_sample(source.as_ref(), index, read)).collect();
+        assert_eq!(read.iter().filter(|it| it.as_ref().is_ok_and(|&captions| captions > 0)).count(), 3);
+        let told = read[2].as_ref().unwrap_err().to_string();
+        assert_eq!(told, "sample `toy[2]`: undecodable_image: the reader panicked: column 7 of 3");
+    }
 }

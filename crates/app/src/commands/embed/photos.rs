@@ -62,8 +62,8 @@ pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
 fn read(job: &Job<'_>, first: usize) -> Chunk {
     let end = (first + CHUNK).min(job.source.len());
     let see = |index: usize| {
-        let sample = job.source.get(index)?;
-        lines::photos(&sample, job.views, |picture| job.embedder.inner().pixels(picture, job.crop))
+        let pixels = |picture: &_| job.embedder.inner().pixels(picture, job.crop);
+        lines::of_sample(job.source, index, |sample| lines::photos(&sample, job.views, pixels))
     };
     let hashed = |index: usize| {
         see(index).map(|rows| {

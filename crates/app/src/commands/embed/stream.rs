@@ -34,7 +34,7 @@ pub(crate) struct Job<'a> {
 
 /// What became of it.
 pub(crate) struct Embedded {
-    /// Rows of the set so far.
+    /// Rows of the set that have their point.
     pub(crate) rows: u64,
     /// Samples that cannot be read.
     pub(crate) left_out: usize,
@@ -124,7 +124,7 @@ impl Job<'_> {
         stream.recall()?;
         let stopped = !(photos::embed(&mut stream)? && texts::embed(&mut stream)?);
         let done = Embedded {
-            rows: stream.draft.rows(),
+            rows: stream.draft.points(),
             left_out: stream.left_out.len(),
             first_left_out: stream.first_left_out.clone(),
             stopped,
@@ -133,14 +133,18 @@ impl Job<'_> {
             stream.commit()?;
             return Ok(done);
         }
-        if done.rows == 0 {
+        if stream.draft.rows() == 0 {
             drop(stream);
             Draft::discard(out)?;
             let samples = self.source.len();
             match done.first_left_out.first() {
-                Some(first) => {
-                    anyhow::bail!("nothing to embed: {} of {samples} samples are broken. First: {first}", done.left_out)
+                Some(first) if done.left_out == samples => {
+                    anyhow::bail!("nothing to embed: all {samples} samples are broken. First: {first}")
                 }
+                Some(first) => anyhow::bail!(
+                    "nothing to embed: {} of {samples} samples are broken, the others have none of the views asked for. First: {first}",
+                    done.left_out
+                ),
                 None => anyhow::bail!("nothing to embed: no sample has any of the views asked for"),
             }
         }

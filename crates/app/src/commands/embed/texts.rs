@@ -46,7 +46,7 @@ fn gather(stream: &mut Stream<'_>, start: usize) -> anyhow::Result<(Vec<Line>, u
     while next < job.source.len() && lines.len() < WINDOW {
         let end = (next + CHUNK).min(job.source.len());
         let some: Vec<Result<Sample, Broken>> =
-            (next..end).into_par_iter().map(|index| job.source.get(index)).collect();
+            (next..end).into_par_iter().map(|index| lines::of_sample(job.source, index, Ok)).collect();
         for (index, sample) in (next..end).zip(some) {
             match sample {
                 Ok(_) if stream.left_out.contains(&index) => {}

@@ -1,228 +1,224 @@
 //! The compressed bits of a scan.
 
-/// Bits of a look-up: nearly every code and, of the short ones, their values too.
-const LOOK: u32 = 11;
+/// Bits of a look-up: nearly every code is no longer.
+const LOOK: u32 = 10;
 
-/// A Huffman code (ITU-T T.81, annex C), as tables that are asked with the next bits.
+/// A Huffman code (ITU-T T.81, annex C), as a table that is asked with the next bits.
 pub(super) struct Code {
-    /// By the next [`LOOK`] bits: symbol and length of its code; length 0 where the code is longer.
-    symbols: Vec<(u8, u8)>,
-    /// By the next [`LOOK`] bits: a whole coefficient, where its code and its value fit in.
-    whole: Vec<Coefficient>,
+    /// By the next [`LOOK`] bits; [`NONE`] where the code is longer.
+    short: Box<[Symbol; 1 << LOOK]>,
     /// By length: one past the last code, filled up to 16 bits with the codes of greater length.
     limits: [u32; 17],
-    /// By length: what makes a code an index of `values`.
+    /// By length: what makes a code an index of `symbols`.
     offsets: [i32; 17],
-    values: Vec<u8>,
+    /// In the order of their codes.
+    symbols: Vec<Symbol>,
 }
 
-/// A coefficient and the zeros before it; `bits` 0 stands for none.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Coefficient {
-    pub(super) value: i16,
-    /// Zeros before it; [`END`] for the end of the block.
-    pub(super) zeros: u8,
-    bits: u8,
+/// What a code stands for.
+#[derive(Clone, Copy)]
+struct Symbol {
+    /// Bits of the code and of the number behind it.
+    total: u8,
+    /// Bits of the code.
+    length: u8,
+    /// Bits of the number: at most 11 for a mean and 10 for another coefficient (T.81, tables F.1 and F.2).
+    size: u8,
+    /// How many coefficients further its number belongs: the zeros before it and itself; [`END`] for the end of the block.
+    steps: u8,
 }
 
-/// [`Coefficient::zeros`] at the end of a block.
-pub(super) const END: u8 = 64;
+const NONE: Symbol = Symbol { total: 0, length: 0, size: 0, steps: 0 };
+const END: u8 = 128;
+
+/// What a code is of.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    Means,
+    Others,
+}
+
+impl Kind {
+    /// What `symbol` stands for; [`NONE`] for what no photo of 8 bits has.
+    fn meaning(self, symbol: u8, length: u8) -> Symbol {
+        let (zeros, size) = (symbol >> 4, symbol & 15);
+        let (size, steps) = match self {
+            Self::Means if symbol <= 11 => (symbol, 0),
+            Self::Others if size == 0 && zeros < 15 => (0, END),
+            Self::Others if size <= 10 => (size, zeros + 1),
+            _ => return NONE,
+        };
+        Symbol { total: length + size, length, size, steps }
+    }
+}
 
 impl Code {
     /// From the number of codes of each length, 1 to 16, and the symbols in the order of their codes; `None` for more codes than there can be.
-    pub(super) fn new(counts: &[u8; 16], values: &[u8]) -> Option<Self> {
-        let mut code = Self {
-            symbols: vec![(0, 0); 1 << LOOK],
-            whole: vec![Coefficient::default(); 1 << LOOK],
-            limits: [0; 17],
-            offsets: [0; 17],
-            values: values.to_vec(),
-        };
-        let (mut next, mut index) = (0_u32, 0_usize);
-        for length in 1..=16 {
-            let count = u32::from(counts[length as usize - 1]);
-            code.offsets[length as usize] = index as i32 - next as i32;
+    pub(super) fn new(kind: Kind, counts: &[u8; 16], values: &[u8]) -> Option<Self> {
+        let mut short = vec![NONE; 1 << LOOK];
+        let (mut limits, mut offsets, mut symbols) = ([0; 17], [0; 17], Vec::with_capacity(values.len()));
+        let mut next = 0_u32;
+        for (length, &count) in (1..=16_u8).zip(counts) {
+            offsets[usize::from(length)] = symbols.len() as i32 - next as i32;
             for _ in 0..count {
-                let symbol = *values.get(index)?;
-                if length <= LOOK {
-                    let first = (next << (LOOK - length)) as usize;
-                    code.symbols.get_mut(first..first + (1 << (LOOK - length)))?.fill((symbol, length as u8));
+                let symbol = kind.meaning(*values.get(symbols.len())?, length);
+                if u32::from(length) <= LOOK {
+                    let rest = LOOK - u32::from(length);
+                    let first = (next << rest) as usize;
+                    short.get_mut(first..first + (1 << rest))?.fill(symbol);
                 }
                 next += 1;
-                index += 1;
+                symbols.push(symbol);
             }
             if next > 1 << length {
                 return None;
             }
-            code.limits[length as usize] = next << (16 - length);
+            limits[usize::from(length)] = next << (16 - length);
             next <<= 1;
         }
-        for (bits, whole) in code.whole.iter_mut().enumerate() {
-            let (symbol, length) = code.symbols[bits];
-            let (zeros, size) = (symbol >> 4, symbol & 15);
-            let all = u32::from(length) + u32::from(size);
-            if length == 0 || all > LOOK {
-                continue;
-            }
-            *whole = match (zeros, size) {
-                (0..15, 0) => Coefficient { value: 0, zeros: END, bits: length },
-                (15, 0) => Coefficient::default(),
-                _ => {
-                    let raw = (bits as u32 >> (LOOK - all)) & ((1 << size) - 1);
-                    Coefficient { value: extended(raw, size.into()) as i16, zeros, bits: all as u8 }
-                }
-            };
-        }
-        Some(code)
+        Some(Self { short: short.into_boxed_slice().try_into().ok()?, limits, offsets, symbols })
+    }
+
+    /// The symbol that `next` begins with, where its code is longer than a look-up; `None` for what is no code.
+    #[cold]
+    #[inline(never)]
+    fn long(&self, next: u64) -> Option<Symbol> {
+        let bits = (next >> 48) as u32;
+        let length = (LOOK as usize + 1..=16).find(|&length| bits < self.limits[length])?;
+        let index = (bits >> (16 - length)) as i32 + self.offsets[length];
+        let symbol = *self.symbols.get(usize::try_from(index).ok()?)?;
+        (symbol.total > 0).then_some(symbol)
     }
 }
 
-/// The value of `size` bits (T.81, figure F.12): the lower half of them stands for negative numbers.
-#[inline(always)]
-fn extended(raw: u32, size: u32) -> i32 {
-    let raw = raw as i32;
-    if size > 0 && raw < 1 << (size - 1) { raw - (1 << size) + 1 } else { raw }
+/// The data of a scan as they were before bytes 0xff were marked in them, in one piece for each restart.
+pub(super) struct Scan {
+    bytes: Vec<u8>,
+    /// Where each piece ends.
+    ends: Vec<usize>,
 }
 
-/// Reads a scan bit by bit, up to the next marker. A copy while a block is read stays in registers.
+/// Zeros behind the last piece: reading ahead stays within them.
+const PADDING: usize = 16;
+
+impl Scan {
+    /// Up to the first marker that is no restart, or not the one whose turn it is.
+    #[inline(always)]
+    pub(super) fn new(data: &[u8]) -> Self {
+        let mut scan = Self { bytes: Vec::with_capacity(data.len() + PADDING), ends: Vec::new() };
+        let mut rest = data;
+        loop {
+            // Most bytes come in pieces without a mark.
+            while let Some((plain, after)) = rest.split_first_chunk::<32>()
+                && !plain.iter().fold(false, |found, &byte| found | (byte == 0xff))
+            {
+                scan.bytes.extend_from_slice(plain);
+                rest = after;
+            }
+            let plain = rest.iter().position(|&byte| byte == 0xff).unwrap_or(rest.len());
+            scan.bytes.extend_from_slice(&rest[..plain]);
+            let marker = rest.get(plain + 1).copied();
+            match marker {
+                Some(0) => scan.bytes.push(0xff),
+                Some(0xd0..=0xd7) if marker == Some(0xd0 + (scan.ends.len() % 8) as u8) => {
+                    scan.ends.push(scan.bytes.len());
+                }
+                _ => break,
+            }
+            rest = &rest[plain + 2..];
+        }
+        scan.ends.push(scan.bytes.len());
+        scan.bytes.resize(scan.bytes.len() + PADDING, 0);
+        scan
+    }
+
+    /// The bits of piece `number`, from the first on.
+    pub(super) fn piece(&self, number: usize) -> Option<Bits<'_>> {
+        let end = *self.ends.get(number)?;
+        let at = if number == 0 { 0 } else { self.ends[number - 1] };
+        Some(Bits { bytes: &self.bytes, end, at, next: 0, count: 0 })
+    }
+}
+
+/// Reads bit by bit. A copy while a block is read stays in registers.
 #[derive(Clone, Copy)]
 pub(super) struct Bits<'a> {
     bytes: &'a [u8],
+    /// Where the piece ends.
+    end: usize,
     at: usize,
     /// The next bits, the first one highest.
     next: u64,
-    /// How many of them count.
+    /// How many of them are from before `at`; those behind are right, and come again.
     count: u32,
-    /// How many were made up behind the end.
-    made_up: u32,
 }
 
-impl<'a> Bits<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, next: 0, count: 0, made_up: 0 }
+impl Bits<'_> {
+    /// Bits that are left of the piece; below 0 when more was read than is there.
+    pub(super) fn left(&self) -> i64 {
+        8 * (self.end as i64 - self.at as i64) + i64::from(self.count)
     }
 
-    /// Whether more was read than is there.
-    pub(super) fn is_over(&self) -> bool {
-        self.made_up > self.count
-    }
-
-    /// Goes behind restart marker `number` (0 to 7); `None` where another one or none follows.
-    pub(super) fn restart(&mut self, number: u8) -> Option<()> {
-        if self.is_over() {
-            return None;
-        }
-        // What is left of the last byte is filling. Bits of further bytes would mean data before the marker.
-        if self.count - self.made_up >= 8 || self.bytes.get(self.at..self.at + 2)? != [0xff, 0xd0 + number] {
-            return None;
-        }
-        *self = Self { at: self.at + 2, ..Self::new(self.bytes) };
+    /// At least 56 bits; `None` far behind the end.
+    #[inline(always)]
+    fn fill(&mut self) -> Option<()> {
+        let word = u64::from_be_bytes(*self.bytes.get(self.at..)?.first_chunk()?);
+        self.next |= word >> self.count;
+        self.at += ((63 - self.count) >> 3) as usize;
+        self.count |= 56;
         Some(())
     }
 
-    /// At least 32 bits.
+    /// The next symbol, up to 16 bits of those that are there, and its number.
     #[inline(always)]
-    fn fill(&mut self) {
-        if self.count >= 32 {
-            return;
+    fn number(&mut self, code: &Code) -> Option<(Symbol, i32)> {
+        let mut symbol = code.short[(self.next >> (64 - LOOK)) as usize];
+        if symbol.total == 0 {
+            symbol = code.long(self.next)?;
         }
-        if let Some(eight) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) {
-            let word = u64::from_be_bytes(*eight);
-            // No byte 0xff among them: then they are data as they stand.
-            let inverse = !word;
-            if inverse.wrapping_sub(0x0101_0101_0101_0101) & word & 0x8080_8080_8080_8080 == 0 {
-                self.next |= word >> self.count;
-                self.at += ((63 - self.count) >> 3) as usize;
-                self.count |= 56;
-                return;
+        let behind = self.next << symbol.length;
+        self.next <<= symbol.total;
+        self.count -= u32::from(symbol.total);
+        // Numbers that begin with a 0 are negative, all their bits inverted (T.81, figure F.12).
+        let negative = !(behind as i64 >> 63);
+        let size = behind ^ negative as u64;
+        let size = (size >> 1 >> (63 - symbol.size)) as i32;
+        Some((symbol, (size ^ negative as i32) - negative as i32))
+    }
+
+    /// The next block: `each` gets those coefficients that are not zero (a few that are, too) and their places, in the order of the file,
+    /// beginning with the mean, of which the file has the difference to the one before. `None` for what is no block.
+    #[inline(always)]
+    pub(super) fn block(
+        &mut self,
+        [means, others]: [&Code; 2],
+        mean: &mut i32,
+        mut each: impl FnMut(usize, i32),
+    ) -> Option<()> {
+        let mut bits = *self;
+        bits.fill()?;
+        let (_, difference) = bits.number(means)?;
+        *mean = mean.wrapping_add(difference);
+        each(0, *mean);
+        let mut k = 0;
+        loop {
+            bits.fill()?;
+            // Of 26 bits at most each: there are enough for two.
+            for _ in 0..2 {
+                let (symbol, value) = bits.number(others)?;
+                k += usize::from(symbol.steps);
+                if k < 63 {
+                    each(k, value);
+                    continue;
+                }
+                if k == 63 {
+                    each(k, value);
+                } else if k < END.into() {
+                    return None;
+                }
+                *self = bits;
+                return Some(());
             }
         }
-        *self = self.filled_slowly();
-    }
-
-    #[inline(never)]
-    fn filled_slowly(mut self) -> Self {
-        // What a fast fill left below `count` are the bytes that come now, so that setting them again changes nothing; but a marker's
-        // zeros must not meet them.
-        self.next = self.next.checked_shr(64 - self.count).unwrap_or(0).checked_shl(64 - self.count).unwrap_or(0);
-        while self.count <= 56 {
-            let byte = match (self.bytes.get(self.at), self.bytes.get(self.at + 1)) {
-                (Some(0xff), Some(0)) => {
-                    self.at += 2;
-                    0xff
-                }
-                (Some(0xff), _) | (None, _) => {
-                    self.made_up += 8;
-                    0
-                }
-                (Some(&byte), _) => {
-                    self.at += 1;
-                    byte
-                }
-            };
-            self.next |= u64::from(byte) << (56 - self.count);
-            self.count += 8;
-        }
-        self
-    }
-
-    #[inline(always)]
-    fn skip(&mut self, bits: u32) {
-        self.next <<= bits;
-        self.count -= bits;
-    }
-
-    /// A symbol; 32 bits are there, of which it takes up to 16.
-    #[inline(always)]
-    fn symbol(&mut self, code: &Code) -> Option<u8> {
-        let (symbol, length) = code.symbols[(self.next >> (64 - LOOK)) as usize];
-        if length > 0 {
-            self.skip(length.into());
-            return Some(symbol);
-        }
-        let bits = (self.next >> 48) as u32;
-        let length = (LOOK + 1..=16).find(|&length| bits < code.limits[length as usize])?;
-        let index = (bits >> (16 - length)) as i32 + code.offsets[length as usize];
-        self.skip(length);
-        code.values.get(usize::try_from(index).ok()?).copied()
-    }
-
-    /// A number of `size` bits, up to 16.
-    #[inline(always)]
-    fn number(&mut self, size: u32) -> i32 {
-        if size == 0 {
-            return 0;
-        }
-        let raw = (self.next >> (64 - size)) as u32;
-        self.skip(size);
-        extended(raw, size)
-    }
-
-    /// By how much the mean of a block differs from that of the one before; `None` for what is no code.
-    #[inline(always)]
-    pub(super) fn difference(&mut self, code: &Code) -> Option<i32> {
-        self.fill();
-        let size = self.symbol(code)?;
-        if size > 11 {
-            return None;
-        }
-        Some(self.number(size.into()))
-    }
-
-    /// The next coefficient that is not zero, or the end of the block; sixteen zeros are a coefficient of 0 after fifteen.
-    #[inline(always)]
-    pub(super) fn coefficient(&mut self, code: &Code) -> Option<Coefficient> {
-        self.fill();
-        let whole = code.whole[(self.next >> (64 - LOOK)) as usize];
-        if whole.bits > 0 {
-            self.skip(whole.bits.into());
-            return Some(whole);
-        }
-        let symbol = self.symbol(code)?;
-        let (zeros, size) = (symbol >> 4, symbol & 15);
-        if size == 0 && zeros < 15 {
-            return Some(Coefficient { value: 0, zeros: END, bits: 0 });
-        }
-        Some(Coefficient { value: self.number(size.into()) as i16, zeros, bits: 0 })
     }
 }

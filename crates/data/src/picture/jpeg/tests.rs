@@ -20,7 +20,7 @@ fn means(whole: &Picture, scale: u32, x: u32, y: u32) -> Option<[f64; 3]> {
 
 /// Largest and mean difference from the means.
 fn compare(bytes: &[u8], whole: &Picture, scale: u32, part: [u32; 4]) -> (f64, f64) {
-    let Part { picture, left, top } = decode(bytes, scale, part).unwrap();
+    let Part { picture, left, top } = decode(bytes, (whole.width, whole.height), scale, part).unwrap();
     assert_eq!((left, top), (part[0] / scale, part[1] / scale));
     assert_eq!(picture.width, part[2].div_ceil(scale) - left);
     assert_eq!(picture.height, part[3].div_ceil(scale) - top);
@@ -79,10 +79,10 @@ fn every_pixel_is_the_mean_of_those_it_stands_for() {
 #[test]
 fn a_part_is_cut_out_of_the_whole() {
     let bytes = crate::picture::encode_jpeg(&waves(150, 110, 20.0), 80).unwrap();
-    for scale in [2, 4, 8] {
-        let whole = decode(&bytes, scale, [0, 0, 150, 110]).unwrap().picture;
+    for scale in [1, 2, 4, 8] {
+        let whole = decode(&bytes, (150, 110), scale, [0, 0, 150, 110]).unwrap().picture;
         for part in [[0, 0, 1, 1], [149, 109, 150, 110], [17, 33, 90, 91], [64, 0, 72, 110]] {
-            let Part { picture, left, top } = decode(&bytes, scale, part).unwrap();
+            let Part { picture, left, top } = decode(&bytes, (150, 110), scale, part).unwrap();
             for y in 0..picture.height {
                 let at = |picture: &Picture, x: u32, y: u32| (y * picture.width + x) as usize * 3;
                 let n = picture.width as usize * 3;
@@ -105,7 +105,7 @@ fn photographs_agree_on_average() {
         let bytes = std::fs::read(path).unwrap();
         let whole = ImageRef::File(path.clone()).open(&PixelLimits::default()).unwrap();
         for scale in [2, 4, 8] {
-            if decode(&bytes, scale, [0, 0, 1, 1]).is_none() {
+            if decode(&bytes, (whole.width, whole.height), scale, [0, 0, 1, 1]).is_none() {
                 continue;
             }
             read += 1;
@@ -116,30 +116,102 @@ fn photographs_agree_on_average() {
     assert!(read >= 30, "{read} of 36 were read");
 }
 
+/// Files and their pixels as Pillow (libjpeg-turbo) decodes them: see golden/make.py.
+const GOLDENS: [(&str, &[u8], &[u8]); 8] = [
+    ("4:2:0", include_bytes!("golden/s420.jpg"), include_bytes!("golden/s420.png")),
+    ("4:2:2", include_bytes!("golden/s422.jpg"), include_bytes!("golden/s422.png")),
+    ("4:4:0", include_bytes!("golden/s440.jpg"), include_bytes!("golden/s440.png")),
+    ("4:4:4", include_bytes!("golden/s444.jpg"), include_bytes!("golden/s444.png")),
+    ("grey", include_bytes!("golden/grey.jpg"), include_bytes!("golden/grey.png")),
+    ("restarts", include_bytes!("golden/restarts.jpg"), include_bytes!("golden/restarts.png")),
+    ("noise", include_bytes!("golden/noise.jpg"), include_bytes!("golden/noise.png")),
+    ("even", include_bytes!("golden/even.jpg"), include_bytes!("golden/even.png")),
+];
+
+fn golden(png: &[u8]) -> Picture {
+    let image = image::load_from_memory(png).unwrap().into_rgb8();
+    Picture { width: image.width(), height: image.height(), rgb: image.into_raw() }
+}
+
+/// Byte for byte, of the whole and of parts of it that begin and end anywhere.
+#[test]
+fn pixels_in_full_size_are_pillows() {
+    for (name, jpeg, png) in GOLDENS {
+        let whole = golden(png);
+        let (w, h) = (whole.width, whole.height);
+        let mut parts =
+            vec![[0, 0, w, h], [0, 0, 1, 1], [w - 1, h - 1, w, h], [w / 2, 0, w / 2 + 1, h], [0, h - 1, w, h]];
+        for at in 0..20 {
+            parts.push([at, at / 2, w - at / 3, h - at]);
+            parts.push([w / 3, h / 3, w / 3 + 1 + at, h / 3 + 1 + at / 2]);
+        }
+        for part in parts {
+            let Part { picture, left, top } = decode(jpeg, (w, h), 1, part).unwrap();
+            assert_eq!((left, top), (part[0], part[1]));
+            assert_eq!(picture, crate::transform::crop_pixels(&whole, part), "{name}, {part:?}");
+        }
+    }
+}
+
+/// Of libjpeg's kind: at most one level from the exact transform (IEEE 1180-1990 asks for no more), and half a level on average.
+#[test]
+fn the_transform_is_that_of_cosines() {
+    let mut rng = crate::rng::rng_for(6, 0, 0, crate::rng::Stream::Photo);
+    let scale = |k: usize| if k == 0 { 0.125_f64.sqrt() } else { 0.5 };
+    let cosine = |x: usize, k: usize| scale(k) * ((2 * x + 1) as f64 * k as f64 * std::f64::consts::PI / 16.0).cos();
+    let (mut worst, mut sum) = (0.0_f64, 0.0);
+    for trial in 0..200 {
+        let block: [i32; 64] = std::array::from_fn(|k| match k {
+            0 => rand::RngExt::random_range(&mut rng, -900..900),
+            _ if rand::RngExt::random_range(&mut rng, 0..200) < trial => rand::RngExt::random_range(&mut rng, -90..90),
+            _ => 0,
+        });
+        let found = inverse::inverse(&block);
+        for (y, row) in found.iter().enumerate() {
+            for (x, &found) in row.iter().enumerate() {
+                let exact: f64 =
+                    (0..64).map(|k| f64::from(block[k]) * cosine(y, k / 8) * cosine(x, k % 8)).sum::<f64>() + 128.0;
+                let off = (f64::from(found) - exact.clamp(0.0, 255.0)).abs();
+                (worst, sum) = (worst.max(off), sum + off);
+            }
+        }
+        if block[1..].iter().all(|&it| it == 0) {
+            assert_eq!(found, [[inverse::flat(block[0]); 8]; 8]);
+        }
+    }
+    assert!(worst <= 1.0 && sum / (200.0 * 64.0) <= 0.5, "{worst} {}", sum / (200.0 * 64.0));
+}
+
 /// Whatever the bytes are, there is an answer: pixels of the right number, or none.
 #[test]
 fn damaged_files_do_no_harm() {
-    let bytes = crate::picture::encode_jpeg(&waves(70, 50, 20.0), 85).unwrap();
     let mut rng = crate::rng::rng_for(5, 0, 0, crate::rng::Stream::Photo);
-    let mut whole = 0;
-    for _ in 0..3000 {
-        let mut damaged = bytes.clone();
-        for _ in 0..rand::RngExt::random_range(&mut rng, 1..4) {
-            let at = rand::RngExt::random_range(&mut rng, 0..damaged.len());
-            damaged[at] = rand::RngExt::random(&mut rng);
-        }
-        damaged.truncate(rand::RngExt::random_range(&mut rng, damaged.len() / 2..=damaged.len()));
-        for scale in [2, 8] {
-            if let Some(part) = decode(&damaged, scale, [10, 10, 40, 30]) {
-                let Picture { width, height, rgb } = part.picture;
-                assert_eq!(rgb.len(), (width * height * 3) as usize);
-                whole += 1;
+    let own = crate::picture::encode_jpeg(&waves(70, 50, 20.0), 85).unwrap();
+    let files =
+        GOLDENS.iter().map(|(_, jpeg, png)| (jpeg.to_vec(), golden(png))).chain([(own.clone(), waves(70, 50, 20.0))]);
+    for (bytes, Picture { width: w, height: h, .. }) in files {
+        let mut whole = 0;
+        for _ in 0..600 {
+            let mut damaged = bytes.clone();
+            for _ in 0..rand::RngExt::random_range(&mut rng, 1..4) {
+                let at = rand::RngExt::random_range(&mut rng, 0..damaged.len());
+                damaged[at] = rand::RngExt::random(&mut rng);
+            }
+            damaged.truncate(rand::RngExt::random_range(&mut rng, damaged.len() / 2..=damaged.len()));
+            for scale in [1, 2, 8] {
+                if let Some(part) = decode(&damaged, (w, h), scale, [w / 4, h / 4, w / 2, h / 2]) {
+                    let Picture { width, height, rgb } = part.picture;
+                    assert_eq!(rgb.len(), (width * height * 3) as usize);
+                    whole += 1;
+                }
             }
         }
+        assert!(whole > 100, "{whole}");
     }
-    assert!(whole > 100, "{whole}");
-    for cut in 0..bytes.len() - 2 {
-        assert!(decode(&bytes[..cut], 2, [0, 0, 70, 50]).is_none(), "{cut} of {}", bytes.len());
+    for cut in 0..own.len() - 2 {
+        for scale in [1, 2] {
+            assert!(decode(&own[..cut], (70, 50), scale, [0, 0, 70, 50]).is_none(), "{cut} of {}", own.len());
+        }
     }
 }
 
@@ -147,12 +219,13 @@ fn damaged_files_do_no_harm() {
 fn other_files_are_left_to_others() {
     let bytes = crate::picture::encode_jpeg(&waves(20, 20, 20.0), 85).unwrap();
     let part = [0, 0, 20, 20];
-    assert!(decode(&bytes, 4, part).is_some());
-    assert!(decode(&bytes, 3, part).is_none() && decode(&bytes, 2, [0, 0, 21, 20]).is_none());
+    assert!(decode(&bytes, (20, 20), 4, part).is_some());
+    assert!(decode(&bytes, (20, 20), 3, part).is_none() && decode(&bytes, (20, 20), 2, [0, 0, 21, 20]).is_none());
+    assert!(decode(&bytes, (20, 21), 1, part).is_none());
     let frame = bytes.windows(2).position(|two| two == [0xff, 0xc0]).unwrap();
     for kind in [0xc2, 0xc3, 0xc9] {
         let mut other = bytes.clone();
         other[frame + 1] = kind;
-        assert!(decode(&other, 4, part).is_none(), "{kind:x}");
+        assert!(decode(&other, (20, 20), 4, part).is_none(), "{kind:x}");
     }
 }

@@ -213,3 +213,35 @@ fn the_file_is_safetensors() {
     let longest = Element::BF16.header(usize::MAX >> 40, 1 << 16);
     assert_eq!(longest.len(), HEADER);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_link_is_refused_before_any_work() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (real, link) = (temporary.path().join("real"), temporary.path().join("link"));
+    fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    std::os::unix::fs::symlink("nowhere", temporary.path().join("dangling")).unwrap();
+    for name in ["link", "link/", "dangling"] {
+        let told = Draft::open(&temporary.path().join(name), plan(Element::F32)).unwrap_err().to_string();
+        assert!(told.contains("a symbolic link; expected a folder, or nothing yet"), "{told}");
+    }
+    assert!(link.is_symlink() && fs::read_dir(temporary.path()).unwrap().count() == 3);
+}
+
+#[test]
+fn a_set_that_is_not_finished_is_called_so() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("set");
+    let mut draft = Draft::open(&dir, plan(Element::F32)).unwrap();
+    let load = || EmbeddingSet::load(&dir).unwrap_err().to_string();
+    assert!(load().contains("cannot read"), "{}", load());
+    add(&mut draft, 0..2);
+    draft.put(0, &point(0)).unwrap();
+    assert_eq!((draft.rows(), draft.points()), (2, 1));
+    draft.commit(Value::Null).unwrap();
+    assert!(load().contains("which is not finished"), "{}", load());
+    draft.put(1, &point(1)).unwrap();
+    draft.finish(source()).unwrap();
+    assert_eq!(EmbeddingSet::load(&dir).unwrap().len(), 2);
+}

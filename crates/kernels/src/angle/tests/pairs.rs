@@ -1,9 +1,9 @@
-#![allow(clippy::unwrap_used)]
+use burn::tensor::Tensor;
 use conifer_space::safe::TINY_F32;
-use conifer_space::{ManifoldSpec, Root, space};
 
-use super::*;
-use crate::testkit::{Input, curvatures, error, oracle, outcome, random, same_bits_on_any_number_of_threads};
+use super::super::{Bend, pairwise_exterior_angle};
+use super::{exact_angles, inputs};
+use crate::testkit::{Input, error, oracle, outcome, random, same_bits_on_any_number_of_threads};
 
 /// Parents, children, factors, width: single numbers, all remainders of the vector width, more rows than a group.
 const SIZES: [[usize; 4]; 6] =
@@ -16,35 +16,9 @@ fn run(bend: Bend) -> impl Fn(Vec<Tensor<2>>) -> Tensor<2> {
     }
 }
 
-fn inputs([parents, children, factors, width]: [usize; 4], length: f32) -> Vec<Input> {
-    let size = 1.4 * length / (width as f32).sqrt();
-    let points = |count: usize, seed| {
-        let values = random(count * factors * width, seed).into_iter().map(|v| size * v).collect();
-        Input(values, [count, factors * width])
-    };
-    vec![points(parents, 1), points(children, 2), Input(curvatures(factors), [1, factors])]
-}
-
 /// `conifer_space` in `f64`, pair by pair and factor by factor, with gradients by central differences.
-fn exact([_, _, factors, width]: [usize; 4], bend: Bend, inputs: &[Input], upstream: &[f32]) -> Vec<(Vec<f64>, f64)> {
-    oracle(inputs, upstream, |x| {
-        let spaces: Vec<_> = (0..factors)
-            .map(|k| {
-                let spec = match bend {
-                    Bend::Hyperbolic => ManifoldSpec::lorentz(width, x[2][k]),
-                    Bend::Flat => ManifoldSpec::euclidean(width),
-                };
-                space::<f64>(&spec).unwrap()
-            })
-            .collect();
-        let row = factors * width;
-        let pairs = x[0].chunks(row).flat_map(|parent| x[1].chunks(row).map(move |child| (parent, child)));
-        let angle = |(parent, child): (&[f64], &[f64])| -> f64 {
-            let each = parent.chunks(width).zip(child.chunks(width)).zip(&spaces);
-            each.map(|((p, c), space)| space.exterior_angle(p, c, &Root::Origin)).sum::<f64>() / factors as f64
-        };
-        pairs.map(angle).collect()
-    })
+fn exact([_, _, _, width]: [usize; 4], bend: Bend, inputs: &[Input], upstream: &[f32]) -> Vec<(Vec<f64>, f64)> {
+    oracle(inputs, upstream, |x| exact_angles(&x[0], &x[1], &x[2], width, bend))
 }
 
 /// Directions are far from each other here: what rounding leaves of close ones is the budget table of `conifer_geometry`. In `f32` the

@@ -1,0 +1,211 @@
+//! Sums of exponentials over a block of similarities: each row asks its columns, each column asks the rows.
+
+use macerator::{AutoArch, Simd, WithSimd};
+
+use crate::functions::{LANES, exp};
+
+/// What no one asks for.
+pub(super) const NOBODY: f32 = f32::NEG_INFINITY;
+
+/// `sum_k exp(l_k) = exp(shift) sum` over the candidates of each of several queries, `shift` the largest logit of them. Lists are filled
+/// up to a multiple of [`LANES`].
+#[derive(Clone, Debug)]
+pub(super) struct Sums {
+    pub(super) shift: Vec<f32>,
+    pub(super) sum: Vec<f32>,
+}
+
+impl Sums {
+    /// Nothing added yet.
+    pub(super) fn none(queries: usize) -> Self {
+        let length = queries.next_multiple_of(LANES);
+        Sums { shift: vec![f32::MIN; length], sum: vec![0.0; length] }
+    }
+
+    /// Adds the candidates of another part of the table.
+    pub(super) fn merge(&mut self, other: &Sums) {
+        AutoArch::new().dispatch(Merge { sums: self, other });
+    }
+
+    /// Those of single logits, each with the number of its query.
+    pub(super) fn of_cells(queries: usize, cells: impl Iterator<Item = (usize, f32)> + Clone) -> Self {
+        let mut sums = Self::none(queries);
+        for (query, logit) in cells.clone() {
+            let shift = &mut sums.shift[query];
+            // A NaN is no largest logit, and makes the sum NaN below.
+            *shift = if logit > *shift { logit } else { *shift };
+        }
+        for (query, logit) in cells {
+            sums.sum[query] += (logit - sums.shift[query]).exp();
+        }
+        sums
+    }
+
+    /// `log sum_k exp(l_k)` of a query less that of `other`.
+    pub(super) fn log_ratio(&self, other: &Sums, query: usize) -> f32 {
+        (f64::from(self.sum[query]) / f64::from(other.sum[query])).ln() as f32
+            + (self.shift[query] - other.shift[query])
+    }
+}
+
+/// A block of similarities: rows as long as `columns`, filled up to a multiple of [`LANES`] with [`NOBODY`].
+pub(super) struct Block {
+    stride: usize,
+    cells: Vec<f32>,
+}
+
+impl Block {
+    pub(super) fn new(rows: usize, columns: usize) -> Self {
+        let stride = columns.next_multiple_of(LANES);
+        Block { stride, cells: vec![0.0; rows * stride] }
+    }
+
+    pub(super) fn row(&mut self, i: usize) -> &mut [f32] {
+        &mut self.cells[i * self.stride..][..self.stride]
+    }
+
+    /// What the columns of row `i` sum up to, shifted: `(shift, sum)`.
+    pub(super) fn row_sum(&mut self, i: usize, scale: f32) -> (f32, f32) {
+        let cells = self.row(i);
+        AutoArch::new().dispatch(RowSum { cells, scale })
+    }
+
+    /// What the first rows sum up to, column by column.
+    pub(super) fn column_sums(&self, rows: usize, scale: f32) -> Sums {
+        let mut sums = Sums::none(self.stride);
+        AutoArch::new().dispatch(ColumnSums { block: self, rows, scale, sums: &mut sums });
+        sums
+    }
+}
+
+/// The logit of a similarity; [`NOBODY`] stays.
+#[inline(always)]
+fn logit(similarity: f32, scale: f32) -> f32 {
+    let logit = similarity * scale;
+    if similarity == NOBODY { NOBODY } else { logit }
+}
+
+struct RowSum<'a> {
+    cells: &'a [f32],
+    scale: f32,
+}
+
+impl WithSimd for RowSum<'_> {
+    type Output = (f32, f32);
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) -> (f32, f32) {
+        let (cells, _) = self.cells.as_chunks::<LANES>();
+        let mut most = [f32::MIN; LANES];
+        for cells in cells {
+            for lane in 0..LANES {
+                let logit = logit(cells[lane], self.scale);
+                most[lane] = if logit > most[lane] { logit } else { most[lane] };
+            }
+        }
+        let shift = most.iter().fold(f32::MIN, |a, &b| if b > a { b } else { a });
+        let mut sums = [0.0_f32; LANES];
+        for cells in cells {
+            for lane in 0..LANES {
+                sums[lane] += exp::<S>(logit(cells[lane], self.scale) - shift);
+            }
+        }
+        (shift, crate::functions::sum(&sums))
+    }
+}
+
+struct ColumnSums<'a> {
+    block: &'a Block,
+    rows: usize,
+    scale: f32,
+    sums: &'a mut Sums,
+}
+
+impl WithSimd for ColumnSums<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let Block { stride, cells } = self.block;
+        let (shifts, _) = self.sums.shift.as_chunks_mut::<LANES>();
+        let (sums, _) = self.sums.sum.as_chunks_mut::<LANES>();
+        for (chunk, (shift, sum)) in shifts.iter_mut().zip(sums).enumerate() {
+            for i in 0..self.rows {
+                let cells = &cells[i * stride + chunk * LANES..][..LANES];
+                for lane in 0..LANES {
+                    let logit = logit(cells[lane], self.scale);
+                    shift[lane] = if logit > shift[lane] { logit } else { shift[lane] };
+                }
+            }
+            for i in 0..self.rows {
+                let cells = &cells[i * stride + chunk * LANES..][..LANES];
+                for lane in 0..LANES {
+                    sum[lane] += exp::<S>(logit(cells[lane], self.scale) - shift[lane]);
+                }
+            }
+        }
+    }
+}
+
+struct Merge<'a> {
+    sums: &'a mut Sums,
+    other: &'a Sums,
+}
+
+impl WithSimd for Merge<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let (shifts, _) = self.sums.shift.as_chunks_mut::<LANES>();
+        let (sums, _) = self.sums.sum.as_chunks_mut::<LANES>();
+        let (other_shifts, other_sums) =
+            (self.other.shift.as_chunks::<LANES>().0, self.other.sum.as_chunks::<LANES>().0);
+        for (i, (shift, sum)) in shifts.iter_mut().zip(sums).enumerate() {
+            for lane in 0..LANES {
+                let (a, b) = (shift[lane], other_shifts[i][lane]);
+                let most = if b > a { b } else { a };
+                sum[lane] = sum[lane] * exp::<S>(a - most) + other_sums[i][lane] * exp::<S>(b - most);
+                shift[lane] = most;
+            }
+        }
+    }
+}
+
+/// Turns similarities into `out_i = slope weight_i`, `weight_i = exp(logit - shift_i) factor_i`, and gives back the sum of similarity
+/// times weight. One `shift` and `factor` for all cells, or one for each.
+pub(super) fn turn<const EACH: bool>(cells: &mut [f32], [shift, factor]: [&[f32]; 2], [scale, slope]: [f32; 2]) -> f32 {
+    AutoArch::new().dispatch(Turn::<EACH> { cells, shift, factor, scale, slope })
+}
+
+struct Turn<'a, const EACH: bool> {
+    cells: &'a mut [f32],
+    shift: &'a [f32],
+    factor: &'a [f32],
+    scale: f32,
+    slope: f32,
+}
+
+impl<const EACH: bool> WithSimd for Turn<'_, EACH> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) -> f32 {
+        let (cells, _) = self.cells.as_chunks_mut::<LANES>();
+        let mut sums = [0.0_f32; LANES];
+        let of = |values: &[f32], chunk: usize| {
+            if EACH { values.as_chunks::<LANES>().0[chunk] } else { [values[0]; LANES] }
+        };
+        for (chunk, cells) in cells.iter_mut().enumerate() {
+            let (shift, factor) = (of(self.shift, chunk), of(self.factor, chunk));
+            for lane in 0..LANES {
+                let weight = exp::<S>(logit(cells[lane], self.scale) - shift[lane]) * factor[lane];
+                let share = cells[lane] * weight;
+                // Who is no candidate has the similarity -inf and the weight 0; a weight that is NaN stays.
+                sums[lane] += if weight == 0.0 { 0.0 } else { share };
+                cells[lane] = self.slope * weight;
+            }
+        }
+        crate::functions::sum(&sums)
+    }
+}
