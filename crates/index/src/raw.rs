@@ -13,7 +13,7 @@ use crate::kernel::{LANES, Lanes};
 /// those of the machine.
 ///
 /// # Panics
-/// A slice that is shorter than that.
+/// A slice that is shorter than that; a range that ends before it begins.
 #[inline(always)]
 pub(crate) fn tile<S: Simd, const R: usize, const V: usize>(
     panel: &[Lanes],
@@ -24,14 +24,14 @@ pub(crate) fn tile<S: Simd, const R: usize, const V: usize>(
     out: &mut [Lanes],
 ) {
     let (lanes, count) = (f32::lanes::<S>(), at.len());
-    assert!(points.len() == R && points.iter().all(|point| point.len() >= at.end));
+    assert!(at.start <= at.end && points.len() == R && points.iter().all(|point| point.len() >= at.end));
     assert!(panel.len() >= count * width && out.len() >= R * width && (first + V) * lanes <= width * LANES);
     let stride = width * LANES;
     let zero = 0.0_f32.splat::<S>();
     let mut sums = [[zero; V]; R];
     let mut starts = [std::ptr::null::<f32>(); R];
     for r in 0..R {
-        // SAFETY: `at.start <= at.end`, which is at most the length of the point.
+        // SAFETY: `at.start` is at most `at.end`, which is at most the length of the point.
         starts[r] = unsafe { points[r].as_ptr().add(at.start) };
     }
     let panel = panel.as_ptr().cast::<f32>();

@@ -49,7 +49,10 @@ impl Scan {
         let rounding = 2.0 * dot_error(spec.factor_dim()) + 4.0 * f32::EPSILON;
         let square = conifer_space::slices::dot(&at, &at);
         let curv = (0..spec.factors).map(|i| spec.curv.get(i).map_or(1.0, |c| *c as f32));
-        let factors = curv.map(|curv| Factor { curv, unit: 1.0 / curv.sqrt(), rounding, root: square }).collect();
+        // Every term is at most twice its size, and goes through an addition for every factor, here and there.
+        let joining = if spec.factors == 1 { 0.0 } else { 4.0 * spec.factors as f32 * f32::EPSILON };
+        let factors =
+            curv.map(|curv| Factor { curv, unit: 1.0 / curv.sqrt(), rounding, root: square, joining }).collect();
         let places = Places::of(spec, &at, rows);
         Some(Scan { spec: spec.clone(), factors, at_origin: matches!(root, Root::Origin), root: at, rows: places })
     }

@@ -113,7 +113,8 @@ impl Balls {
         };
         let roots = match &table.root {
             Root::Origin => vec![Root::Origin; count],
-            Root::Point(point) => point.chunks_exact(dim).map(|part| Root::Point(part.to_vec())).collect(),
+            // Rounded as the exact scores see it: close to the root the difference is a direction of its own.
+            Root::Point(_) => root.chunks_exact(dim).map(|part| Root::Point(part.to_vec())).collect(),
         };
         let mut balls = Balls {
             factors: (0..count).map(factor).collect::<conifer_space::Result<_>>()?,
@@ -452,7 +453,8 @@ fn seen_angle(parent: f64, child: f64, theta: f64) -> f64 {
 /// By the law of cosines `cos = (cosh a cosh b - K) / (sinh a sinh b)` with `K = cosh depth`. Its derivative by `a` has the sign of
 /// `K cosh a - cosh b`: for each `b` it is least where `cosh a = cosh b / K`, or at the end of the span that is nearest to it, and the
 /// same with `a` and `b` exchanged. Both at once hold nowhere inside (`K > 1`), so that the least value is on one of the four sides. In
-/// flat space `cos = (a^2 + b^2 - D^2) / 2 a b`, least where `a^2 = b^2 - D^2`.
+/// flat space `cos = (a^2 + b^2 - D^2) / 2 a b`, least where `a^2 = b^2 - D^2`. Near the root all of these are differences of nearly
+/// equal numbers; what is computed is `sin^2(angle / 2) = (1 + cos) / 2 = sinh s sinh(s - D) / (sinh a sinh b)` with `2 s = a + b + D`.
 fn least_turn(scale: Option<f64>, a: Span, b: Span, depth: f64) -> f64 {
     if a.low <= 1e-12 || b.low <= 1e-12 {
         return 0.0;
@@ -463,20 +465,23 @@ fn least_turn(scale: Option<f64>, a: Span, b: Span, depth: f64) -> f64 {
         Span { low: scaled(b.low), high: scaled(b.high) },
         scaled(depth),
     );
-    let cosine = |a: f64, b: f64| match scale {
-        Some(_) => (a.cosh() * b.cosh() - depth.cosh()) / (a.sinh() * b.sinh()),
-        None => (a * a + b * b - depth * depth) / (2.0 * a * b),
-    };
+    let sinh = |v: f64| if scale.is_some() { v.sinh() } else { v };
+    let square =
+        |a: f64, b: f64| sinh((a + b + depth) / 2.0) * sinh((a + b - depth).max(0.0) / 2.0) / (sinh(a) * sinh(b));
     let least_at = |other: f64| match scale {
-        Some(_) => (other.cosh() / depth.cosh()).max(1.0).acosh(),
-        None => (other * other - depth * depth).max(0.0).sqrt(),
+        // cosh a - 1 = (cosh b - K) / K.
+        Some(_) => {
+            let above = (other - depth).max(0.0);
+            conifer_space::safe::acosh_1p(2.0 * sinh((other + depth) / 2.0) * sinh(above / 2.0) / depth.cosh())
+        }
+        None => ((other - depth).max(0.0) * (other + depth)).sqrt(),
     };
     let sides = [
-        cosine(a.low, least_at(a.low).clamp(b.low, b.high)),
-        cosine(a.high, least_at(a.high).clamp(b.low, b.high)),
-        cosine(least_at(b.low).clamp(a.low, a.high), b.low),
-        cosine(least_at(b.high).clamp(a.low, a.high), b.high),
+        square(a.low, least_at(a.low).clamp(b.low, b.high)),
+        square(a.high, least_at(a.high).clamp(b.low, b.high)),
+        square(least_at(b.low).clamp(a.low, a.high), b.low),
+        square(least_at(b.high).clamp(a.low, a.high), b.high),
     ];
-    let least = sides.into_iter().fold(1.0, f64::min) - 1e-12;
-    PI - least.clamp(-1.0, 1.0).acos()
+    let least = sides.into_iter().fold(1.0, f64::min);
+    2.0 * least.sqrt().asin() - 1e-6
 }

@@ -96,7 +96,8 @@ fn mean(table: &Table, rows: &[u32], out: &mut [f32]) {
     for (factor, (sum, out)) in parts.enumerate() {
         let square: f64 = sum.iter().map(|v| v * v).sum();
         let length = match spec.curv.get(factor) {
-            Some(curv) => (curv * (times[factor].powi(2) - square)).sqrt(),
+            // At least the number of points; far out, where the difference is lost, that keeps the mean among them.
+            Some(curv) => (curv * (times[factor].powi(2) - square)).sqrt().max(rows.len() as f64),
             None if spec.kind == "sphere" => square.sqrt(),
             None => rows.len() as f64,
         };

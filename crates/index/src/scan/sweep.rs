@@ -33,8 +33,10 @@ pub(crate) struct Sweep<'a> {
     wide_factors: Vec<[Lanes; 2]>,
     /// `[queries, factors / 16]` of the three numbers of a place, where the queries are few.
     wide_places: Vec<[Lanes; 3]>,
-    /// What a sum over factors is multiplied with to make room for its rounding, here and in the exact score.
+    /// What a sum over factors is multiplied with to make room for its rounding, here and in the exact score; 1 where the terms make it.
     shrink: f32,
+    /// Whether a sum over factors only grows.
+    grows: bool,
 }
 
 /// Up to `16 width` queries side by side.
@@ -77,8 +79,12 @@ impl<'a> Sweep<'a> {
             panels: Vec::new(),
             wide_factors: Vec::new(),
             wide_places: Vec::new(),
-            shrink: if factors.len() == 1 { 1.0 } else { 1.0 - 2.0 * factors.len() as f32 * f32::EPSILON },
+            shrink: 1.0,
+            grows: with_term!(plan.key, T => T::GROWS, depth => true),
         };
+        if factors.len() > 1 && sweep.grows {
+            sweep.shrink = 1.0 - 2.0 * factors.len() as f32 * f32::EPSILON;
+        }
         if queries.len() > FEW {
             let wide = if queries.len() > LANES { kernel::wide() } else { 1 };
             let mut first = 0;
@@ -176,7 +182,7 @@ impl<'a> Sweep<'a> {
             });
             sum = Bounds { low: sum.low + bounds.low, high: sum.high + bounds.high };
         }
-        // Negative numbers occur with one factor only, and then nothing is summed.
+        // Where numbers may be negative, `shrink` is 1.
         Bounds { low: sum.low * self.shrink, high: sum.high / self.shrink }.or_unknown()
     }
 }
@@ -353,7 +359,7 @@ impl<'a> Look<'a, '_> {
         limit: f32,
     ) -> f32 {
         let sweep = self.sweep;
-        let (dim, rounding) = (sweep.scan.spec.factor_dim(), sweep.scan.factors[0].rounding);
+        let (dim, Factor { rounding, joining, .. }) = (sweep.scan.spec.factor_dim(), sweep.scan.factors[0]);
         let mut total = 0.0;
         for (group, excess) in excess.chunks(LANES).enumerate() {
             let at = group * LANES * dim..(group * LANES + excess.len()) * dim;
@@ -365,7 +371,7 @@ impl<'a> Look<'a, '_> {
             let [a, b, c] = &places[group];
             let mut lows = Lanes::ZERO;
             for lane in 0..LANES {
-                let factor = Factor { curv: curv.0[lane], unit: unit.0[lane], rounding, root: 0.0 };
+                let factor = Factor { curv: curv.0[lane], unit: unit.0[lane], rounding, root: 0.0, joining };
                 let query = Place { a: a.0[lane], b: b.0[lane], c: c.0[lane] };
                 lows.0[lane] = T::low(factor, query, from_excess(around.0[lane], factor), dots.0[lane]);
             }
@@ -374,7 +380,7 @@ impl<'a> Look<'a, '_> {
                 sum += if lane < excess.len() { *low } else { 0.0 };
             }
             total += sum;
-            if total * sweep.shrink > limit {
+            if T::GROWS && total * sweep.shrink > limit {
                 break;
             }
         }
@@ -449,7 +455,7 @@ impl Block<'_, '_> {
             if let Some((form, _)) = plan.gate {
                 self.add(form, index, true);
             }
-            if (index + 1) % ABANDON == 0 {
+            if self.sweep.grows && (index + 1) % ABANDON == 0 {
                 self.abandon::<S>(&most);
                 if self.count == 0 {
                     return;

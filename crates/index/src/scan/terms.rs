@@ -32,10 +32,15 @@ pub(super) struct Factor {
     pub(super) rounding: f32,
     /// `|root|^2`.
     pub(super) root: f32,
+    /// Error of a sum over all factors, here and in the exact score, relative to the sum of the sizes of its terms.
+    pub(super) joining: f32,
 }
 
 /// Bounds of one query and one row in one factor.
 pub(super) trait Term {
+    /// Whether no low end is below zero, so that a sum over factors only grows.
+    const GROWS: bool = true;
+
     fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds;
 
     /// A low end that may be lower, where that is faster: to sort out rows with.
@@ -56,6 +61,9 @@ const FAR_ANGLE_ERROR: f32 = 7e-6;
 /// Rounding of the exact score of flat space and the sphere (an arc or an angle, radians, or a relative distance), on the scale
 /// of a cosine.
 const CHORD_ERROR: f32 = 4e-6;
+/// What squares and products of numbers below 1e-19 lose, whatever their size: a thousand times the smallest number for each of ten
+/// thousand terms is less.
+const UNDERFLOW: f32 = f32::MIN_POSITIVE;
 /// Rounding of an angle here: that of [`half_turn`], with a factor of two in hand.
 const TURN_ERROR: f32 = 8e-7;
 
@@ -80,7 +88,7 @@ pub(super) struct MinusDot;
 impl Term for MinusDot {
     #[inline(always)]
     fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
-        around(-dot, factor.rounding * (query.a * row.a).sqrt())
+        around(-dot, factor.rounding * (query.a * row.a).sqrt() + UNDERFLOW)
     }
 }
 
@@ -102,7 +110,7 @@ impl Term for Gap {
     fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
         let squares = query.a + row.a;
         let gap = squares - 2.0 * dot;
-        around(gap, 4.0 * factor.rounding * squares + (CHORD_ERROR + factor.rounding) * gap.abs())
+        around(gap, 4.0 * factor.rounding * squares + (CHORD_ERROR + factor.rounding) * gap.abs() + UNDERFLOW)
     }
 }
 
@@ -132,7 +140,7 @@ fn chord_angle(factor: Factor, parent: Place, child: Place, dot: f32) -> Bounds 
     let step = squares - 2.0 * dot;
     let depth = parent.c;
     // Every term is at most (|x| + |y| + |root|)^2 <= 3 (|x|^2 + |y|^2 + |root|^2).
-    let error = 12.0 * factor.rounding * (squares + factor.root);
+    let error = 12.0 * factor.rounding * (squares + factor.root) + UNDERFLOW;
     let unknown = (step <= 4.0 * error) | (depth * depth <= 4.0 * error);
     let scale = 1.0 / (depth * step.sqrt());
     let slack = error * scale + error / step + error / (depth * depth) + CHORD_ERROR;
@@ -165,7 +173,7 @@ impl Term for Dist {
         let (u, slack) = cosh_excess(factor, query, row, dot);
         let error = dist_error(query, row);
         Bounds {
-            low: (1.0 - error) * factor.unit * rapidity(u - slack),
+            low: above(1.0 - error, 0.0) * factor.unit * rapidity(u - slack),
             high: (1.0 + error) * factor.unit * rapidity(u + slack),
         }
     }
@@ -173,7 +181,7 @@ impl Term for Dist {
     #[inline(always)]
     fn low(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
         let (u, slack) = cosh_excess(factor, query, row, dot);
-        (1.0 - dist_error(query, row)) * factor.unit * rapidity_below(u - slack)
+        above(1.0 - dist_error(query, row), 0.0) * factor.unit * rapidity_below(u - slack)
     }
 }
 
@@ -198,10 +206,13 @@ impl Term for DistSquared {
 pub(super) struct MinusInner;
 
 impl Term for MinusInner {
+    /// Far out its error is larger than the term, and the exact score of a factor may have the wrong sign, too.
+    const GROWS: bool = false;
+
     #[inline(always)]
     fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
         let times = (1.0 + query.a) * (1.0 + row.a) / factor.curv;
-        around(times - dot, 4.0 * factor.rounding * times)
+        around(times - dot, (4.0 * factor.rounding + factor.joining) * times)
     }
 }
 
@@ -319,7 +330,7 @@ impl Side {
 fn cosh_excess(factor: Factor, query: Place, row: Place, dot: f32) -> (f32, f32) {
     let terms = query.a + row.a + query.a * row.a;
     let size = terms + factor.curv * query.b * row.b;
-    (terms - factor.curv * dot, factor.rounding * size)
+    (terms - factor.curv * dot, factor.rounding * size + UNDERFLOW)
 }
 
 /// Relative error of the exact distance.
