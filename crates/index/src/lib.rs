@@ -1,20 +1,32 @@
 //! Search over a set of embeddings, and walks through it towards the root.
 //!
-//! [`FlatIndex`] compares a query with every row, exactly: by distance, by similarity, or by the exterior angle of the
-//! hierarchy in either direction ([`Ranking`]). It needs no training, gives the same answer for any number of threads,
+//! [`FlatIndex`] compares a query with every row, exactly: by distance, by similarity, by the exterior angle of the
+//! hierarchy in either direction, or among the rows within a limit, by similarity or by depth ([`Ranking`]). It needs no training, gives the same answer for any number of threads,
 //! and is the truth to which approximate indexes are held. [`Traversal`] walks from a point to the root of the hierarchy
 //! (or to another point) and names the nearest row at every step.
 
+mod cells;
+mod compose;
 mod error;
+mod filter;
 mod flat;
+mod kernel;
 mod pairs;
 mod query;
+mod raw;
+mod rows;
 mod scan;
 mod select;
+mod table;
+#[cfg(test)]
+mod testing;
 mod traverse;
 
+pub use cells::{CellIndex, Effort, Found, Partition};
+pub use compose::conjunction;
 pub use error::{Error, Result};
+pub use filter::Filter;
 pub use flat::FlatIndex;
 pub use pairs::{score_pairs, score_rows};
-pub use query::{Direction, Filter, Hit, Query, Ranking};
+pub use query::{Direction, Gate, Hit, Query, Ranking};
 pub use traverse::{Cone, Place, Stop, Traversal};

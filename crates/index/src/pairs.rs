@@ -96,10 +96,12 @@ fn checked(spec: &ManifoldSpec, ranking: Ranking, lists: [(&str, &[f32]); 2]) ->
         }
     }
     match ranking {
-        Ranking::Angle(_) => {
-            Err(Error::invalid("the ranking of all pairs", "an angle", "distance, similarity or inner product"))
-        }
-        _ => Ok(space),
+        Ranking::Distance | Ranking::Similarity | Ranking::Inner => Ok(space),
+        Ranking::Angle(_) | Ranking::Gated(_) | Ranking::Depth(_) => Err(Error::invalid(
+            "the ranking of all pairs",
+            "an angle, a gate or a depth",
+            "distance, similarity or inner product",
+        )),
     }
 }
 

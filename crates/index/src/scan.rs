@@ -1,37 +1,79 @@
 //! Cheap bounds on the score of every row, from one dot product per row (and factor).
 //!
-//! A bound is an interval that contains the value that [`Space`](conifer_space::Space) computes, so that the rows worth
-//! an exact look are a handful more than asked for. A space that is not known here is searched exactly, row by row.
+//! A bound is an interval that contains the value that [`Space`](conifer_space::Space) computes, or a number that grows with it, so
+//! that the rows worth an exact look are a handful more than asked for. A space that is not known here is searched exactly, row by row.
 
-mod chords;
-mod hyperboloids;
+mod form;
+mod places;
+mod sweep;
+mod terms;
 
 use conifer_space::{ManifoldSpec, Root};
 
+use crate::kernel::dot_error;
 use crate::query::Ranking;
-use crate::select::Bounds;
+use crate::rows::Rows;
+use form::{Form, Limit};
+use places::Places;
+pub(crate) use sweep::{BLOCK, Scratch, Sweep};
+use terms::Factor;
 
-/// What is precomputed for all rows of one space.
-pub(crate) trait Scan: Send + Sync {
-    /// Prepares a query; `None` when this ranking has no cheap bound here.
-    fn probe<'a>(&'a self, query: &'a [f32], ranking: Ranking) -> Option<Probe<'a>>;
+/// What is known of all rows of one space besides their coordinates.
+pub(crate) struct Scan {
+    spec: ManifoldSpec,
+    factors: Vec<Factor>,
+    at_origin: bool,
+    /// The root, zero where it is the origin.
+    root: Vec<f32>,
+    rows: Places,
 }
 
-/// Bounds on the key of a row, by its number and its coordinates. Small keys are better.
-pub(crate) type Probe<'a> = Box<dyn Fn(usize, &[f32]) -> Bounds + Sync + 'a>;
+/// What to compute for a ranking.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    key: Form,
+    gate: Option<(Form, Limit)>,
+}
 
-/// The scan for a space, `None` if there is none.
-pub(crate) fn scan(spec: &ManifoldSpec, root: &Root, points: &[f32]) -> Option<Box<dyn Scan>> {
-    match spec.kind.as_str() {
-        "sphere" | "euclidean" => Some(Box::new(chords::Chords::new(spec, root, points))),
-        "lorentz" | "product_l1" | "product_l2" => Some(Box::new(hyperboloids::Hyperboloids::new(spec, root, points))),
-        _ => None,
+impl Scan {
+    /// For the rows of a space, `None` if it is not known here.
+    pub(crate) fn new(spec: &ManifoldSpec, root: &Root, rows: &Rows) -> Option<Self> {
+        if !matches!(spec.kind.as_str(), "sphere" | "euclidean" | "lorentz" | "product_l1" | "product_l2") {
+            return None;
+        }
+        let at: Vec<f32> = match root {
+            Root::Origin => vec![0.0; spec.dim],
+            Root::Point(point) => point.iter().map(|v| *v as f32).collect(),
+        };
+        // Both this dot product and the one in the exact score are rounded, and what they are put together with.
+        let rounding = 2.0 * dot_error(spec.factor_dim()) + 4.0 * f32::EPSILON;
+        let square = conifer_space::slices::dot(&at, &at);
+        let curv = (0..spec.factors).map(|i| spec.curv.get(i).map_or(1.0, |c| *c as f32));
+        // Every term is at most twice its size, and goes through an addition for every factor, here and there.
+        let joining = if spec.factors == 1 { 0.0 } else { 4.0 * spec.factors as f32 * f32::EPSILON };
+        let factors =
+            curv.map(|curv| Factor { curv, unit: 1.0 / curv.sqrt(), rounding, root: square, joining }).collect();
+        let places = Places::of(spec, &at, rows);
+        Some(Scan { spec: spec.clone(), factors, at_origin: matches!(root, Root::Origin), root: at, rows: places })
+    }
+
+    /// How to bound a ranking; `None` where this space has no cheap bound for it.
+    pub(crate) fn plan(&self, ranking: Ranking) -> Option<Plan> {
+        let form = |ranking| Form::of(&self.spec, self.at_origin, ranking);
+        let gate = match ranking.gate() {
+            Some(gate) => {
+                let form = form(gate.ranking())?;
+                Some((form, form.limit(&self.factors, gate.limit())))
+            }
+            None => None,
+        };
+        Some(Plan { key: form(ranking)?, gate })
     }
 }
 
-/// Relative error of a dot product of `dim` terms, with respect to the product of the lengths: the number of rounded
-/// additions that one term goes through (eight partial sums, see `conifer_space::slices`) and its multiplication, each
-/// half a machine epsilon; we allow twice that.
-fn dot_error(dim: usize) -> f32 {
-    f32::EPSILON * (dim / 8 + 8 + 2) as f32
+/// How far exact scores may be from what they would be without rounding.
+pub(crate) mod errors {
+    pub(crate) use super::terms::{
+        angle_error as angle, chord_distance_error as chord_distance, distance_error as distance,
+    };
 }

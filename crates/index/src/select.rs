@@ -13,9 +13,9 @@ impl Bounds {
     /// Nothing is known: the row must be looked at.
     pub(crate) const UNKNOWN: Bounds = Bounds { low: f32::NEG_INFINITY, high: f32::INFINITY };
 
-    /// `value` up to an error of `slack`.
-    pub(crate) fn around(value: f32, slack: f32) -> Self {
-        Bounds { low: value - slack, high: value + slack }.or_unknown()
+    /// Nothing but this key.
+    pub(crate) fn exactly(key: f32) -> Self {
+        Bounds { low: key, high: key }.or_unknown()
     }
 
     /// Itself, or [`Bounds::UNKNOWN`] where the arithmetic left the numbers.
@@ -67,7 +67,7 @@ impl Selection {
     }
 
     /// No row above this is among the k best.
-    fn threshold(&self) -> f32 {
+    pub(crate) fn threshold(&self) -> f32 {
         match self.highs.peek() {
             Some(Total(high)) if self.highs.len() == self.k => *high,
             _ => f32::INFINITY,
@@ -118,6 +118,10 @@ impl Ord for Total {
 mod tests {
     use super::*;
 
+    fn around(value: f32, slack: f32) -> Bounds {
+        Bounds { low: value - slack, high: value + slack }
+    }
+
     fn rows(selection: Selection) -> Vec<u32> {
         let mut rows: Vec<u32> = selection.into_rows().collect();
         rows.sort_unstable();
@@ -130,7 +134,7 @@ mod tests {
     fn keeps_exactly_what_may_win() {
         let mut selection = Selection::new(2);
         for row in [5, 3, 0, 4, 1, 2] {
-            selection.push(row, Bounds::around(row as f32, 1.2));
+            selection.push(row, around(row as f32, 1.2));
         }
         assert_eq!(rows(selection), [0, 1, 2, 3]);
     }
@@ -142,9 +146,9 @@ mod tests {
         let mut whole = Selection::new(25);
         let mut parts = [0, 1, 2].map(|_| Selection::new(25));
         for row in 0..10_000 {
-            whole.push(row, Bounds::around(key(row), 0.0));
+            whole.push(row, Bounds::exactly(key(row)));
             let row = 9_999 - row;
-            parts[row as usize % 3].push(row, Bounds::around(key(row), 0.0));
+            parts[row as usize % 3].push(row, Bounds::exactly(key(row)));
         }
         let merged = parts.into_iter().reduce(Selection::merge).map(rows);
         let expected: Vec<u32> = (0..10_000).filter(|row| key(*row) <= 2.0).collect();
@@ -156,8 +160,8 @@ mod tests {
     #[test]
     fn fewer_rows_than_k_are_all_kept() {
         let mut selection = Selection::new(10);
-        selection.push(3, Bounds::around(f32::MAX, 1.0));
-        selection.push(1, Bounds::around(-1.0, 0.5));
+        selection.push(3, around(f32::MAX, 1.0));
+        selection.push(1, around(-1.0, 0.5));
         assert_eq!(rows(selection), [1, 3]);
     }
 }

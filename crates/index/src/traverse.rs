@@ -9,8 +9,9 @@ use conifer_space::Root;
 use conifer_space::safe::UNIT_TOLERANCE;
 
 use crate::error::{Error, Result};
+use crate::filter::Filter;
 use crate::flat::FlatIndex;
-use crate::query::{Filter, Hit, Query, Ranking};
+use crate::query::{Hit, Query, Ranking};
 
 /// How to walk.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,7 +103,7 @@ impl FlatIndex {
         traversal: &Traversal,
         filter: &Filter<'_>,
     ) -> Result<Vec<Stop>> {
-        let to = self.single("the end of a traversal", to)?;
+        let to = to.single("the end of a traversal", self.space())?;
         let path = self.path("the start of a traversal", from, to, traversal.steps)?;
         let anything = vec![f32::NEG_INFINITY; traversal.steps];
         let nearest = self.nearest_on_path(&path, &anything, traversal.cone, filter)?;
@@ -129,20 +130,9 @@ impl FlatIndex {
         Ok(root)
     }
 
-    fn single<'a>(&self, what: &str, query: &Query<'a>) -> Result<&'a [f32]> {
-        let mut points = query.checked(self.space())?;
-        match (points.next(), points.len()) {
-            (Some(point), 0) => Ok(point),
-            (first, more) => {
-                let found = format!("{} points", more + usize::from(first.is_some()));
-                Err(Error::invalid(what, found, "one point"))
-            }
-        }
-    }
-
     /// `steps` points of the geodesic, row major.
     fn path(&self, what: &str, from: &Query<'_>, to: &[f32], steps: usize) -> Result<Vec<f32>> {
-        let from = self.single(what, from)?;
+        let from = from.single(what, self.space())?;
         if steps < 2 {
             return Err(Error::invalid("`steps` of a traversal", steps, "at least 2"));
         }
@@ -193,7 +183,7 @@ impl FlatIndex {
     /// Whether the cone of a row contains a point.
     fn contains(&self, cone: Cone, row: usize, point: &[f32]) -> bool {
         let parent = self.row(row);
-        self.space().cone_excess(parent, point, cone.min_radius, cone.aperture_scale, self.root()) <= 0.0
+        self.space().cone_excess(&parent, point, cone.min_radius, cone.aperture_scale, self.root()) <= 0.0
     }
 }
 

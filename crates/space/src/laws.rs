@@ -160,10 +160,20 @@ fn random_tangent(spec: &ManifoldSpec, random: &mut SplitMix) -> Vec<f64> {
     tangent
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): enough randomness for test points, without a dependency.
-pub(crate) struct SplitMix(pub(crate) u64);
+/// SplitMix64 (Steele, Lea, Flood 2014): enough randomness for test points and samples, without a dependency.
+pub struct SplitMix(pub(crate) u64);
 
 impl SplitMix {
+    /// The sequence of a seed.
+    pub fn new(seed: u64) -> Self {
+        SplitMix(seed)
+    }
+
+    /// The next number, uniform in (0, 1).
+    pub fn uniform(&mut self) -> f64 {
+        self.next()
+    }
+
     /// Uniform in (0, 1).
     pub(crate) fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -18,3 +18,40 @@ pub fn ln_1p(t: f32) -> f32 {
     // The last term is zero for numbers, and NaN for what is none: its bits must not pass for a number.
     exponent as f32 * std::f32::consts::LN_2 + series + 0.0 * t
 }
+
+/// The angle of the vector (`along`, `across`) in `f32` for `across >= 0`, radians in [0, pi], within 4e-7; pi/2 for the vector
+/// without length, NaN stays NaN.
+///
+/// With `t` the shorter component over the longer one, `artan(t)` is `t` times a polynomial of degree 8 in `t^2`, fitted at
+/// Chebyshev nodes of [0, 1] (off by 1.1e-7).
+#[inline(always)]
+pub fn half_turn(across: f32, along: f32) -> f32 {
+    let length = along.abs();
+    let (short, long) = if across < length { (across, length) } else { (length, across) };
+    let t = if long > 0.0 { short / long } else { long };
+    let z = t * t;
+    let upper = 0.106_367_54 + z * (-0.074_954_46 + z * (0.042_587_61 + z * (-0.016_005_03 + z * 0.002_834_064_2)));
+    let artan = t * (1.0 + z * (-0.333_330_66 + z * (0.199_924_84 + z * (-0.142_025_71 + z * upper))));
+    let acute = if across < length { artan } else { std::f32::consts::FRAC_PI_2 - artan };
+    if along < 0.0 { std::f32::consts::PI - acute } else { acute }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against `f64` on directions all around the half circle and lengths from 1e-15 to 1e15.
+    #[test]
+    fn half_turn_keeps_its_error() {
+        for step in 0..=100_000 {
+            let angle = f64::from(step) * std::f64::consts::PI / 1e5;
+            let length = 10_f64.powi(step % 31 - 15);
+            let (across, along) = ((length * angle.sin()).max(0.0) as f32, (length * angle.cos()) as f32);
+            let expected = f64::from(across).atan2(f64::from(along));
+            let error = (f64::from(half_turn(across, along)) - expected).abs();
+            assert!(error <= 4e-7, "the angle of ({along}, {across}) is off by {error:e}");
+        }
+        assert_eq!(half_turn(0.0, 0.0), std::f32::consts::FRAC_PI_2);
+        assert!(half_turn(f32::NAN, 1.0).is_nan() && half_turn(1.0, f32::NAN).is_nan());
+    }
+}

@@ -1,19 +1,13 @@
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
-
-use conifer_space::{SPACES, Source};
+use conifer_space::{ManifoldSpec, Modality, SPACES, space};
 
 use super::*;
-use crate::query::Direction;
-
-const RANKINGS: [Ranking; 5] = [
-    Ranking::Distance,
-    Ranking::Similarity,
-    Ranking::Inner,
-    Ranking::Angle(Direction::Down),
-    Ranking::Angle(Direction::Up),
-];
+use crate::query::{Direction, Gate};
+use crate::select::Bounds;
+use crate::table::{GROUP, TAKEN};
+use crate::testing::{GATED, PLAIN, cloud, naive, random_points, roots, set_of};
+use crate::traverse::Cone;
 
 /// The fast search against its slow twin: every row scored by [`Space`], sorted by score and row.
 #[test]
@@ -24,7 +18,7 @@ fn equals_scoring_every_row_on_every_space() {
             let queries = cloud(&spec, 6, 2);
             for root in roots(&spec) {
                 let index = FlatIndex::new(&set_of(&spec, root.clone(), rows.clone())).unwrap();
-                for ranking in RANKINGS {
+                for ranking in PLAIN.into_iter().chain(GATED) {
                     for k in [1, 10, 400] {
                         let found = index.top_k(&Query::new(&spec, &queries), ranking, k, &Filter::All).unwrap();
                         let expected = naive(&spec, &root, &rows, &queries, ranking, k);
@@ -43,14 +37,15 @@ fn bounds_contain_the_exact_order() {
         for spec in (entry.sample)(4) {
             let rows = cloud(&spec, 120, 3);
             let query = cloud(&spec, 1, 4);
+            let query = &query[..spec.dim];
             for root in roots(&spec) {
                 let index = FlatIndex::new(&set_of(&spec, root.clone(), rows.clone())).unwrap();
-                for ranking in RANKINGS {
-                    let probe = index.probe(&query[..spec.dim], ranking);
+                for ranking in PLAIN {
+                    let view = index.table.view(&[query], ranking);
                     let known: Vec<(Bounds, f32)> = (0..index.len())
                         .map(|i| {
-                            let score = ranking.score(index.space(), &root, &query[..spec.dim], index.row(i));
-                            (probe(i, index.row(i)), ranking.key(score))
+                            let score = ranking.score(index.space(), &root, query, &index.row(i));
+                            (view.bounds(0, i, &index.row(i)).unwrap(), ranking.key(score))
                         })
                         .collect();
                     for (a, key_a) in &known {
@@ -81,12 +76,47 @@ fn few_rows_need_an_exact_look() {
         let rows = random_points(&spec, 4000, 5);
         let query = random_points(&spec, 1, 6);
         let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
-        for ranking in RANKINGS {
-            let probe = index.probe(&query, ranking);
-            let mut selection = Selection::new(10);
-            (0..4000).for_each(|i| selection.push(i, probe(i as usize, index.row(i as usize))));
-            let looks = selection.into_rows().count();
+        for ranking in PLAIN {
+            let view = index.table.view(&[&query], ranking);
+            let mut looker = view.looker(10);
+            looker.look(&(0..4000).collect::<Vec<u32>>());
+            let looks = looker.selections.remove(0).into_rows().count();
             assert!((10..=40).contains(&looks), "{spec}, {ranking:?}: {looks} exact looks");
+        }
+    }
+}
+
+/// One query, a few, a panel of them and several: the answers do not depend on the company, and half precision answers for
+/// what it stores.
+#[test]
+fn batches_and_half_precision_change_nothing() {
+    for entry in SPACES {
+        for spec in (entry.sample)(5)
+            .into_iter()
+            .chain((entry.kind == "product_l1").then(|| ManifoldSpec::product_l1(17, 8, vec![0.7; 17])))
+        {
+            let (rows, queries) = (cloud(&spec, 120, 11), random_points(&spec, 64, 12));
+            for root in roots(&spec) {
+                let half = FlatIndex::half(&set_of(&spec, root.clone(), rows.clone())).unwrap();
+                let stored: Vec<f32> = (0..half.len()).flat_map(|i| half.row(i).to_vec()).collect();
+                let whole = FlatIndex::new(&set_of(&spec, root.clone(), rows.clone())).unwrap();
+                for ranking in PLAIN.into_iter().chain(GATED) {
+                    for (index, rows) in [(&whole, &rows), (&half, &stored)] {
+                        let expected = naive(&spec, &root, rows, &queries, ranking, 7);
+                        let mut at = 0;
+                        for count in [1, 3, 4, 56] {
+                            let some = &queries[at * spec.dim..(at + count) * spec.dim];
+                            let found = index.top_k(&Query::new(&spec, some), ranking, 7, &Filter::All).unwrap();
+                            assert_eq!(
+                                found,
+                                expected[at..at + count],
+                                "{spec}, {root:?}, {ranking:?}, {count} queries"
+                            );
+                            at += count;
+                        }
+                    }
+                }
+            }
         }
     }
 }
@@ -114,6 +144,32 @@ fn hand_checked_angles_and_ties() {
     assert_eq!(near, [(0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0)]);
     assert_eq!(found(Ranking::Inner), [(2, 2.0), (1, 1.0), (3, 1.0), (0, 0.0)]);
     assert_eq!(found(Ranking::Similarity)[0], (0, -1.0));
+}
+
+/// On the plane, seen from (1, 0) with the root at the origin: an angle below 100 degrees leaves (2, 0), (1, 1), (1, -1) and
+/// the query's own place (angle 0 by definition); a distance of at most 1 also leaves the root.
+#[test]
+fn hand_checked_gates() {
+    let spec = ManifoldSpec::euclidean(2);
+    let rows = vec![0.0, 0.0, 1.0, 1.0, 2.0, 0.0, 1.0, -1.0, -3.0, 0.0, 1.0, 0.0];
+    let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
+    let query = [1.0, 0.0];
+    let search = |ranking, k| index.top_k(&Query::new(&spec, &query), ranking, k, &Filter::All).unwrap().remove(0);
+    let found = |ranking, k| search(ranking, k).iter().map(|h| (h.row, h.score)).collect::<Vec<_>>();
+    let below = Gate::Angle(Direction::Down, 100.0_f32.to_radians());
+    assert_eq!(found(Ranking::Gated(below), 9), [(5, 0.0), (1, -1.0), (2, -1.0), (3, -1.0)]);
+    let root_two = 2.0_f32.sqrt();
+    assert_eq!(found(Ranking::Depth(below), 9), [(5, 1.0), (1, root_two), (3, root_two), (2, 2.0)]);
+    assert_eq!(found(Ranking::Depth(below), 2), [(5, 1.0), (1, root_two)]);
+    assert_eq!(found(Ranking::Depth(Gate::Distance(1.0)), 3), [(0, 0.0), (5, 1.0), (1, root_two)]);
+    assert!(found(Ranking::Gated(Gate::Distance(-1.0)), 3).is_empty());
+    let mut nearest = search(Ranking::Distance, 3);
+    assert_eq!(nearest.iter().map(|h| h.row).collect::<Vec<_>>(), [5, 0, 1]);
+    index.general_first(&mut nearest);
+    assert_eq!(nearest.iter().map(|h| h.row).collect::<Vec<_>>(), [0, 5, 1]);
+    let nan = Ranking::Gated(Gate::Distance(f32::NAN));
+    let message = index.top_k(&Query::new(&spec, &query), nan, 1, &Filter::All).unwrap_err().to_string();
+    assert_eq!(message, "search: the gate is NaN; expected a number");
 }
 
 /// A product with unlike curvatures: the summed inner product of PHyCLIP's evaluation prefers another row than the
@@ -147,6 +203,69 @@ fn filters_select_rows() {
     assert_eq!(rows(&Filter::Rows(&|row| row > 6), 9), [7, 8, 9]);
 }
 
+/// Against the definition of each filter, row by row, on every space; and the answers of a search behind them.
+#[test]
+fn filters_of_every_kind_and_their_combinations() {
+    for spec in SPACES.iter().flat_map(|entry| (entry.sample)(9)) {
+        let root = roots(&spec).into_iter().last().unwrap();
+        let mut set = set_of(&spec, root.clone(), cloud(&spec, 150, 21));
+        let kinds = [Modality::Image, Modality::Text, Modality::BoxText];
+        set.modality = (0..set.len()).map(|i| kinds[i % 3]).collect();
+        let class: Vec<String> = (0..set.len()).map(|i| ["dog", "cat", "car", ""][i * 7 % 4].to_owned()).collect();
+        let index = FlatIndex::new(&set).unwrap();
+        let space = space::<f32>(&spec).unwrap();
+        let depth = |row: usize| space.depth(set.row(row), &root);
+        let middle = depth(40);
+        let cone = Cone { min_radius: 0.3, aperture_scale: 1.1 };
+        let inside = |row: usize| space.cone_excess(set.row(3), set.row(row), 0.3, 1.1, &root) <= 0.0;
+        let column = Filter::Column { column: &class, wanted: &["dog", "car"] };
+        let apex = Filter::Inside(Query::row(&set, 3), cone);
+        let (not_apex, subtree, odd) = (Filter::Not(&apex), Filter::Set(&[70, 3, 3, 149]), |row: usize| row % 2 == 1);
+        let parts = [column, Filter::Depth(0.0, middle)];
+        let either = [Filter::And(&parts), subtree, Filter::Modality(&[Modality::BoxText])];
+        let is_class = |row: usize| class[row] == "dog" || class[row] == "car";
+        let cases: [(Filter<'_>, &dyn Fn(usize) -> bool); 9] = [
+            (column, &is_class),
+            (Filter::Depth(0.0, middle), &|row| (0.0..=middle).contains(&depth(row))),
+            (apex, &inside),
+            (not_apex, &|row| !inside(row)),
+            (subtree, &|row| [3, 70, 149].contains(&row)),
+            (Filter::Or(&either), &|row| {
+                is_class(row) && depth(row) <= middle || [3, 70, 149].contains(&row) || row % 3 == 2
+            }),
+            (Filter::Not(&Filter::Rows(&odd)), &|row| row % 2 == 0),
+            (Filter::And(&[]), &|_| true),
+            (Filter::Or(&[]), &|_| false),
+        ];
+        for (filter, passes) in cases {
+            let expected: Vec<u32> = (0..set.len() as u32).filter(|row| passes(*row as usize)).collect();
+            assert_eq!(filter.bitmap(&index.table, &|row| row).unwrap().rows(), expected, "{spec}");
+            let found = index.top_k(&Query::row(&set, 5), Ranking::Distance, 4, &filter).unwrap().remove(0);
+            let mut all = naive(&spec, &root, &set.points, set.row(5), Ranking::Distance, set.len()).remove(0);
+            all.retain(|hit| passes(hit.row));
+            all.truncate(4);
+            assert_eq!(found, all, "{spec}");
+        }
+    }
+}
+
+#[test]
+fn filters_that_do_not_fit_have_their_message() {
+    let spec = ManifoldSpec::euclidean(1);
+    let set = set_of(&spec, Root::Origin, vec![0.0, 1.0, 2.0]);
+    let index = FlatIndex::new(&set).unwrap();
+    let message = |filter: &Filter<'_>| {
+        let found = index.top_k(&Query::row(&set, 0), Ranking::Distance, 1, filter);
+        found.unwrap_err().to_string()
+    };
+    let column = Filter::Column { column: &[String::new()], wanted: &[] };
+    assert_eq!(message(&column), "search: the column of a filter is a list of 1; expected 3, one per row");
+    assert_eq!(message(&Filter::Set(&[3])), "search: a row of a filter is 3; expected a row below 3");
+    assert_eq!(message(&Filter::Depth(f32::NAN, 1.0)), "search: the depth of a filter is NaN; expected a number");
+    let apex = Filter::Inside(Query::set(&set), Cone::default());
+    assert_eq!(message(&Filter::And(&[apex])), "search: the apex of a filter is 3 points; expected one point");
+}
+
 #[test]
 fn nothing_to_find() {
     let spec = ManifoldSpec::lorentz(3, 1.0);
@@ -155,7 +274,7 @@ fn nothing_to_find() {
     let one = FlatIndex::new(&set_of(&spec, Root::Origin, vec![0.1, 0.2, 0.3])).unwrap();
     let two_queries = [0.0; 6];
     let query = Query::new(&spec, &two_queries);
-    for ranking in RANKINGS {
+    for ranking in PLAIN {
         assert_eq!(empty.top_k(&query, ranking, 5, &Filter::All).unwrap(), vec![vec![], vec![]]);
         assert_eq!(one.top_k(&query, ranking, 0, &Filter::All).unwrap(), vec![vec![], vec![]]);
         assert_eq!(one.top_k(&query, ranking, 5, &Filter::All).unwrap()[1].len(), 1);
@@ -202,8 +321,8 @@ fn bad_queries_have_their_message() {
 #[test]
 fn threads_change_nothing() {
     let spec = ManifoldSpec::product_l1(2, 4, vec![0.7, 1.3]);
-    let rows = random_points(&spec, 3 * ROWS_PER_TASK + 17, 7);
-    let queries = random_points(&spec, QUERIES_PER_TASK + 3, 8);
+    let rows = random_points(&spec, 3 * TAKEN + 17, 7);
+    let queries = random_points(&spec, GROUP + 3, 8);
     let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
     let found = [1, 2, 3].map(|threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -212,93 +331,4 @@ fn threads_change_nothing() {
     });
     assert_eq!(found[0], found[1]);
     assert_eq!(found[0], found[2]);
-}
-
-fn naive(spec: &ManifoldSpec, root: &Root, rows: &[f32], queries: &[f32], ranking: Ranking, k: usize) -> Vec<Vec<Hit>> {
-    let space = space::<f32>(spec).unwrap();
-    let search = |query: &[f32]| {
-        let mut scored: Vec<(f32, Hit)> = rows
-            .chunks_exact(spec.dim)
-            .enumerate()
-            .map(|(row, x)| {
-                let (key, score) = match ranking {
-                    Ranking::Distance => (space.dist(query, x), space.dist(query, x)),
-                    Ranking::Similarity => (-space.similarity(query, x), space.similarity(query, x)),
-                    Ranking::Inner => (-space.inner(query, x), space.inner(query, x)),
-                    Ranking::Angle(Direction::Down) => {
-                        let angle = space.exterior_angle(query, x, root);
-                        (angle, angle)
-                    }
-                    Ranking::Angle(Direction::Up) => {
-                        let angle = space.exterior_angle(x, query, root);
-                        (angle, angle)
-                    }
-                };
-                (key, Hit { row, score })
-            })
-            .collect();
-        scored.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap().then(a.1.row.cmp(&b.1.row)));
-        scored.into_iter().map(|(_, hit)| hit).take(k).collect()
-    };
-    queries.chunks_exact(spec.dim).map(search).collect()
-}
-
-fn roots(spec: &ManifoldSpec) -> [Root; 2] {
-    let point = random_points(spec, 1, 99);
-    [Root::Origin, Root::Point(point.iter().map(|v| f64::from(*v)).collect())]
-}
-
-/// Random points, of which every tenth occurs twice, followed by the points that break formulas: the origin, opposite
-/// and nearly equal points, and norms from 1e-6 to 10 on one ray.
-fn cloud(spec: &ManifoldSpec, count: usize, seed: u64) -> Vec<f32> {
-    let mut points = random_points(spec, count, seed);
-    let repeated: Vec<f32> = points.chunks_exact(spec.dim).step_by(10).flatten().copied().collect();
-    points.extend(repeated);
-    let space = space::<f32>(spec).unwrap();
-    for tangent in conifer_space::laws::edge_tangents(spec.dim) {
-        let tangent: Vec<f32> = tangent.iter().map(|v| v.clamp(-10.0, 10.0) as f32).collect();
-        let mut point = tangent.clone();
-        if spec.kind == "sphere" {
-            space.lift(&tangent, &mut point);
-        }
-        if f64::from(space.off_manifold(&point)) < 0.5 {
-            points.extend(point);
-        }
-    }
-    points
-}
-
-/// Lifts of tangent vectors with uniform components, about three curvature radii long at most.
-fn random_points(spec: &ManifoldSpec, count: usize, seed: u64) -> Vec<f32> {
-    let space = space::<f32>(spec).unwrap();
-    let mut state = seed;
-    let mut uniform = || {
-        // Knuth's MMIX generator; the high bits are good enough for scattering points.
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1_u32 << 24) as f32 - 0.5
-    };
-    let mut points = vec![0.0; count * spec.dim];
-    for point in points.chunks_exact_mut(spec.dim) {
-        let tangent: Vec<f32> = (0..spec.dim)
-            .map(|i| {
-                let c = spec.curv.get(i / spec.factor_dim()).map_or(1.0, |c| *c as f32);
-                6.0 * uniform() / (c * spec.factor_dim() as f32).sqrt()
-            })
-            .collect();
-        space.lift(&tangent, point);
-    }
-    points
-}
-
-fn set_of(spec: &ManifoldSpec, root: Root, points: Vec<f32>) -> EmbeddingSet {
-    let count = points.len() / spec.dim;
-    EmbeddingSet {
-        spec: spec.clone(),
-        root,
-        ids: (0..count).map(|i| i.to_string()).collect(),
-        modality: vec![Modality::Text; count],
-        points,
-        columns: BTreeMap::new(),
-        source: Source::default(),
-    }
 }

@@ -1,0 +1,487 @@
+//! What a centre and a radius say of the rows of a cell.
+//!
+//! Everything here is in `f64`, and every number that is rounded is taken with its error, so that a floor is never above the score
+//! that [`Space<f32>`] gives to a row of the cell.
+
+use std::cmp::Ordering;
+use std::f64::consts::PI;
+use std::ops::Range;
+
+use conifer_space::slices::{dot, norm, sums};
+use conifer_space::spaces::lorentz::time_excess;
+use conifer_space::{ManifoldSpec, Root, Space, space};
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::kernel::dot_error;
+use crate::query::{Direction, Gate, Ranking};
+use crate::scan::errors;
+use crate::table::Table;
+
+/// The balls of all cells.
+pub(super) struct Balls {
+    spec: ManifoldSpec,
+    /// The geometry of every factor.
+    factors: Vec<Box<dyn Space<f64>>>,
+    /// The part of the root in every factor.
+    roots: Vec<Root>,
+    root: Vec<f64>,
+    /// `[cells, dim]`.
+    centres: Vec<f64>,
+    /// `[cells, factors]`: no row is farther from the centre. On the sphere chords, not arcs.
+    radii: Vec<f64>,
+    /// `[cells, factors]`: no centre is farther from the root.
+    reach: Vec<Span>,
+    /// `[cells, factors]` of a hyperboloid: the largest angle at the origin between the centre and a row, and the distances of the rows
+    /// from the origin.
+    sectors: Vec<Sector>,
+    /// The depth of the row nearest to the root.
+    shallow: Vec<f32>,
+    /// `[cells]`: no row is farther from the centre in the whole space.
+    whole: Vec<f64>,
+    at_root: Vec<Place>,
+    places: Vec<Place>,
+}
+
+/// Between which numbers a distance lies.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    low: f64,
+    high: f64,
+}
+
+/// Two points in a factor.
+#[derive(Clone, Copy)]
+struct Between {
+    dist: Span,
+    /// The angle between them, seen from the origin of a hyperboloid; anything where one of them is the origin.
+    apart: Span,
+}
+
+/// A part of a hyperboloid as the origin sees it; lengths at curvature -1.
+#[derive(Clone, Copy)]
+struct Sector {
+    angle: f64,
+    reach: Span,
+}
+
+/// `sqrt(c) t - 1` and `|x|`, or the squared norm and the norm.
+#[derive(Clone, Copy)]
+struct Place {
+    excess: f64,
+    norm: f64,
+}
+
+/// A query before all cells.
+pub(super) struct Promise {
+    /// For each cell: what its centre promises, the floor of its keys, and that of the gate.
+    cells: Vec<(f64, f64, Option<f64>)>,
+}
+
+impl Promise {
+    /// No row of the cell has a score that is better than this, on the scale of a distance, an angle, a depth or minus an inner product.
+    pub(super) fn floor(&self, cell: usize) -> f64 {
+        self.cells[cell].1
+    }
+
+    /// No row of the cell has a smaller value at the gate.
+    pub(super) fn gate_floor(&self, cell: usize) -> Option<f64> {
+        self.cells[cell].2
+    }
+
+    /// Which of two cells to visit first.
+    pub(super) fn order(&self, a: usize, b: usize) -> Ordering {
+        self.cells[a].0.total_cmp(&self.cells[b].0).then(a.cmp(&b))
+    }
+
+    pub(super) fn before(&self, a: usize, b: usize) -> bool {
+        self.order(a, b).is_lt()
+    }
+}
+
+impl Balls {
+    pub(super) fn new(table: &Table, centres: &[f32], cells: &[Range<usize>]) -> Result<Self> {
+        let spec = table.spec.clone();
+        let (dim, count) = (spec.factor_dim(), spec.factors);
+        let factor = |i: usize| match spec.curv.get(i) {
+            Some(curv) => space::<f64>(&ManifoldSpec::lorentz(dim, *curv)),
+            None => space::<f64>(&ManifoldSpec::euclidean(dim)),
+        };
+        let root: Vec<f64> = match &table.root {
+            Root::Origin => vec![0.0; spec.dim],
+            Root::Point(point) => point.iter().map(|v| f64::from(*v as f32)).collect(),
+        };
+        let roots = match &table.root {
+            Root::Origin => vec![Root::Origin; count],
+            // Rounded as the exact scores see it: close to the root the difference is a direction of its own.
+            Root::Point(_) => root.chunks_exact(dim).map(|part| Root::Point(part.to_vec())).collect(),
+        };
+        let mut balls = Balls {
+            factors: (0..count).map(factor).collect::<conifer_space::Result<_>>()?,
+            roots,
+            centres: centres.iter().map(|v| f64::from(*v)).collect(),
+            radii: Vec::new(),
+            sectors: Vec::new(),
+            reach: Vec::new(),
+            whole: Vec::new(),
+            shallow: Vec::new(),
+            at_root: Vec::new(),
+            places: Vec::new(),
+            root,
+            spec,
+        };
+        balls.at_root = balls.places_of(&balls.root);
+        balls.places = balls.centres.chunks_exact(balls.spec.dim).flat_map(|centre| balls.places_of(centre)).collect();
+        let places = |cell: usize| &balls.places[cell * count..(cell + 1) * count];
+        balls.reach = (0..cells.len())
+            .flat_map(|cell| (0..count).map(move |i| (cell, i)))
+            .map(|(cell, i)| balls.between(i, &balls.root, balls.at_root[i], balls.centre(cell), places(cell)[i]).dist)
+            .collect();
+        let measured: Vec<(Vec<f64>, Vec<Sector>, f64, f32)> = cells
+            .par_iter()
+            .enumerate()
+            .map(|(cell, rows)| {
+                let mut radii = vec![0.0_f64; count];
+                let nowhere = Sector { angle: 0.0, reach: Span { low: f64::INFINITY, high: 0.0 } };
+                let mut sectors = vec![nowhere; count];
+                let (mut whole, mut shallow) = (0.0_f64, f32::INFINITY);
+                for row in rows.clone() {
+                    let point = table.row(row);
+                    let wide: Vec<f64> = point.iter().map(|v| f64::from(*v)).collect();
+                    let at = balls.places_of(&wide);
+                    let pairs: Vec<Between> = (0..count)
+                        .map(|i| balls.between(i, balls.centre(cell), places(cell)[i], &wide, at[i]))
+                        .collect();
+                    radii.iter_mut().zip(&pairs).for_each(|(most, pair)| *most = most.max(pair.dist.high));
+                    for (i, sector) in sectors.iter_mut().enumerate() {
+                        let far = balls.rapidity(i, at[i]);
+                        sector.angle = sector.angle.max(pairs[i].apart.high);
+                        sector.reach =
+                            Span { low: sector.reach.low.min(far.low), high: sector.reach.high.max(far.high) };
+                    }
+                    whole = whole.max(balls.joined(pairs.iter().map(|pair| pair.dist.high)));
+                    shallow = shallow.min(table.space.depth(&point, &table.root));
+                }
+                (radii, sectors, whole, shallow)
+            })
+            .collect();
+        for (radii, sectors, whole, shallow) in measured {
+            balls.radii.extend(radii);
+            balls.sectors.extend(sectors);
+            balls.whole.push(whole);
+            balls.shallow.push(shallow);
+        }
+        Ok(balls)
+    }
+
+    /// What the cells promise to a query.
+    pub(super) fn promise(&self, point: &[f32], ranking: Ranking) -> Promise {
+        let wide: Vec<f64> = point.iter().map(|v| f64::from(*v)).collect();
+        let places = self.places_of(&wide);
+        let depths =
+            (0..self.spec.factors).map(|i| self.between(i, &self.root, self.at_root[i], &wide, places[i]).dist);
+        let asked = Asked { depths: depths.collect(), point: wide, places };
+        let gate = ranking.gate();
+        let cell = |cell: usize| {
+            let pairs: Vec<Between> = (0..self.spec.factors)
+                .map(|i| {
+                    let at = cell * self.spec.factors + i;
+                    self.between(i, &asked.point, asked.places[i], self.centre(cell), self.places[at])
+                })
+                .collect();
+            let at_centre = self.joined(pairs.iter().map(|pair| pair.dist.low));
+            let (promise, floor) = match ranking {
+                Ranking::Distance => (at_centre, self.distance(&asked, cell, &pairs)),
+                Ranking::Similarity | Ranking::Gated(_) if self.spec.kind != "sphere" => {
+                    (at_centre, self.distance(&asked, cell, &pairs))
+                }
+                Ranking::Similarity | Ranking::Gated(_) | Ranking::Inner => {
+                    (at_centre, self.inner(&asked, cell, &pairs))
+                }
+                Ranking::Angle(direction) => {
+                    (self.angle_at_centre(&asked, cell, &pairs, direction), self.angle(&asked, cell, &pairs, direction))
+                }
+                Ranking::Depth(_) => (f64::from(self.shallow[cell]), f64::from(self.shallow[cell])),
+            };
+            let gate = gate.map(|gate| match gate {
+                Gate::Angle(direction, _) => self.angle(&asked, cell, &pairs, direction),
+                Gate::Distance(_) => self.distance(&asked, cell, &pairs),
+            });
+            (promise, floor, gate)
+        };
+        Promise { cells: (0..self.shallow.len()).map(cell).collect() }
+    }
+
+    /// `d(q, y) >= d(q, m) - r`, in the whole space and in every factor.
+    fn distance(&self, asked: &Asked, cell: usize, pairs: &[Between]) -> f64 {
+        if self.spec.kind == "sphere" {
+            // The arc is 2 atan2(|q - y|, |q + y|); rows may be off the sphere by their tolerance, so only chords are bounded.
+            let radius = self.radii[cell];
+            let along =
+                sums(&asked.point, self.centre(cell), |a, b| [(a + b) * (a + b)])[0].sqrt() * (1.0 + 1e-12) + radius;
+            let arc = 2.0 * (pairs[0].dist.low - radius).max(0.0).atan2(along);
+            return arc * (1.0 - self.dist_error(asked, cell)) - 1e-6;
+        }
+        let parts = pairs.iter().enumerate().map(|(i, pair)| self.factor_distance(asked, cell, i, *pair));
+        let whole = self.joined(pairs.iter().map(|pair| pair.dist.low)) - self.whole[cell];
+        self.joined(parts).max(whole).max(0.0) * (1.0 - self.dist_error(asked, cell))
+    }
+
+    /// In one factor, the better of two bounds: `d(q, m) - r`, and that of the sector. Rows are at a distance a of the origin and, seen
+    /// from there, at least `theta` beside the query: `cosh d >= cosh D cosh a - sinh D sinh a cos(theta)` (D that of the query), which is
+    /// least at `tanh a = tanh D cos(theta)`, or at the end of the span of a that is nearest to it.
+    fn factor_distance(&self, asked: &Asked, cell: usize, i: usize, pair: Between) -> f64 {
+        let at = cell * self.spec.factors + i;
+        let by_radius = (pair.dist.low - self.radii[at]).max(0.0);
+        let Some(curv) = self.spec.curv.get(i) else { return by_radius };
+        let Sector { angle, reach } = self.sectors[at];
+        let theta = (pair.apart.low - angle).max(0.0);
+        let far = self.rapidity(i, asked.places[i]).low;
+        let a = (far.tanh() * theta.cos()).clamp(-1.0, 1.0 - 1e-16).atanh().clamp(reach.low, reach.high.max(reach.low));
+        // cosh(D - a) + sinh D sinh a (1 - cos): no difference of large numbers.
+        let half = (theta / 2.0).sin();
+        let u = 2.0 * ((far - a) / 2.0).sinh().powi(2) + 2.0 * far.sinh() * a.sinh() * half * half;
+        let by_sector = conifer_space::safe::acosh_1p(u) / curv.sqrt() * (1.0 - 1e-9) - 1e-9;
+        by_radius.max(by_sector)
+    }
+
+    /// `sqrt(c)` times the distance from the origin.
+    fn rapidity(&self, i: usize, place: Place) -> Span {
+        let rapidity = self.spec.curv.get(i).map_or(0.0, |curv| (curv.sqrt() * place.norm).asinh());
+        Span { low: rapidity * (1.0 - 1e-12), high: rapidity * (1.0 + 1e-12) }
+    }
+
+    /// Minus the largest inner product.
+    fn inner(&self, asked: &Asked, cell: usize, pairs: &[Between]) -> f64 {
+        let rounding = 8.0 * f64::from(dot_error(self.spec.factor_dim()));
+        if self.spec.curv.is_empty() {
+            // <q, y> = <q, m> + <q, y - m>.
+            let (norm, radius) = (norm(&asked.point), self.radii[cell]);
+            let size = norm * (self.places[cell].norm + radius);
+            return -dot(&asked.point, self.centre(cell)) - norm * radius - rounding * size;
+        }
+        let factor = |(i, pair): (usize, &Between)| {
+            let (curv, least) = (self.spec.curv[i], self.factor_distance(asked, cell, i, *pair));
+            let far = (1.0 + asked.places[i].excess) * self.farthest(cell, i).cosh();
+            ((curv.sqrt() * least).cosh() - rounding * far) / curv
+        };
+        pairs.iter().enumerate().map(factor).sum::<f64>()
+    }
+
+    /// The exterior angle: mean over factors.
+    fn angle(&self, asked: &Asked, cell: usize, pairs: &[Between], direction: Direction) -> f64 {
+        let factor = |(i, pair): (usize, &Between)| {
+            let (radius, depth) = (self.radii_of(cell)[i], asked.depths[i]);
+            let at = cell * self.spec.factors + i;
+            let scale = self.spec.curv.get(i).map(|curv| curv.sqrt());
+            // What the origin sees bounds better, and costs less, than the exact angle at the centre.
+            let by_sector = scale.is_some() && self.roots[i] == Root::Origin;
+            let floor = match direction {
+                Direction::Down => {
+                    // Seen from the query, the ball takes an angle of asin(sinh r / sinh d) to every side.
+                    let share = match scale {
+                        Some(scale) => (scale * radius).sinh() / (scale * pair.dist.low).sinh(),
+                        None => radius / pair.dist.low,
+                    };
+                    match !by_sector && depth.low > 1e-12 && pair.dist.low > radius {
+                        true => self.down_at_centre(asked, cell, i) - share.min(1.0).asin(),
+                        false => 0.0,
+                    }
+                }
+                Direction::Up => {
+                    let leg = |span: Span| Span { low: span.low - radius, high: span.high + radius };
+                    least_turn(scale, leg(self.reach[at]), leg(pair.dist), depth.high)
+                }
+            };
+            let floor = floor.max(self.angle_by_sector(asked, cell, i, *pair, direction));
+            (floor - self.angle_error(asked, cell, i)).max(0.0)
+        };
+        pairs.iter().enumerate().map(factor).sum::<f64>() / self.spec.factors as f64
+    }
+
+    /// The least exterior angle of rows in a sector, seen from a root at the origin; 0 elsewhere.
+    ///
+    /// A point that moves away from the origin on a ray sees another one ahead of it under a growing exterior angle, and is itself
+    /// seen from there under a shrinking one: the least angle is at the near end of the sector for rows as parents, at its far end for
+    /// rows as children. There, with the parent at p and the child at c, it grows with the angle theta between them where c >= p, else it
+    /// falls to where the line is a tangent, `cos(theta) = tanh c / tanh p`, and grows from there.
+    fn angle_by_sector(&self, asked: &Asked, cell: usize, i: usize, pair: Between, direction: Direction) -> f64 {
+        let at = cell * self.spec.factors + i;
+        let Some(_) = self.spec.curv.get(i) else { return 0.0 };
+        let Sector { angle, reach } = self.sectors[at];
+        let (least, most) = ((pair.apart.low - angle).max(0.0), (pair.apart.high + angle).min(PI));
+        let far = self.rapidity(i, asked.places[i]);
+        let (parent, child) = match direction {
+            Direction::Down => (far.low, reach.high),
+            Direction::Up => (reach.low, far.high),
+        };
+        if self.roots[i] != Root::Origin || parent <= 1e-12 {
+            return 0.0;
+        }
+        let theta = match child >= parent {
+            true => least,
+            false => (child.tanh() / parent.tanh()).clamp(-1.0, 1.0).acos().clamp(least, most),
+        };
+        seen_angle(parent, child, theta) - 1e-6
+    }
+
+    /// The exterior angle at or of the centre, summed over factors: only for the order of visits.
+    fn angle_at_centre(&self, asked: &Asked, cell: usize, pairs: &[Between], direction: Direction) -> f64 {
+        let factor = |(i, pair): (usize, &Between)| {
+            let (query, centre) =
+                (self.rapidity(i, asked.places[i]), self.rapidity(i, self.places[cell * pairs.len() + i]));
+            if self.spec.curv.is_empty() || self.roots[i] != Root::Origin {
+                let at = i * self.spec.factor_dim()..(i + 1) * self.spec.factor_dim();
+                let (query, centre) = (&asked.point[at.clone()], &self.centre(cell)[at]);
+                return match direction {
+                    Direction::Down => self.factors[i].exterior_angle(query, centre, &self.roots[i]),
+                    Direction::Up => self.factors[i].exterior_angle(centre, query, &self.roots[i]),
+                };
+            }
+            match direction {
+                Direction::Down => seen_angle(query.low, centre.low, pair.apart.low),
+                Direction::Up => seen_angle(centre.low, query.low, pair.apart.low),
+            }
+        };
+        pairs.iter().enumerate().map(factor).sum::<f64>()
+    }
+
+    fn down_at_centre(&self, asked: &Asked, cell: usize, i: usize) -> f64 {
+        let at = i * self.spec.factor_dim()..(i + 1) * self.spec.factor_dim();
+        self.factors[i].exterior_angle(&asked.point[at.clone()], &self.centre(cell)[at], &self.roots[i])
+    }
+
+    fn centre(&self, cell: usize) -> &[f64] {
+        &self.centres[cell * self.spec.dim..(cell + 1) * self.spec.dim]
+    }
+
+    fn radii_of(&self, cell: usize) -> &[f64] {
+        &self.radii[cell * self.spec.factors..(cell + 1) * self.spec.factors]
+    }
+
+    /// `sqrt(c) d(origin, y)` of the rows of a cell is at most this.
+    fn farthest(&self, cell: usize, i: usize) -> f64 {
+        let scale = self.spec.curv.get(i).map_or(0.0, |curv| curv.sqrt());
+        self.places[cell * self.spec.factors + i].excess.ln_1p()
+            + std::f64::consts::LN_2
+            + scale * self.radii_of(cell)[i]
+    }
+
+    /// Relative error of an exact distance.
+    fn dist_error(&self, asked: &Asked, cell: usize) -> f64 {
+        let far = |i: usize| asked.places[i].excess + self.farthest(cell, i).cosh();
+        match self.spec.curv.is_empty() {
+            true => errors::chord_distance(self.spec.dim),
+            false => (0..self.spec.factors).map(|i| errors::distance(far(i))).fold(0.0, f64::max),
+        }
+    }
+
+    /// Error of an exact angle, and of the arithmetic here.
+    fn angle_error(&self, asked: &Asked, cell: usize, i: usize) -> f64 {
+        match self.spec.curv.is_empty() {
+            true => errors::angle(0.0),
+            false => errors::angle(asked.places[i].excess + self.farthest(cell, i).cosh()),
+        }
+    }
+
+    /// The distance of the whole space from those of its factors.
+    fn joined(&self, parts: impl Iterator<Item = f64>) -> f64 {
+        let count = self.spec.factors as f64;
+        match self.spec.kind.as_str() {
+            "product_l2" => (parts.map(|d| d * d).sum::<f64>() / count).sqrt(),
+            _ => parts.sum::<f64>() / count,
+        }
+    }
+
+    fn places_of(&self, point: &[f64]) -> Vec<Place> {
+        let parts = point.chunks_exact(self.spec.factor_dim()).enumerate();
+        parts
+            .map(|(i, part)| {
+                let square = dot(part, part);
+                let excess = self.spec.curv.get(i).map_or(square, |curv| time_excess(square, *curv));
+                Place { excess, norm: square.sqrt() }
+            })
+            .collect()
+    }
+
+    /// Two points in a factor. Off the hyperboloids their distance is that of the difference; on one
+    /// `cosh(sqrt(c) d) - 1 = a + b + a b - c <x, y>`, with the rounding of a sum of `dim` terms.
+    fn between(&self, i: usize, x: &[f64], a: Place, y: &[f64], b: Place) -> Between {
+        let dim = self.spec.factor_dim();
+        let at = i * dim..(i + 1) * dim;
+        let (x, y) = (&x[at.clone()], &y[at]);
+        let anywhere = Span { low: 0.0, high: PI };
+        let Some(curv) = self.spec.curv.get(i) else {
+            let d = sums(x, y, |a, b| [(a - b) * (a - b)])[0].sqrt();
+            return Between { dist: Span { low: d * (1.0 - 1e-12), high: d * (1.0 + 1e-12) }, apart: anywhere };
+        };
+        let (dot, size) = (dot(x, y), a.norm * b.norm);
+        let terms = a.excess + b.excess + a.excess * b.excess;
+        let u = terms - curv * dot;
+        let rounding = f64::EPSILON * (dim / 4 + 32) as f64;
+        let error = rounding * (terms + curv * size);
+        let dist = |u: f64| conifer_space::safe::acosh_1p(u) / curv.sqrt();
+        let apart = match size > f64::from(conifer_space::safe::TINY_F32) {
+            true => {
+                Span { low: (dot / size + rounding).min(1.0).acos(), high: (dot / size - rounding).max(-1.0).acos() }
+            }
+            false => anywhere,
+        };
+        Between { dist: Span { low: dist(u - error) * (1.0 - 1e-12), high: dist(u + error) * (1.0 + 1e-12) }, apart }
+    }
+}
+
+/// A point of a query.
+struct Asked {
+    point: Vec<f64>,
+    places: Vec<Place>,
+    /// How far it is from the root, in every factor.
+    depths: Vec<Span>,
+}
+
+/// The exterior angle at a parent of a child, which are at these distances from the origin (at curvature -1) and `theta` apart:
+/// `atan2(sinh c sin(theta), cosh p sinh c cos(theta) - sinh p cosh c)`, without a difference of large numbers.
+fn seen_angle(parent: f64, child: f64, theta: f64) -> f64 {
+    let half = (theta / 2.0).sin();
+    let along = (child - parent).sinh() - 2.0 * parent.cosh() * child.sinh() * half * half;
+    (child.sinh() * theta.sin()).atan2(along)
+}
+
+/// The least exterior angle at a point whose distances from the root and from the query lie in these spans, with the query at most
+/// `depth` from the root: pi minus the largest angle of the triangle there.
+///
+/// By the law of cosines `cos = (cosh a cosh b - K) / (sinh a sinh b)` with `K = cosh depth`. Its derivative by `a` has the sign of
+/// `K cosh a - cosh b`: for each `b` it is least where `cosh a = cosh b / K`, or at the end of the span that is nearest to it, and the
+/// same with `a` and `b` exchanged. Both at once hold nowhere inside (`K > 1`), so that the least value is on one of the four sides. In
+/// flat space `cos = (a^2 + b^2 - D^2) / 2 a b`, least where `a^2 = b^2 - D^2`. Near the root all of these are differences of nearly
+/// equal numbers; what is computed is `sin^2(angle / 2) = (1 + cos) / 2 = sinh s sinh(s - D) / (sinh a sinh b)` with `2 s = a + b + D`.
+fn least_turn(scale: Option<f64>, a: Span, b: Span, depth: f64) -> f64 {
+    if a.low <= 1e-12 || b.low <= 1e-12 {
+        return 0.0;
+    }
+    let scaled = |v: f64| scale.unwrap_or(1.0) * v;
+    let (a, b, depth) = (
+        Span { low: scaled(a.low), high: scaled(a.high) },
+        Span { low: scaled(b.low), high: scaled(b.high) },
+        scaled(depth),
+    );
+    let sinh = |v: f64| if scale.is_some() { v.sinh() } else { v };
+    let square =
+        |a: f64, b: f64| sinh((a + b + depth) / 2.0) * sinh((a + b - depth).max(0.0) / 2.0) / (sinh(a) * sinh(b));
+    let least_at = |other: f64| match scale {
+        // cosh a - 1 = (cosh b - K) / K.
+        Some(_) => {
+            let above = (other - depth).max(0.0);
+            conifer_space::safe::acosh_1p(2.0 * sinh((other + depth) / 2.0) * sinh(above / 2.0) / depth.cosh())
+        }
+        None => ((other - depth).max(0.0) * (other + depth)).sqrt(),
+    };
+    let sides = [
+        square(a.low, least_at(a.low).clamp(b.low, b.high)),
+        square(a.high, least_at(a.high).clamp(b.low, b.high)),
+        square(least_at(b.low).clamp(a.low, a.high), b.low),
+        square(least_at(b.high).clamp(a.low, a.high), b.high),
+    ];
+    let least = sides.into_iter().fold(1.0, f64::min);
+    2.0 * least.sqrt().asin() - 1e-6
+}

@@ -1,0 +1,143 @@
+//! k-means in the geometry of the space.
+
+use conifer_space::EmbeddingSet;
+use conifer_space::laws::SplitMix;
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::query::Ranking;
+use crate::rows::Rows;
+use crate::table::{GROUP, Store, Table};
+
+/// Rows a cell that k-means looks at.
+const TRAINING: usize = 64;
+
+/// `count` centres of the rows of a table, row major.
+///
+/// Lloyd's rounds on a sample: every row joins the centre nearest to it ([`Ranking::Distance`], the first of equally near ones), every
+/// centre moves to the mean of its rows; one without rows stays. Sums run in the order of the rows.
+pub(super) fn centres(table: &Table, count: usize, rounds: usize, seed: u64) -> Result<Vec<f32>> {
+    let dim = table.spec.dim;
+    let sample = sample(table.len(), (TRAINING * count).min(table.len()), seed);
+    let mut centres: Vec<f32> = sample.iter().take(count).flat_map(|row| table.row(*row as usize).to_vec()).collect();
+    let mut sorted = sample;
+    sorted.sort_unstable();
+    for _ in 0..rounds {
+        let cell_of = nearest(table, &sorted, &centres)?;
+        let mut members = vec![Vec::new(); count];
+        sorted.iter().zip(cell_of).for_each(|(row, cell)| members[cell as usize].push(*row));
+        centres.par_chunks_mut(dim.max(1)).zip(&members).for_each(|(centre, members)| {
+            if !members.is_empty() {
+                mean(table, members, centre);
+            }
+        });
+    }
+    Ok(centres)
+}
+
+/// `count` of `rows` rows, each at most once, in the order in which they were drawn.
+pub(super) fn sample(rows: usize, count: usize, seed: u64) -> Vec<u32> {
+    let mut random = SplitMix::new(seed);
+    let mut all: Vec<u32> = (0..rows as u32).collect();
+    for i in 0..count {
+        let left = (rows - i) as f64;
+        all.swap(i, i + ((random.uniform() * left) as usize).min(rows - i - 1));
+    }
+    all.truncate(count);
+    all
+}
+
+/// The centre nearest to each of these rows of a table.
+pub(super) fn nearest(table: &Table, rows: &[u32], centres: &[f32]) -> Result<Vec<u32>> {
+    let dim = table.spec.dim;
+    let centres = Table::new(
+        EmbeddingSet {
+            spec: table.spec.clone(),
+            root: table.root.clone(),
+            ids: vec![String::new(); centres.len() / dim],
+            modality: vec![conifer_space::Modality::Text; centres.len() / dim],
+            points: centres.to_vec(),
+            columns: Default::default(),
+            source: Default::default(),
+        },
+        Store::Whole,
+    )?;
+    let numbers: Vec<u32> = (0..centres.len() as u32).collect();
+    let groups = rows.par_chunks(GROUP).map(|rows| {
+        let points: Vec<_> = rows.iter().map(|row| table.row(*row as usize)).collect();
+        let queries: Vec<&[f32]> = points.iter().map(|point| &**point).collect();
+        let view = centres.view(&queries, Ranking::Distance);
+        let mut looker = view.looker(1);
+        looker.look(&numbers);
+        let pairs = queries.iter().zip(looker.selections);
+        let nearest = pairs.map(|(query, selection)| {
+            let best = centres.exact(query, Ranking::Distance, 1, selection.into_rows(), |row| row as usize);
+            best.first().map_or(0, |hit| hit.row as u32)
+        });
+        nearest.collect::<Vec<u32>>()
+    });
+    Ok(groups.collect::<Vec<_>>().concat())
+}
+
+/// The mean of some rows. Hyperboloid: the sum of the points in the ambient space, back on the hyperboloid (the centroid of Law et al.
+/// 2019, Eq. 9); sphere: the normalised sum; flat space: the mean; products: factor by factor. Left as it is where rows cancel.
+fn mean(table: &Table, rows: &[u32], out: &mut [f32]) {
+    let spec = &table.spec;
+    let mut sum = vec![0.0_f64; spec.dim];
+    let mut times = vec![0.0_f64; spec.factors];
+    for row in rows {
+        let point = table.row(*row as usize);
+        sum.iter_mut().zip(point.iter()).for_each(|(sum, v)| *sum += f64::from(*v));
+        for ((part, time), curv) in point.chunks_exact(spec.factor_dim()).zip(&mut times).zip(&spec.curv) {
+            *time += (1.0 / curv + part.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>()).sqrt();
+        }
+    }
+    let parts = sum.chunks_exact(spec.factor_dim()).zip(out.chunks_exact_mut(spec.factor_dim()));
+    for (factor, (sum, out)) in parts.enumerate() {
+        let square: f64 = sum.iter().map(|v| v * v).sum();
+        let length = match spec.curv.get(factor) {
+            // At least the number of points; far out, where the difference is lost, that keeps the mean among them.
+            Some(curv) => (curv * (times[factor].powi(2) - square)).sqrt().max(rows.len() as f64),
+            None if spec.kind == "sphere" => square.sqrt(),
+            None => rows.len() as f64,
+        };
+        if length > f64::from(conifer_space::safe::TINY_F32) {
+            sum.iter().zip(out).for_each(|(v, out)| *out = (v / length) as f32);
+        }
+    }
+}
+
+impl Table {
+    /// Puts the row that was at `order[i]` at place `i`, cycle after cycle, without a second copy.
+    pub(super) fn arrange(&mut self, order: &[u32]) {
+        let dim = self.spec.dim;
+        let modality = order.iter().map(|row| self.modality[*row as usize]).collect();
+        self.modality = modality;
+        match &mut self.rows {
+            Rows::F32(values) => cycle(values, dim, order),
+            Rows::F16(values) => cycle(values, dim, order),
+        }
+        self.rescan();
+    }
+}
+
+fn cycle<T: Copy>(values: &mut [T], dim: usize, order: &[u32]) {
+    let mut done = vec![false; order.len()];
+    for start in 0..order.len() {
+        if done[start] {
+            continue;
+        }
+        let first: Vec<T> = values[start * dim..(start + 1) * dim].to_vec();
+        let mut place = start;
+        loop {
+            done[place] = true;
+            let from = order[place] as usize;
+            if from == start {
+                values[place * dim..(place + 1) * dim].copy_from_slice(&first);
+                break;
+            }
+            values.copy_within(from * dim..(from + 1) * dim, place * dim);
+            place = from;
+        }
+    }
+}

@@ -1,0 +1,149 @@
+#![allow(clippy::unwrap_used)]
+
+use conifer_space::{Modality, SPACES, space};
+
+use super::*;
+use crate::query::{Direction, Gate};
+use crate::testing::{GATED, PLAIN, cloud, naive, random_points, roots, set_of};
+use crate::traverse::Cone;
+use crate::{FlatIndex, Query};
+
+fn few() -> Partition {
+    Partition { cells: 9, rounds: 4, seed: 3 }
+}
+
+/// To the bit: cells, all rows, and every row scored by [`Space`]; on every space, root and ranking, with points that occur twice and
+/// those that break formulas.
+#[test]
+fn equals_flat_and_naive_on_every_space_and_ranking() {
+    for (seed, entry) in (30..).zip(SPACES) {
+        for spec in (entry.sample)(seed) {
+            let (rows, queries) = (cloud(&spec, 200, seed), cloud(&spec, 4, seed + 50));
+            for root in roots(&spec) {
+                let set = set_of(&spec, root.clone(), rows.clone());
+                let flat = FlatIndex::new(&set).unwrap();
+                let cells = CellIndex::new(set, few()).unwrap();
+                for ranking in PLAIN.into_iter().chain(GATED) {
+                    for k in [1, 10] {
+                        let query = Query::new(&spec, &queries);
+                        let found = cells.top_k(&query, ranking, k, &Filter::All, Effort::Exact).unwrap();
+                        let hits: Vec<Vec<Hit>> = found.into_iter().map(|it| it.hits).collect();
+                        assert_eq!(hits, flat.top_k(&query, ranking, k, &Filter::All).unwrap());
+                        let expected = naive(&spec, &root, &rows, &queries, ranking, k);
+                        assert_eq!(hits, expected, "{spec}, {root:?}, {ranking:?}, k = {k}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The same behind filters, with rows in half precision, and whatever the number of threads.
+#[test]
+fn filters_half_precision_and_threads() {
+    for spec in SPACES.iter().flat_map(|entry| (entry.sample)(61)) {
+        let mut set = set_of(&spec, roots(&spec)[1].clone(), cloud(&spec, 150, 8));
+        set.modality = (0..set.len()).map(|i| [Modality::Image, Modality::Text][i * 3 % 2]).collect();
+        let class: Vec<String> = (0..set.len()).map(|i| (i % 5).to_string()).collect();
+        let apex = Filter::Inside(Query::row(&set, 9), Cone { min_radius: 0.5, aperture_scale: 1.0 });
+        let filters = [
+            Filter::Modality(&[Modality::Text]),
+            Filter::Column { column: &class, wanted: &["1", "4"] },
+            Filter::Not(&apex),
+            Filter::Depth(0.0, set_depth(&set, 20)),
+            Filter::Set(&[1, 2, 3, 80]),
+        ];
+        let flat = FlatIndex::half(&set).unwrap();
+        let build = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| CellIndex::half(set.clone(), few()).unwrap())
+        };
+        let (one, three) = (build(1), build(3));
+        assert_eq!(one.order, three.order, "{spec}");
+        for ranking in PLAIN.into_iter().chain(GATED) {
+            for filter in filters {
+                let query = Query::row(&set, 33);
+                let found = one.top_k(&query, ranking, 6, &filter, Effort::Exact).unwrap();
+                assert_eq!(found, three.top_k(&query, ranking, 6, &filter, Effort::Exact).unwrap());
+                assert_eq!(found[0].hits, flat.top_k(&query, ranking, 6, &filter).unwrap()[0], "{spec}, {ranking:?}");
+            }
+        }
+    }
+}
+
+fn set_depth(set: &EmbeddingSet, row: usize) -> f32 {
+    space::<f32>(&set.spec).unwrap().depth(set.row(row), &set.root)
+}
+
+/// No row of a cell is better than the floor of the cell, which is what exactness rests on.
+#[test]
+fn floors_hold() {
+    for spec in SPACES.iter().flat_map(|entry| (entry.sample)(71)) {
+        for root in roots(&spec) {
+            let index = CellIndex::new(set_of(&spec, root.clone(), cloud(&spec, 150, 2)), few()).unwrap();
+            for query in cloud(&spec, 2, 3).chunks_exact(spec.dim).step_by(3) {
+                for ranking in PLAIN {
+                    let promise = index.balls.promise(query, ranking);
+                    for (cell, places) in index.cells.iter().enumerate() {
+                        for place in places.clone() {
+                            let score = ranking.score(index.space(), &root, query, &index.table.row(place));
+                            let key = match (ranking, spec.kind.as_str()) {
+                                (Ranking::Similarity, "sphere") | (Ranking::Inner, _) => -score,
+                                _ => score.abs(),
+                            };
+                            let floor = promise.floor(cell);
+                            let room = 1e-6 * floor.abs();
+                            assert!(
+                                f64::from(key) >= floor - room,
+                                "{spec}, {root:?}, {ranking:?}: {key} below {floor}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Points in ten far clusters of the hyperbolic plane: an exact search looks at less than a third of the rows, and five cells hold
+/// all that is near.
+#[test]
+fn clusters_are_found_without_looking_everywhere() {
+    let spec = ManifoldSpec::lorentz(2, 1.0);
+    let mut points = Vec::new();
+    for i in 0..2000_u32 {
+        let angle = (i % 10) as f32 * 0.628 + (i / 10) as f32 * 1e-4;
+        let radius = 4.0 + (i % 7) as f32 * 0.02;
+        points.extend([radius.sinh() * angle.cos(), radius.sinh() * angle.sin()]);
+    }
+    let set = set_of(&spec, Root::Origin, points.clone());
+    let index = CellIndex::new(set, Partition { cells: 20, ..Partition::default() }).unwrap();
+    let query = Query::new(&spec, &points[..2]);
+    let gated = Ranking::Gated(Gate::Angle(Direction::Down, 0.2));
+    for ranking in [Ranking::Distance, Ranking::Similarity, gated] {
+        let found = index.top_k(&query, ranking, 10, &Filter::All, Effort::Exact).unwrap().remove(0);
+        assert!(found.visited < 667, "{ranking:?}: {} rows", found.visited);
+    }
+    let cells = index.cells_for(Ranking::Distance, 0.99).unwrap();
+    assert!((1..=5).contains(&cells), "{cells}");
+    let near = index.top_k(&query, Ranking::Distance, 10, &Filter::All, Effort::Cells(cells)).unwrap();
+    let exact = index.top_k(&query, Ranking::Distance, 10, &Filter::All, Effort::Exact).unwrap();
+    assert_eq!(near[0].hits, exact[0].hits);
+    let message = index.cells_for(Ranking::Distance, 1.5).unwrap_err().to_string();
+    assert_eq!(message, "search: the recall is 1.5; expected between 0 and 1");
+}
+
+#[test]
+fn small_sets_have_small_answers() {
+    let spec = ManifoldSpec::product_l2(2, 2, vec![1.0, 0.5]);
+    let query = random_points(&spec, 1, 1);
+    for rows in [0, 1, 2] {
+        let set = set_of(&spec, Root::Origin, random_points(&spec, rows, 4));
+        for cells in [0, 1, 5] {
+            let index = CellIndex::new(set.clone(), Partition { cells, ..Partition::default() }).unwrap();
+            let found = index.top_k(&Query::new(&spec, &query), Ranking::Distance, 3, &Filter::All, Effort::Exact);
+            assert_eq!(found.unwrap()[0].hits.len(), rows);
+            index.cells_for(Ranking::Distance, 0.9).unwrap();
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Dot products of points with points, for the widest registers of the machine.
+//!
+//! One side lies side by side, [`LANES`] points to a register (a panel); the other is read where it stands, a coordinate at a
+//! time. So the points of an index are never rearranged. A sum runs over [`RUN`] coordinates before it joins the others, in
+//! the order of the coordinates, for every pair alike: a dot product does not depend on where in a tile the two stand.
+
+use half::f16;
+use macerator::{AutoArch, Simd, WithSimd};
+
+use crate::raw::tile;
+
+/// Points side by side: one register of AVX-512, two of AVX2.
+pub(crate) const LANES: usize = 16;
+/// Coordinates summed before the sum joins the others: keeps long `f32` sums accurate and a panel in the first cache.
+pub(crate) const RUN: usize = 64;
+/// Points of the other side are taken in multiples of this: a common multiple of the heights of the tiles.
+pub(crate) const ROWS: usize = 12;
+/// Registers side by side in a wide panel.
+pub(crate) const WIDE: usize = 4;
+
+/// One number for each of [`LANES`] points.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Lanes(pub(crate) [f32; LANES]);
+
+impl Lanes {
+    pub(crate) const ZERO: Lanes = Lanes([0.0; LANES]);
+
+    #[inline(always)]
+    pub(crate) fn from_fn(f: impl FnMut(usize) -> f32) -> Self {
+        Lanes(std::array::from_fn(f))
+    }
+}
+
+/// Largest error of a dot product of `dim` terms, computed here or by [`conifer_space::slices`], with respect to the product of
+/// the lengths: half a machine epsilon for every rounding that one term can go through, which are at most `RUN` in its run,
+/// one for each run, and (there) one in eight and the joining of eight sums.
+pub(crate) fn dot_error(dim: usize) -> f32 {
+    let here = dim.min(RUN) + dim.div_ceil(RUN);
+    let there = dim / 8 + 8 + 2;
+    f32::EPSILON / 2.0 * here.max(there) as f32
+}
+
+/// How many registers a panel has side by side when there are points enough: [`WIDE`] where 24 sums fit into registers.
+pub(crate) fn wide() -> usize {
+    struct Lanes32;
+    impl WithSimd for Lanes32 {
+        type Output = usize;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self) -> usize {
+            S::lanes32()
+        }
+    }
+    if AutoArch::new().dispatch(Lanes32) >= LANES { WIDE } else { 1 }
+}
+
+/// Adds the dot products of `points` (a multiple of [`ROWS`]) with a panel of `width` registers, 1 or [`WIDE`], to `out`
+/// `[points, width]`. `panel` is `[coordinates, width]`; of every point the coordinates at `from` on count.
+#[inline(always)]
+pub(crate) fn add_dots<S: Simd>(panel: &[Lanes], width: usize, points: &[&[f32]], from: usize, out: &mut [Lanes]) {
+    // A block of a tile's height and as many sums as fit into the registers of the machine: 24 of 32, 12 of 16.
+    macro_rules! tiles {
+        ($at:expr, $panel:expr, $rows:expr, $registers:expr, $columns:expr) => {
+            for (points, out) in points.chunks_exact($rows).zip(out.chunks_exact_mut($rows * width)) {
+                for column in 0..$columns {
+                    tile::<S, $rows, $registers>($panel, width, column * $registers, points, $at, out);
+                }
+            }
+        };
+    }
+    let lanes = S::lanes32();
+    for (run, panel) in panel.chunks(RUN * width).enumerate() {
+        let at = from + run * RUN;
+        let at = at..at + panel.len() / width;
+        if lanes >= LANES && width == WIDE {
+            tiles!(at.clone(), panel, 6, WIDE, 1);
+        } else if lanes >= LANES {
+            tiles!(at.clone(), panel, ROWS, 1, width);
+        } else {
+            tiles!(at.clone(), panel, 6, 2, width * LANES / lanes / 2);
+        }
+    }
+}
+
+/// A stored coordinate.
+pub(crate) trait Stored: Copy + Send + Sync + 'static {
+    fn wide(self) -> f32;
+
+    /// `<x, y>`.
+    fn dot<S: Simd>(x: &[f32], y: &[Self]) -> f32;
+}
+
+impl Stored for f32 {
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        self
+    }
+
+    #[inline(always)]
+    fn dot<S: Simd>(x: &[f32], y: &[f32]) -> f32 {
+        crate::raw::dot::<S>(x, y)
+    }
+}
+
+impl Stored for f16 {
+    /// By the bits, for finite numbers, so that it compiles to vector instructions: exponent and mantissa moved to their place
+    /// in an `f32`, which is then off by the difference of the biases; this holds for the smallest numbers too.
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        let bits = u32::from(self.to_bits());
+        let size = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits((127 + 127 - 15) << 23);
+        f32::from_bits(size.to_bits() | (bits & 0x8000) << 16)
+    }
+
+    /// Where there is no instruction for it, part after part is made `f32`, in the first cache.
+    #[inline(always)]
+    fn dot<S: Simd>(x: &[f32], y: &[f16]) -> f32 {
+        if let Some(dot) = crate::raw::dot_half::<S>(x, y) {
+            return dot;
+        }
+        const PART: usize = 512;
+        let mut wide = [0.0; PART];
+        let mut total = 0.0;
+        for (x, y) in x.chunks(PART).zip(y.chunks(PART)) {
+            for (wide, y) in wide.iter_mut().zip(y) {
+                *wide = y.wide();
+            }
+            total += crate::raw::dot::<S>(x, &wide[..x.len()]);
+        }
+        total
+    }
+}
+
+/// `<x, y>` of coordinates as they are stored.
+#[inline(always)]
+pub(crate) fn dot<S: Simd, E: Stored>(x: &[f32], y: &[E]) -> f32 {
+    E::dot::<S>(x, y)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every finite number of half precision.
+    #[test]
+    fn halves_are_read_exactly() {
+        for bits in 0..=u16::MAX {
+            let half = f16::from_bits(bits);
+            if half.is_finite() {
+                assert_eq!(half.wide().to_bits(), half.to_f32().to_bits(), "{bits:#x}");
+            }
+        }
+    }
+
+    struct HalfDot<'a>(&'a [f32], &'a [f16]);
+
+    impl WithSimd for HalfDot<'_> {
+        type Output = f32;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self) -> f32 {
+            dot::<S, f16>(self.0, self.1)
+        }
+    }
+
+    /// Of lengths with and without an instruction, against f64.
+    #[test]
+    fn dots_of_halves_keep_their_error() {
+        for dim in [1, 31, 32, 64, 96, 500, 512, 1024] {
+            let x: Vec<f32> = (0..dim).map(|i| ((i * 37 % 101) as f32 - 50.0) / 7.0).collect();
+            let y: Vec<f16> = (0..dim).map(|i| f16::from_f32((i * 53 % 97) as f32 * 0.01 - 0.5)).collect();
+            let terms = || x.iter().zip(&y).map(|(a, b)| f64::from(*a) * f64::from(b.to_f32()));
+            let error = (f64::from(AutoArch::new().dispatch(HalfDot(&x, &y))) - terms().sum::<f64>()).abs();
+            assert!(error <= f64::from(dot_error(dim)) * terms().map(f64::abs).sum::<f64>(), "dim {dim}: {error:e}");
+        }
+    }
+
+    struct Both<'a> {
+        panel: &'a [Lanes],
+        width: usize,
+        points: &'a [&'a [f32]],
+        left: &'a [Vec<f32>],
+    }
+
+    impl WithSimd for Both<'_> {
+        type Output = (Vec<Lanes>, Vec<Vec<f32>>);
+        #[inline(always)]
+        fn with_simd<S: Simd>(self) -> Self::Output {
+            let mut out = vec![Lanes::ZERO; self.points.len() * self.width];
+            add_dots::<S>(self.panel, self.width, self.points, 0, &mut out);
+            let dots = |x: &Vec<f32>| self.points.iter().map(|y| dot::<S, f32>(x, y)).collect();
+            (out, self.left.iter().map(dots).collect())
+        }
+    }
+
+    /// Both forms against sums in f64, of lengths around every block size: within the error that bounds allow for.
+    #[test]
+    fn dots_keep_their_error() {
+        let mut random = 7_u64;
+        let mut uniform = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 40) as f32 / (1_u32 << 24) as f32 - 0.5
+        };
+        for (dim, width) in [1, 7, 16, 63, 64, 65, 200, 512].into_iter().flat_map(|dim| [(dim, 1), (dim, WIDE)]) {
+            let mut some =
+                |count| -> Vec<Vec<f32>> { (0..count).map(|_| (0..dim).map(|_| uniform()).collect()).collect() };
+            let (left, right) = (some(width * LANES), some(2 * ROWS));
+            let panel: Vec<Lanes> = (0..dim)
+                .flat_map(|k| (0..width).map(move |column| (k, column)))
+                .map(|(k, column)| Lanes::from_fn(|lane| left[column * LANES + lane][k]))
+                .collect();
+            let points: Vec<&[f32]> = right.iter().map(Vec::as_slice).collect();
+            let both = Both { panel: &panel, width, points: &points, left: &left };
+            let (tiles, singles) = AutoArch::new().dispatch(both);
+            for (i, x) in left.iter().enumerate() {
+                for (j, y) in right.iter().enumerate() {
+                    let terms = || x.iter().zip(y).map(|(a, b)| f64::from(*a) * f64::from(*b));
+                    let size = terms().map(f64::abs).sum::<f64>();
+                    for found in [tiles[j * width + i / LANES].0[i % LANES], singles[i][j]] {
+                        let error = (f64::from(found) - terms().sum::<f64>()).abs();
+                        assert!(error <= f64::from(dot_error(dim)) * size, "dim {dim}, width {width}: {error:e}");
+                    }
+                }
+            }
+        }
+    }
+}

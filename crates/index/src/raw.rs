@@ -1,0 +1,150 @@
+//! Registers loaded from where rows and panels stand, which safe code cannot say for a register of any width.
+
+#![allow(unsafe_code, reason = "vector registers are read from and written to slices by pointer")]
+#![allow(clippy::needless_range_loop, reason = "plain loops over registers are unrolled; iterators are not always")]
+
+use half::f16;
+use macerator::{Scalar, Simd, Vector, vload_unaligned, vstore_unaligned};
+
+use crate::kernel::{LANES, Lanes};
+
+/// Adds to `out` `[R, width]`, in `V` registers from `first` on, the sums over `count` coordinates of `R` points times a panel
+/// `[count, width]`, see [`crate::kernel::add_dots`]. A register of the machine may be shorter than [`Lanes`]: `first` and `V` count
+/// those of the machine.
+///
+/// # Panics
+/// A slice that is shorter than that; a range that ends before it begins.
+#[inline(always)]
+pub(crate) fn tile<S: Simd, const R: usize, const V: usize>(
+    panel: &[Lanes],
+    width: usize,
+    first: usize,
+    points: &[&[f32]],
+    at: std::ops::Range<usize>,
+    out: &mut [Lanes],
+) {
+    let (lanes, count) = (f32::lanes::<S>(), at.len());
+    assert!(at.start <= at.end && points.len() == R && points.iter().all(|point| point.len() >= at.end));
+    assert!(panel.len() >= count * width && out.len() >= R * width && (first + V) * lanes <= width * LANES);
+    let stride = width * LANES;
+    let zero = 0.0_f32.splat::<S>();
+    let mut sums = [[zero; V]; R];
+    let mut starts = [std::ptr::null::<f32>(); R];
+    for r in 0..R {
+        // SAFETY: `at.start` is at most `at.end`, which is at most the length of the point.
+        starts[r] = unsafe { points[r].as_ptr().add(at.start) };
+    }
+    let panel = panel.as_ptr().cast::<f32>();
+    for k in 0..count {
+        let mut side = [zero; V];
+        for v in 0..V {
+            // SAFETY: k is below `count`, of which the panel has `stride` numbers each, and (first + V) lanes are within a stride.
+            side[v] = unsafe { vload_unaligned(panel.add(k * stride + (first + v) * lanes)) };
+        }
+        for r in 0..R {
+            // SAFETY: k is below the length of the range, which lies within the point.
+            let x = unsafe { *starts[r].add(k) }.splat::<S>();
+            for v in 0..V {
+                sums[r][v] = x.mul_add(side[v], sums[r][v]);
+            }
+        }
+    }
+    let out = out.as_mut_ptr().cast::<f32>();
+    for r in 0..R {
+        for v in 0..V {
+            // SAFETY: `out` has R strides, and (first + V) lanes are within a stride.
+            unsafe {
+                let place = out.add(r * stride + (first + v) * lanes);
+                let sum: Vector<S, f32> = vload_unaligned(place);
+                vstore_unaligned(place, sum + sums[r][v]);
+            }
+        }
+    }
+}
+
+/// Whether every number, times `factor`, is above its limit.
+///
+/// # Panics
+/// Fewer limits than numbers.
+#[inline(always)]
+pub(crate) fn all_above<S: Simd>(numbers: &[Lanes], factor: f32, limits: &[Lanes]) -> bool {
+    assert!(limits.len() >= numbers.len());
+    let lanes = f32::lanes::<S>();
+    let factor = factor.splat::<S>();
+    let (numbers, limits, count) =
+        (numbers.as_ptr().cast::<f32>(), limits.as_ptr().cast::<f32>(), numbers.len() * LANES / lanes);
+    let mut all = true;
+    for i in 0..count {
+        // SAFETY: `count` registers make up the numbers, and there are as many limits.
+        let (number, limit): (Vector<S, f32>, Vector<S, f32>) =
+            unsafe { (vload_unaligned(numbers.add(i * lanes)), vload_unaligned(limits.add(i * lanes))) };
+        all &= (number * factor).gt(limit).all();
+    }
+    all
+}
+
+/// `<x, y>`, four registers of sums.
+///
+/// # Panics
+/// Lists of different lengths.
+#[inline(always)]
+pub(crate) fn dot<S: Simd>(x: &[f32], y: &[f32]) -> f32 {
+    assert!(x.len() == y.len());
+    let lanes = f32::lanes::<S>();
+    let zero = 0.0_f32.splat::<S>();
+    let [mut a, mut b, mut c, mut d] = [zero; 4];
+    let (left, right) = (x.as_ptr(), y.as_ptr());
+    macro_rules! add_product {
+        ($sum:ident, $k:expr) => {
+            // SAFETY: the loops keep the register that begins at k within both lists.
+            let (x, y): (Vector<S, f32>, Vector<S, f32>) =
+                unsafe { (vload_unaligned(left.add($k)), vload_unaligned(right.add($k))) };
+            $sum = x.mul_add(y, $sum);
+        };
+    }
+    let mut k = 0;
+    while k + 4 * lanes <= x.len() {
+        add_product!(a, k);
+        add_product!(b, k + lanes);
+        add_product!(c, k + 2 * lanes);
+        add_product!(d, k + 3 * lanes);
+        k += 4 * lanes;
+    }
+    while k + lanes <= x.len() {
+        add_product!(a, k);
+        k += lanes;
+    }
+    let mut total = ((a + b) + (c + d)).reduce_add();
+    for (x, y) in x[k..].iter().zip(&y[k..]) {
+        total += x * y;
+    }
+    total
+}
+
+/// `<x, y>` of finite numbers in half precision, with the instruction that reads sixteen of them; `None` where the machine (or the list)
+/// is not for it.
+///
+/// # Panics
+/// Lists of different lengths.
+#[inline(always)]
+pub(crate) fn dot_half<S: Simd>(x: &[f32], y: &[f16]) -> Option<f32> {
+    assert!(x.len() == y.len());
+    #[cfg(target_arch = "x86_64")]
+    if f32::lanes::<S>() == LANES && x.len().is_multiple_of(2 * LANES) {
+        use std::arch::x86_64::*;
+        let (left, right) = (x.as_ptr(), y.as_ptr());
+        // SAFETY: on this architecture only AVX-512 has registers of sixteen, and this code runs where `S` was found; two registers
+        // from k on lie within both lists, whose length is a multiple of theirs.
+        return Some(unsafe {
+            let (mut a, mut b) = (_mm512_setzero_ps(), _mm512_setzero_ps());
+            for k in (0..x.len()).step_by(2 * LANES) {
+                let first = _mm512_cvtph_ps(_mm256_loadu_si256(right.add(k).cast()));
+                let second = _mm512_cvtph_ps(_mm256_loadu_si256(right.add(k + LANES).cast()));
+                a = _mm512_fmadd_ps(_mm512_loadu_ps(left.add(k)), first, a);
+                b = _mm512_fmadd_ps(_mm512_loadu_ps(left.add(k + LANES)), second, b);
+            }
+            _mm512_reduce_add_ps(_mm512_add_ps(a, b))
+        });
+    }
+    None
+}

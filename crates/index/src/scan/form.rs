@@ -1,0 +1,157 @@
+//! Which formula bounds which ranking on which space.
+
+use conifer_space::ManifoldSpec;
+
+use super::terms::{Factor, turn_of};
+use crate::query::{Direction, Ranking};
+
+/// The formulas of [`super::terms`] by name, and the depth of a row, which is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    MinusDot,
+    Arc,
+    Gap,
+    ChordDown,
+    ChordUp,
+    Cosh,
+    Dist,
+    DistSquared,
+    MinusInner,
+    TurnDown,
+    TurnUp,
+    ConeDown,
+    ConeUp,
+    Depth,
+}
+
+/// Where a limit lies on the scale of a form.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    /// A row whose low end is above this is outside.
+    pub(super) out_above: f32,
+    /// A row whose high end is at most this is inside.
+    pub(super) in_up_to: f32,
+}
+
+/// Calls a generic function with the type of a form; the depth has none.
+macro_rules! with_term {
+    ($form:expr, $term:ident => $call:expr, depth => $depth:expr) => {
+        match $form {
+            Form::MinusDot => {
+                type $term = terms::MinusDot;
+                $call
+            }
+            Form::Arc => {
+                type $term = terms::Arc;
+                $call
+            }
+            Form::Gap => {
+                type $term = terms::Gap;
+                $call
+            }
+            Form::ChordDown => {
+                type $term = terms::ChordDown;
+                $call
+            }
+            Form::ChordUp => {
+                type $term = terms::ChordUp;
+                $call
+            }
+            Form::Cosh => {
+                type $term = terms::Cosh;
+                $call
+            }
+            Form::Dist => {
+                type $term = terms::Dist;
+                $call
+            }
+            Form::DistSquared => {
+                type $term = terms::DistSquared;
+                $call
+            }
+            Form::MinusInner => {
+                type $term = terms::MinusInner;
+                $call
+            }
+            Form::TurnDown => {
+                type $term = terms::TurnDown;
+                $call
+            }
+            Form::TurnUp => {
+                type $term = terms::TurnUp;
+                $call
+            }
+            Form::ConeDown => {
+                type $term = terms::ConeDown;
+                $call
+            }
+            Form::ConeUp => {
+                type $term = terms::ConeUp;
+                $call
+            }
+            Form::Depth => $depth,
+        }
+    };
+}
+pub(super) use with_term;
+
+impl Form {
+    pub(super) fn of(spec: &ManifoldSpec, at_origin: bool, ranking: Ranking) -> Option<Self> {
+        let ranking = if matches!(ranking, Ranking::Gated(_)) { Ranking::Similarity } else { ranking };
+        Some(match (spec.kind.as_str(), ranking) {
+            (_, Ranking::Depth(_)) => Form::Depth,
+            ("sphere", Ranking::Similarity | Ranking::Inner) | ("euclidean", Ranking::Inner) => Form::MinusDot,
+            ("sphere", Ranking::Distance) => Form::Arc,
+            ("euclidean", Ranking::Distance | Ranking::Similarity) => Form::Gap,
+            ("sphere" | "euclidean", Ranking::Angle(Direction::Down)) => Form::ChordDown,
+            ("sphere" | "euclidean", Ranking::Angle(Direction::Up)) => Form::ChordUp,
+            (_, Ranking::Inner) => Form::MinusInner,
+            // Seen from elsewhere, angles on a hyperboloid need more than the dot product.
+            (_, Ranking::Angle(_)) if !at_origin => return None,
+            // One factor needs no logarithm and no arc tangent.
+            (_, Ranking::Angle(Direction::Down)) if spec.factors == 1 => Form::TurnDown,
+            (_, Ranking::Angle(Direction::Up)) if spec.factors == 1 => Form::TurnUp,
+            (_, Ranking::Angle(Direction::Down)) => Form::ConeDown,
+            (_, Ranking::Angle(Direction::Up)) => Form::ConeUp,
+            (_, Ranking::Distance | Ranking::Similarity) if spec.factors == 1 => Form::Cosh,
+            // Sums of squares rank as the root of their mean does, sums as means do.
+            ("product_l2", Ranking::Distance | Ranking::Similarity) => Form::DistSquared,
+            (_, Ranking::Distance | Ranking::Similarity) => Form::Dist,
+            (_, Ranking::Gated(_)) => return None,
+        })
+    }
+
+    /// Where a floor lies, of a distance, an angle, a depth or minus an inner product.
+    pub(super) fn floor(self, factors: &[Factor], floor: f64) -> f32 {
+        match self {
+            Form::MinusDot | Form::MinusInner => (floor - 1e-6 * floor.abs()) as f32,
+            Form::Depth => floor as f32, // one of the depths, not rounded
+            _ => self.limit(factors, floor as f32).in_up_to,
+        }
+    }
+
+    /// A limit on a distance or an angle, on the scale of the sum over factors.
+    pub(super) fn limit(self, factors: &[Factor], limit: f32) -> Limit {
+        let (value, count) = (f64::from(limit), factors.len() as f64);
+        let square = if value < 0.0 { -1.0 } else { value * value };
+        // The second number is the size with respect to which a cosine is rounded.
+        let (at, size) = match self {
+            Form::Gap => (square, 0.0),
+            Form::DistSquared => (count * square, 0.0),
+            Form::Cosh => {
+                let rapidity = value * f64::from(factors[0].curv).sqrt();
+                (if rapidity < 0.0 { -1.0 } else { 2.0 * (rapidity / 2.0).sinh().powi(2) }, 0.0)
+            }
+            Form::Dist | Form::ConeDown | Form::ConeUp => (count * value, 0.0),
+            Form::TurnDown | Form::TurnUp => (turn_of(value), 0.0),
+            Form::Arc | Form::ChordDown | Form::ChordUp => match value {
+                value if value < 0.0 => (-2.0, 0.0),
+                value if value < std::f64::consts::PI => (-value.cos(), 1.0),
+                _ => (2.0, 0.0),
+            },
+            Form::MinusDot | Form::MinusInner | Form::Depth => (f64::NAN, 0.0), // limits nothing: every row is looked at
+        };
+        let room = 1e-6 * at.abs().max(size); // more than the rounding to f32
+        Limit { out_above: (at + room) as f32, in_up_to: (at - room) as f32 }
+    }
+}

@@ -1,0 +1,547 @@
+//! Queries that look at rows, block after block: which rows may be among the best?
+
+use conifer_space::slices::dot;
+use conifer_space::spaces::lorentz::time_excess;
+use macerator::{AutoArch, Simd, WithSimd};
+
+use super::form::{Form, with_term};
+use super::places::{Places, from_excess};
+use super::terms::{self, Factor, Place, Term};
+use super::{Plan, Scan};
+use crate::kernel::{self, LANES, Lanes, ROWS, Stored, WIDE, add_dots};
+use crate::raw::all_above;
+use crate::rows::Rows;
+use crate::select::Bounds;
+
+/// Rows that are looked at together: they and what is worked out for them stay in the cache.
+pub(crate) const BLOCK: usize = 48;
+/// Up to so many queries are compared with every row one by one, along the row.
+const FEW: usize = 3;
+/// Factors after which the rows that are out for every query are left.
+const ABANDON: usize = 8;
+
+/// Queries, prepared for one ranking.
+pub(crate) struct Sweep<'a> {
+    scan: &'a Scan,
+    plan: Plan,
+    queries: Vec<&'a [f32]>,
+    /// `[queries, factors]`.
+    places: Vec<Place>,
+    /// Empty where the queries are few.
+    panels: Vec<Panel>,
+    /// Factors of [`LANES`] side by side, the last ones zero.
+    wide_factors: Vec<[Lanes; 2]>,
+    /// `[queries, factors / 16]` of the three numbers of a place, where the queries are few.
+    wide_places: Vec<[Lanes; 3]>,
+    /// What a sum over factors is multiplied with to make room for its rounding, here and in the exact score; 1 where the terms make it.
+    shrink: f32,
+    /// Whether a sum over factors only grows.
+    grows: bool,
+}
+
+/// Up to `16 width` queries side by side.
+struct Panel {
+    first: usize,
+    width: usize,
+    /// `[dim, width]`.
+    coordinates: Vec<Lanes>,
+    /// `[factors, width]` of the three numbers of a place.
+    places: Vec<[Lanes; 3]>,
+}
+
+/// Memory of one thread.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    wide: Vec<f32>,
+    dots: Vec<Lanes>,
+    keys: Vec<Lanes>,
+    gates: Vec<Lanes>,
+}
+
+impl<'a> Sweep<'a> {
+    pub(crate) fn new(scan: &'a Scan, plan: Plan, queries: &[&'a [f32]]) -> Self {
+        let (factors, dim) = (&scan.factors, scan.spec.factor_dim());
+        let place = |part: &[f32], factor: Factor| match &scan.rows {
+            Places::Chords(_) => {
+                let apart = conifer_space::slices::sums(part, &scan.root, |a, b| [(a - b) * (a - b)])[0].sqrt();
+                Place { a: dot(part, part), b: dot(&scan.root, part), c: apart }
+            }
+            Places::Hyperboloids(_) => from_excess(time_excess(dot(part, part), factor.curv), factor),
+        };
+        let parts = |query: &&'a [f32]| query.chunks_exact(dim);
+        let places: Vec<Place> =
+            queries.iter().flat_map(|q| parts(q).zip(factors).map(|(part, factor)| place(part, *factor))).collect();
+        let mut sweep = Sweep {
+            scan,
+            plan,
+            queries: queries.to_vec(),
+            places,
+            panels: Vec::new(),
+            wide_factors: Vec::new(),
+            wide_places: Vec::new(),
+            shrink: 1.0,
+            grows: with_term!(plan.key, T => T::GROWS, depth => true),
+        };
+        if factors.len() > 1 && sweep.grows {
+            sweep.shrink = 1.0 - 2.0 * factors.len() as f32 * f32::EPSILON;
+        }
+        if queries.len() > FEW {
+            let wide = if queries.len() > LANES { kernel::wide() } else { 1 };
+            let mut first = 0;
+            while first < queries.len() {
+                // The last queries are not worth a wide panel that is nearly empty.
+                let width = if queries.len() - first > 2 * LANES { wide } else { 1 };
+                sweep.panels.push(sweep.panel(first, width));
+                first += width * LANES;
+            }
+        } else if factors.len() > 1 {
+            let wide = |i: usize| {
+                let at = |lane: usize| factors.get(i * LANES + lane).copied();
+                let curv = Lanes::from_fn(|lane| at(lane).map_or(1.0, |it| it.curv));
+                [curv, Lanes::from_fn(|lane| at(lane).map_or(0.0, |it| it.unit))]
+            };
+            sweep.wide_factors = (0..factors.len().div_ceil(LANES)).map(wide).collect();
+            let of_query = |places: &[Place]| -> Vec<[Lanes; 3]> {
+                let number =
+                    |part: &[Place], of: fn(&Place) -> f32| Lanes::from_fn(|lane| part.get(lane).map_or(0.0, of));
+                let wide = |part| [number(part, |it| it.a), number(part, |it| it.b), number(part, |it| it.c)];
+                places.chunks(LANES).map(wide).collect()
+            };
+            sweep.wide_places = sweep.places.chunks(factors.len()).flat_map(of_query).collect();
+        }
+        sweep
+    }
+
+    fn panel(&self, first: usize, width: usize) -> Panel {
+        let (dim, count) = (self.scan.spec.dim, self.scan.factors.len());
+        let query =
+            |column: usize, lane: usize| Some(first + column * LANES + lane).filter(|q| *q < self.queries.len());
+        let columns = |k: usize| (0..width).map(move |column| (k, column));
+        let coordinate = |(k, column): (usize, usize)| {
+            Lanes::from_fn(|lane| query(column, lane).map_or(0.0, |q| self.queries[q][k]))
+        };
+        let place = |(factor, column): (usize, usize)| {
+            let number = |part: fn(&Place) -> f32| {
+                Lanes::from_fn(|lane| query(column, lane).map_or(0.0, |q| part(&self.places[q * count + factor])))
+            };
+            [number(|it| it.a), number(|it| it.b), number(|it| it.c)]
+        };
+        Panel {
+            first,
+            width,
+            coordinates: (0..dim).flat_map(columns).map(coordinate).collect(),
+            places: (0..count).flat_map(columns).map(place).collect(),
+        }
+    }
+
+    /// Calls `found(i, query)` for every row `numbers[i]` (at most [`BLOCK`]) that may be among the best of a query, and for some
+    /// that are not: those whose low end is at most `limits[query]`. `depths` are those of all rows, where they are ranked by.
+    pub(crate) fn look(
+        &self,
+        rows: &Rows,
+        numbers: &[u32],
+        depths: &[f32],
+        limits: &[f32],
+        scratch: &mut Scratch,
+        found: &mut Vec<(u32, u32)>,
+    ) {
+        found.clear();
+        AutoArch::new().dispatch(Look { sweep: self, rows, numbers, depths, limits, scratch, found });
+    }
+
+    /// Where a floor lies on the scale of the keys: a distance, an angle, a depth or minus an inner product.
+    pub(crate) fn floor(&self, floor: f64) -> f32 {
+        self.plan.key.floor(&self.scan.factors, floor)
+    }
+
+    /// Bounds on the key of one row, or nothing when it does not pass the gate.
+    pub(crate) fn bounds(&self, query: usize, row: usize, point: &[f32], depths: &[f32]) -> Option<Bounds> {
+        let mut key = self.sum(self.plan.key, query, row, point, depths);
+        if let Some((form, limit)) = self.plan.gate {
+            let gate = self.sum(form, query, row, point, depths);
+            if gate.low > limit.out_above {
+                return None;
+            }
+            let inside = gate.high <= limit.in_up_to;
+            if !inside {
+                key.high = f32::INFINITY;
+            }
+        }
+        Some(key)
+    }
+
+    fn sum(&self, form: Form, query: usize, row: usize, point: &[f32], depths: &[f32]) -> Bounds {
+        let (count, dim) = (self.scan.factors.len(), self.scan.spec.factor_dim());
+        let mut sum = Bounds { low: 0.0, high: 0.0 };
+        for (i, factor) in self.scan.factors.iter().enumerate() {
+            let at = i * dim..(i + 1) * dim;
+            let dot = dot(&self.queries[query][at.clone()], &point[at]);
+            let (query, row_place) = (self.places[query * count + i], self.scan.rows.at(row, count, i, *factor));
+            let bounds = with_term!(form, T => T::bounds(*factor, query, row_place, dot), depth => {
+                return Bounds { low: depths[row], high: depths[row] };
+            });
+            sum = Bounds { low: sum.low + bounds.low, high: sum.high + bounds.high };
+        }
+        // Where numbers may be negative, `shrink` is 1.
+        Bounds { low: sum.low * self.shrink, high: sum.high / self.shrink }.or_unknown()
+    }
+}
+
+/// [`Sweep::look`] for the instructions of this machine. No closure: those are called through a function of their own, which is
+/// compiled for the least machine.
+struct Look<'a, 'b> {
+    sweep: &'a Sweep<'a>,
+    rows: &'a Rows,
+    numbers: &'a [u32],
+    depths: &'a [f32],
+    limits: &'a [f32],
+    scratch: &'b mut Scratch,
+    found: &'b mut Vec<(u32, u32)>,
+}
+
+impl WithSimd for Look<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let dim = self.sweep.scan.spec.dim;
+        if !self.sweep.panels.is_empty() {
+            return self.panels::<S>();
+        }
+        match self.rows {
+            Rows::F32(values) => self.along::<S, f32>(values, dim),
+            Rows::F16(values) => self.along::<S, half::f16>(values, dim),
+        }
+    }
+}
+
+impl<'a> Look<'a, '_> {
+    /// Many queries: each panel with all rows of the block.
+    #[inline(always)]
+    fn panels<S: Simd>(self) {
+        let dim = self.sweep.scan.spec.dim;
+        let Scratch { wide, dots, keys, gates } = self.scratch;
+        let mut points: [&[f32]; BLOCK] = [&[]; BLOCK];
+        match self.rows {
+            Rows::F32(values) => {
+                for (point, row) in points.iter_mut().zip(self.numbers) {
+                    *point = &values[*row as usize * dim..][..dim];
+                }
+            }
+            Rows::F16(values) => {
+                wide.resize(BLOCK * dim, 0.0);
+                for (to, row) in wide.chunks_exact_mut(dim).zip(self.numbers) {
+                    let from = &values[*row as usize * dim..][..dim];
+                    to.iter_mut().zip(from).for_each(|(to, from)| *to = from.wide());
+                }
+                points.iter_mut().zip(wide.chunks_exact(dim)).for_each(|(point, wide)| *point = wide);
+            }
+        }
+        let count = self.numbers.len();
+        for i in count..BLOCK {
+            points[i] = points[0];
+        }
+        for buffer in [&mut *dots, keys, gates] {
+            buffer.resize(BLOCK * WIDE, Lanes::ZERO);
+        }
+        for panel in &self.sweep.panels {
+            let mut block = Block {
+                sweep: self.sweep,
+                panel,
+                depths: self.depths,
+                alive: std::array::from_fn(|i| i as u32),
+                points,
+                count,
+                numbers: self.numbers,
+                dots,
+                keys,
+                gates,
+            };
+            block.run::<S>(self.limits, self.found);
+        }
+    }
+
+    /// Few queries: every row by itself, registers along the row.
+    #[inline(always)]
+    fn along<S: Simd, E: Stored>(self, values: &[E], dim: usize) {
+        if self.sweep.scan.factors.len() == 1 {
+            self.along_single::<S, E>(values, dim);
+        } else {
+            self.along_factors::<S, E>(values, dim);
+        }
+    }
+
+    #[inline(always)]
+    fn along_single<S: Simd, E: Stored>(self, values: &[E], dim: usize) {
+        let (sweep, factor) = (self.sweep, self.sweep.scan.factors[0]);
+        for (group, numbers) in self.numbers.chunks(LANES).enumerate() {
+            let number = |lane: usize| *numbers.get(lane).unwrap_or(&numbers[0]) as usize;
+            let mut places = [Lanes::ZERO; 3];
+            for lane in 0..LANES {
+                let Place { a, b, c } = sweep.scan.rows.at(number(lane), 1, 0, factor);
+                (places[0].0[lane], places[1].0[lane], places[2].0[lane]) = (a, b, c);
+            }
+            for (q, query) in sweep.queries.iter().enumerate() {
+                let mut dots = Lanes::ZERO;
+                for lane in 0..numbers.len() {
+                    dots.0[lane] = kernel::dot::<S, E>(query, &values[number(lane) * dim..][..dim]);
+                }
+                let place = sweep.places[q];
+                let mut depths = Lanes::ZERO;
+                if !self.depths.is_empty() {
+                    for lane in 0..LANES {
+                        depths.0[lane] = self.depths[number(lane)];
+                    }
+                }
+                let keys = lows(sweep.plan.key, factor, place, &places, &dots, &depths);
+                let mut gates = [false; LANES];
+                if let Some((form, limit)) = sweep.plan.gate {
+                    let lows = lows(form, factor, place, &places, &dots, &depths);
+                    gates = lows.0.map(|low| low > limit.out_above);
+                }
+                for (lane, gated) in gates.into_iter().enumerate().take(numbers.len()) {
+                    if !(gated || keys.0[lane] > self.limits[q]) {
+                        self.found.push(((group * LANES + lane) as u32, q as u32));
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn along_factors<S: Simd, E: Stored>(self, values: &[E], dim: usize) {
+        let sweep = self.sweep;
+        let Places::Hyperboloids(excess) = &sweep.scan.rows else { return };
+        let (count, groups) = (sweep.scan.factors.len(), sweep.wide_factors.len());
+        for (i, number) in self.numbers.iter().enumerate() {
+            let number = *number as usize;
+            let (point, excess) = (&values[number * dim..][..dim], &excess[number * count..][..count]);
+            for (q, query) in sweep.queries.iter().enumerate() {
+                let places = &sweep.wide_places[q * groups..][..groups];
+                if self.out::<S, E>(sweep.plan.key, self.limits[q], number, query, places, point, excess) {
+                    continue;
+                }
+                if let Some((form, limit)) = sweep.plan.gate
+                    && self.out::<S, E>(form, limit.out_above, number, query, places, point, excess)
+                {
+                    continue;
+                }
+                self.found.push((i as u32, q as u32));
+            }
+        }
+    }
+
+    /// Whether a row is above a limit.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "a query and a row, taken apart")]
+    fn out<S: Simd, E: Stored>(
+        &self,
+        form: Form,
+        limit: f32,
+        row: usize,
+        query: &[f32],
+        places: &[[Lanes; 3]],
+        point: &[E],
+        excess: &[f32],
+    ) -> bool {
+        with_term!(form, T => self.sum::<S, E, T>(query, places, point, excess, limit), depth => self.depths[row])
+            > limit
+    }
+
+    /// The low end of a sum over factors; some number above the limit as soon as it is known to pass that.
+    #[inline(always)]
+    fn sum<S: Simd, E: Stored, T: Term>(
+        &self,
+        query: &[f32],
+        places: &[[Lanes; 3]],
+        point: &[E],
+        excess: &[f32],
+        limit: f32,
+    ) -> f32 {
+        let sweep = self.sweep;
+        let (dim, Factor { rounding, joining, .. }) = (sweep.scan.spec.factor_dim(), sweep.scan.factors[0]);
+        let mut total = 0.0;
+        for (group, excess) in excess.chunks(LANES).enumerate() {
+            let at = group * LANES * dim..(group * LANES + excess.len()) * dim;
+            let mut dots = Lanes::ZERO;
+            factor_dots::<S, E>(&query[at.clone()], &point[at], dim, &mut dots);
+            let [curv, unit] = &sweep.wide_factors[group];
+            let mut around = Lanes::ZERO;
+            around.0[..excess.len()].copy_from_slice(excess);
+            let [a, b, c] = &places[group];
+            let mut lows = Lanes::ZERO;
+            for lane in 0..LANES {
+                let factor = Factor { curv: curv.0[lane], unit: unit.0[lane], rounding, root: 0.0, joining };
+                let query = Place { a: a.0[lane], b: b.0[lane], c: c.0[lane] };
+                lows.0[lane] = T::low(factor, query, from_excess(around.0[lane], factor), dots.0[lane]);
+            }
+            let mut sum = 0.0;
+            for (lane, low) in lows.0.iter().enumerate() {
+                sum += if lane < excess.len() { *low } else { 0.0 };
+            }
+            total += sum;
+            if T::GROWS && total * sweep.shrink > limit {
+                break;
+            }
+        }
+        total * sweep.shrink
+    }
+}
+
+/// The low ends for one query and [`LANES`] rows.
+#[inline(always)]
+fn lows(form: Form, factor: Factor, query: Place, rows: &[Lanes; 3], dots: &Lanes, depths: &Lanes) -> Lanes {
+    let mut out = Lanes::ZERO;
+    with_term!(form, T => {
+        for lane in 0..LANES {
+            let row = Place { a: rows[0].0[lane], b: rows[1].0[lane], c: rows[2].0[lane] };
+            out.0[lane] = T::low(factor, query, row, dots.0[lane]);
+        }
+    }, depth => out = *depths);
+    out
+}
+
+/// Dot products of up to [`LANES`] factors.
+#[inline(always)]
+fn factor_dots<S: Simd, E: Stored>(x: &[f32], y: &[E], dim: usize, out: &mut Lanes) {
+    if dim == 8 && x.len() == 8 * LANES {
+        let (x, y) = (x.as_chunks::<8>().0, y.as_chunks::<8>().0);
+        for lane in 0..LANES {
+            let (x, y) = (&x[lane], &y[lane]);
+            let even = (x[0] * y[0].wide() + x[4] * y[4].wide()) + (x[2] * y[2].wide() + x[6] * y[6].wide());
+            let odd = (x[1] * y[1].wide() + x[5] * y[5].wide()) + (x[3] * y[3].wide() + x[7] * y[7].wide());
+            out.0[lane] = even + odd;
+        }
+    } else {
+        for ((x, y), out) in x.chunks_exact(dim).zip(y.chunks_exact(dim)).zip(&mut out.0) {
+            *out = kernel::dot::<S, E>(x, y);
+        }
+    }
+}
+
+/// One panel and one block of rows.
+struct Block<'a, 'b> {
+    sweep: &'a Sweep<'a>,
+    panel: &'a Panel,
+    depths: &'a [f32],
+    numbers: &'a [u32],
+    /// Rows that are still looked at: their places in the block, and their coordinates.
+    alive: [u32; BLOCK],
+    points: [&'b [f32]; BLOCK],
+    count: usize,
+    dots: &'b mut [Lanes],
+    keys: &'b mut [Lanes],
+    gates: &'b mut [Lanes],
+}
+
+impl Block<'_, '_> {
+    #[inline(always)]
+    fn run<S: Simd>(&mut self, limits: &[f32], found: &mut Vec<(u32, u32)>) {
+        let (panel, plan) = (self.panel, self.sweep.plan);
+        let (width, dim) = (panel.width, self.sweep.scan.spec.factor_dim());
+        let mut most = [Lanes([f32::NEG_INFINITY; LANES]); WIDE];
+        let asked = (self.sweep.queries.len() - panel.first).min(width * LANES);
+        for (i, limit) in limits[panel.first..][..asked].iter().enumerate() {
+            most[i / LANES].0[i % LANES] = *limit;
+        }
+        self.keys.fill(Lanes::ZERO);
+        self.gates.fill(Lanes::ZERO);
+        for index in 0..self.sweep.scan.factors.len() {
+            let padded = self.count.next_multiple_of(ROWS);
+            self.dots[..padded * width].fill(Lanes::ZERO);
+            let coordinates = &panel.coordinates[index * dim * width..][..dim * width];
+            add_dots::<S>(coordinates, width, &self.points[..padded], index * dim, self.dots);
+            self.add(plan.key, index, false);
+            if let Some((form, _)) = plan.gate {
+                self.add(form, index, true);
+            }
+            if self.sweep.grows && (index + 1) % ABANDON == 0 {
+                self.abandon::<S>(&most);
+                if self.count == 0 {
+                    return;
+                }
+            }
+        }
+        for i in 0..self.count {
+            if self.out::<S>(i, &most) {
+                continue;
+            }
+            for query in 0..asked {
+                let (column, lane) = (query / LANES, query % LANES);
+                if !self.lane_out(i * width + column, lane, most[column].0[lane]) {
+                    found.push((self.alive[i], (panel.first + query) as u32));
+                }
+            }
+        }
+    }
+
+    /// Adds what a factor contributes to the low ends of the key, or of the gate.
+    #[inline(always)]
+    fn add(&mut self, form: Form, index: usize, gate: bool) {
+        let (scan, width) = (&self.sweep.scan, self.panel.width);
+        let factor = scan.factors[index];
+        let places = &self.panel.places[index * width..][..width];
+        let sums = if gate { &mut *self.gates } else { &mut *self.keys };
+        for i in 0..self.count {
+            let number = self.numbers[self.alive[i] as usize] as usize;
+            let row = scan.rows.at(number, scan.factors.len(), index, factor);
+            let at = i * width..(i + 1) * width;
+            let dots = &self.dots[at.clone()];
+            let sums = &mut sums[at];
+            with_term!(form, T => add_term::<T>(factor, places, row, dots, sums), depth => {
+                sums.fill(Lanes([self.depths[number]; LANES]));
+            });
+        }
+    }
+
+    /// Whether a row is out for every query of the panel, by its key or by the gate.
+    #[inline(always)]
+    fn out<S: Simd>(&self, i: usize, most: &[Lanes; WIDE]) -> bool {
+        let (at, shrink) = (i * self.panel.width..(i + 1) * self.panel.width, self.sweep.shrink);
+        if all_above::<S>(&self.keys[at.clone()], shrink, most) {
+            return true;
+        }
+        match self.sweep.plan.gate {
+            Some((_, limit)) => all_above::<S>(&self.gates[at], shrink, &[Lanes([limit.out_above; LANES]); WIDE]),
+            None => false,
+        }
+    }
+
+    #[inline(always)]
+    fn lane_out(&self, at: usize, lane: usize, limit: f32) -> bool {
+        let shrink = self.sweep.shrink;
+        let gated = match self.sweep.plan.gate {
+            Some((_, limit)) => self.gates[at].0[lane] * shrink > limit.out_above,
+            None => false,
+        };
+        gated | (self.keys[at].0[lane] * shrink > limit)
+    }
+
+    /// Leaves the rows that are out already: what is to come only adds to a sum over several factors.
+    #[inline(always)]
+    fn abandon<S: Simd>(&mut self, most: &[Lanes; WIDE]) {
+        let width = self.panel.width;
+        let mut kept = 0;
+        for i in 0..self.count {
+            if !self.out::<S>(i, most) {
+                self.alive[kept] = self.alive[i];
+                self.points[kept] = self.points[i];
+                self.keys.copy_within(i * width..(i + 1) * width, kept * width);
+                self.gates.copy_within(i * width..(i + 1) * width, kept * width);
+                kept += 1;
+            }
+        }
+        self.count = kept;
+    }
+}
+
+#[inline(always)]
+fn add_term<T: Term>(factor: Factor, places: &[[Lanes; 3]], row: Place, dots: &[Lanes], sums: &mut [Lanes]) {
+    for (([a, b, c], dots), sums) in places.iter().zip(dots).zip(sums) {
+        // No closure for each lane: it might be called, and compiled for the least machine. So below.
+        for lane in 0..LANES {
+            let query = Place { a: a.0[lane], b: b.0[lane], c: c.0[lane] };
+            sums.0[lane] += T::low(factor, query, row, dots.0[lane]);
+        }
+    }
+}

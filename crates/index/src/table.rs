@@ -1,0 +1,234 @@
+//! Rows with their geometry: what every index searches.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Space, space};
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::query::{Hit, Ranking};
+use crate::rows::Rows;
+use crate::scan::{BLOCK, Plan, Scan, Scratch, Sweep};
+use crate::select::{Bounds, Selection};
+
+/// Queries that share a look at the rows: enough to pay for reading them, few enough for the cache.
+pub(crate) const GROUP: usize = 256;
+
+/// Rows that a thread takes at a time: enough to be worth it, few enough for an even share.
+pub(crate) const TAKEN: usize = 768;
+
+pub(crate) struct Table {
+    pub(crate) spec: ManifoldSpec,
+    pub(crate) root: Root,
+    pub(crate) space: Box<dyn Space<f32>>,
+    pub(crate) scan: Option<Scan>,
+    pub(crate) rows: Rows,
+    pub(crate) modality: Vec<Modality>,
+    depths: OnceLock<Vec<f32>>,
+}
+
+/// How a table stores its rows.
+pub(crate) enum Store {
+    Whole,
+    Half,
+}
+
+impl Table {
+    /// # Errors
+    /// The set does not pass [`EmbeddingSet::check`], has more than 2^32 rows, or does not fit into half precision.
+    pub(crate) fn new(set: EmbeddingSet, store: Store) -> Result<Self> {
+        set.check()?;
+        if u32::try_from(set.len()).is_err() {
+            return Err(Error::invalid("the number of rows", set.len(), "less than 2^32"));
+        }
+        let EmbeddingSet { spec, root, modality, points, .. } = set;
+        let rows = match store {
+            Store::Whole => Rows::F32(points),
+            Store::Half => Rows::half(&points)?,
+        };
+        let scan = Scan::new(&spec, &root, &rows);
+        Ok(Table { space: space(&spec)?, spec, root, scan, rows, modality, depths: OnceLock::new() })
+    }
+
+    /// Works out anew what depends on the order of the rows.
+    pub(crate) fn rescan(&mut self) {
+        self.scan = Scan::new(&self.spec, &self.root, &self.rows);
+        self.depths = OnceLock::new();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.modality.len()
+    }
+
+    pub(crate) fn row(&self, i: usize) -> Cow<'_, [f32]> {
+        match &self.rows {
+            Rows::F32(values) => Cow::Borrowed(&values[i * self.spec.dim..(i + 1) * self.spec.dim]),
+            Rows::F16(_) => {
+                let mut wide = Vec::new();
+                self.rows.row(i, self.spec.dim, &mut wide);
+                Cow::Owned(wide)
+            }
+        }
+    }
+
+    /// [`Space::depth`] of every row, worked out when first asked for.
+    pub(crate) fn depths(&self) -> &[f32] {
+        self.depths.get_or_init(|| {
+            let depth =
+                |scratch: &mut Vec<f32>, i| self.space.depth(self.rows.row(i, self.spec.dim, scratch), &self.root);
+            (0..self.len()).into_par_iter().map_init(Vec::new, depth).collect()
+        })
+    }
+
+    /// The `k` best of `candidates`, rows of this table, by their exact scores; equal scores in the order of `number`.
+    pub(crate) fn exact(
+        &self,
+        query: &[f32],
+        ranking: Ranking,
+        k: usize,
+        candidates: impl Iterator<Item = u32>,
+        number: impl Fn(u32) -> usize,
+    ) -> Vec<Hit> {
+        let mut scratch = Vec::new();
+        let mut hits = Vec::new();
+        for row in candidates {
+            let point = self.rows.row(row as usize, self.spec.dim, &mut scratch);
+            let admits = |gate: crate::Gate| gate.admits(self.space.as_ref(), &self.root, query, point);
+            if ranking.gate().is_none_or(admits) {
+                let score = ranking.score(self.space.as_ref(), &self.root, query, point);
+                hits.push(Hit { row: number(row), score });
+            }
+        }
+        hits.sort_unstable_by(|a, b| ranking.key(a.score).total_cmp(&ranking.key(b.score)).then(a.row.cmp(&b.row)));
+        hits.truncate(k);
+        hits
+    }
+
+    /// The `k` best (at least one) of `rows` for every query, equal scores in the order of `number`.
+    ///
+    /// Each thread takes rows until none are left; which rows may be among the best does not depend on who saw them.
+    pub(crate) fn best_of(
+        &self,
+        queries: &[&[f32]],
+        ranking: Ranking,
+        k: usize,
+        rows: &[u32],
+        number: impl Fn(u32) -> usize + Sync,
+    ) -> Vec<Vec<Hit>> {
+        let of_group = |queries: &[&[f32]]| -> Vec<Vec<Hit>> {
+            let view = self.view(queries, ranking);
+            let taken = AtomicUsize::new(0);
+            let threads = rayon::current_num_threads().min(rows.len().div_ceil(TAKEN));
+            let seen = (0..threads).into_par_iter().map(|_| {
+                let mut looker = view.looker(k);
+                while let Some(rows) = rows.chunks(TAKEN).nth(taken.fetch_add(1, Ordering::Relaxed)) {
+                    looker.look(rows);
+                }
+                looker.selections
+            });
+            let merge = |a: Vec<Selection>, b: Vec<Selection>| a.into_iter().zip(b).map(|(a, b)| a.merge(b)).collect();
+            let selections = seen.reduce_with(merge).unwrap_or_default();
+            let pairs = queries.par_iter().zip(selections);
+            pairs.map(|(query, selection)| self.exact(query, ranking, k, selection.into_rows(), &number)).collect()
+        };
+        queries.par_chunks(GROUP).flat_map_iter(of_group).collect()
+    }
+
+    /// How to look at rows for these queries.
+    pub(crate) fn view<'a>(&'a self, queries: &[&'a [f32]], ranking: Ranking) -> View<'a> {
+        let plan = self.scan.as_ref().and_then(|scan| Some((scan, scan.plan(ranking)?)));
+        let depths = if matches!(ranking, Ranking::Depth(_)) { self.depths() } else { &[] };
+        let sweep = plan.map(|(scan, plan): (&Scan, Plan)| Sweep::new(scan, plan, queries));
+        View { table: self, ranking, queries: queries.to_vec(), sweep, depths }
+    }
+}
+
+/// A table as some queries see it.
+pub(crate) struct View<'a> {
+    table: &'a Table,
+    ranking: Ranking,
+    queries: Vec<&'a [f32]>,
+    /// `None` where there are no cheap bounds.
+    sweep: Option<Sweep<'a>>,
+    depths: &'a [f32],
+}
+
+/// What one thread has seen.
+pub(crate) struct Looker<'a> {
+    view: &'a View<'a>,
+    pub(crate) selections: Vec<Selection>,
+    limits: Vec<f32>,
+    scratch: Scratch,
+    wide: Vec<f32>,
+    found: Vec<(u32, u32)>,
+}
+
+impl<'a> View<'a> {
+    /// For the `k` best rows of each query, `k >= 1`.
+    pub(crate) fn looker(&'a self, k: usize) -> Looker<'a> {
+        let count = self.queries.len();
+        Looker {
+            view: self,
+            selections: (0..count).map(|_| Selection::new(k)).collect(),
+            limits: vec![f32::INFINITY; count],
+            scratch: Scratch::default(),
+            wide: Vec::new(),
+            found: Vec::new(),
+        }
+    }
+
+    /// Where a floor lies on the scale of the keys: a distance, an angle, a depth or minus an inner product.
+    pub(crate) fn floor(&self, floor: f64) -> f32 {
+        match &self.sweep {
+            Some(sweep) => sweep.floor(floor),
+            None => (floor - 1e-6 * floor.abs()) as f32,
+        }
+    }
+
+    /// Bounds on the key of a row, or nothing when it does not pass the gate.
+    pub(crate) fn bounds(&self, query: usize, row: usize, point: &[f32]) -> Option<Bounds> {
+        if let Some(sweep) = &self.sweep {
+            return sweep.bounds(query, row, point, self.depths);
+        }
+        let (space, root, query) = (self.table.space.as_ref(), &self.table.root, self.queries[query]);
+        let admitted = self.ranking.gate().is_none_or(|gate| gate.admits(space, root, query, point));
+        admitted.then(|| Bounds::exactly(self.ranking.key(self.ranking.score(space, root, query, point))))
+    }
+}
+
+impl Looker<'_> {
+    /// No row whose key is above this is among the best of a query.
+    pub(crate) fn threshold(&self, query: usize) -> f32 {
+        self.limits[query]
+    }
+
+    /// Looks at these rows.
+    pub(crate) fn look(&mut self, numbers: &[u32]) {
+        numbers.chunks(BLOCK).for_each(|numbers| self.block(numbers));
+    }
+
+    fn block(&mut self, numbers: &[u32]) {
+        let Table { rows, spec, .. } = self.view.table;
+        match &self.view.sweep {
+            Some(sweep) => {
+                let depths = self.view.depths;
+                sweep.look(rows, numbers, depths, &self.limits, &mut self.scratch, &mut self.found);
+            }
+            None => {
+                let queries = 0..self.selections.len() as u32;
+                self.found.clear();
+                self.found.extend((0..numbers.len() as u32).flat_map(|i| queries.clone().map(move |q| (i, q))));
+            }
+        }
+        for (i, query) in &self.found {
+            let (row, query) = (numbers[*i as usize], *query as usize);
+            let point = rows.row(row as usize, spec.dim, &mut self.wide);
+            if let Some(bounds) = self.view.bounds(query, row as usize, point) {
+                self.selections[query].push(row, bounds);
+                self.limits[query] = self.selections[query].threshold();
+            }
+        }
+    }
+}
