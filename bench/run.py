@@ -40,6 +40,7 @@ CASES = {
     "head_meru": ("MERU head, same", 5),
     "head_hycoclip": ("HyCoCLIP head, same, boxes", 3),
     "head_phyclip": ("PHyCLIP head, k = 64, d = 8, boxes", 1),
+    "head_phyclip_pair": ("PHyCLIP logits + InfoNCE of one pair, same factors", 1),
     "head_angle": ("angle head, 640 wholes x 1,280 parts, D = 128, multi-positive, forward + backward", 3),
     "step_hycoclip": ("HyCoCLIP ViT-S/16 training step, 16 photos with boxes (32 photos, 32 texts), loader included", 2),
     **{f"eval_classify_{space}": (f"50,000 photos x 1,000 classes, dim 512, {words}: macro accuracy", 1) for space, words in SPACES.items()},

@@ -123,20 +123,31 @@ def head_hycoclip(image, text, box_image, box_text, s, c):
     return contrast(lambda x, y: pairwise_dist(x, y, c), *views, s) + 0.1 * cones(*views, c)
 
 
-def head_phyclip(image, text, box_image, box_text, s, c):
-    c = c.expand(64)
-    factors = lambda v: v.reshape(len(v), 64, 8).transpose(0, 1)
-    views = [lift(factors(v), c[:, None, None]) for v in (image, text, box_image, box_text)]
+def factor_views(c, *views):
+    """Each view as [64, B, 8], lifted factor by factor; and the l1 distance of two of them."""
+    views = [lift(v.reshape(len(v), 64, 8).transpose(0, 1), c[:, None, None]) for v in views]
 
     def pairwise(x, y):
         tx, ty = torch.sqrt(1 / c[:, None] + x.square().sum(-1)), torch.sqrt(1 / c[:, None] + y.square().sum(-1))
         inner = x @ y.mT - tx[:, :, None] * ty[:, None, :]
         return (torch.acosh((-c[:, None, None] * inner).clamp(min=1 + 1e-6)) / torch.sqrt(c)[:, None, None]).mean(0)
 
+    return views, pairwise
+
+
+def head_phyclip(image, text, box_image, box_text, s, c):
+    c = c.expand(64)
+    views, pairwise = factor_views(c, image, text, box_image, box_text)
     return contrast(pairwise, *views, s) + 0.1 * cones(*views, c[:, None])
 
 
-HEADS = {"head_clip": head_clip, "head_meru": head_meru, "head_hycoclip": head_hycoclip, "head_phyclip": head_phyclip}
+def head_phyclip_pair(image, text, box_image, box_text, s, c):
+    (image, text), pairwise = factor_views(c.expand(64), image, text)
+    logits = -s * pairwise(image, text)
+    return 0.5 * (cross_entropy(logits) + cross_entropy(logits.T))
+
+
+HEADS = {it.__name__: it for it in (head_clip, head_meru, head_hycoclip, head_phyclip, head_phyclip_pair)}
 
 
 def pairwise_angle(at, to, c):

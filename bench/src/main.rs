@@ -118,6 +118,10 @@ fn build(name: &str) -> anyhow::Result<Case> {
         "loader_large" | "loader_large_scaled" => loading::case(&name["loader_".len()..]),
         _ => match name.split_once('_') {
             Some(("head", "angle")) => head_angle(&device.autodiff()),
+            // CLIP's loss is InfoNCE both ways of whatever similarity the space has.
+            Some(("head", "phyclip_pair")) => {
+                head_on("clip", (methods::entry("phyclip")?.manifold)(512), &device.autodiff())
+            }
             Some(("head", method)) => head(method, &device.autodiff()),
             Some(("grow", what)) => growth::case(what),
             _ => bail!("unknown case `{name}`"),
