@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use serve::{Door, Serve};
 
 use crate::device::DeviceArg;
+use crate::ranking::By;
 
 /// Train, evaluate, search and look into hierarchical vision-language embeddings.
 #[derive(Parser)]
@@ -441,25 +442,43 @@ pub(crate) struct Search {
     /// The checkpoint that embeds a text or a photo.
     #[arg(long)]
     pub(crate) checkpoint: Option<PathBuf>,
+    /// This text, or the row `id:ID`, as well: "a dog" and "a car", by the maximum of each factor.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) and: Vec<String>,
     /// The ranking.
     #[arg(long, value_enum, default_value_t = By::Distance)]
     pub(crate) by: By,
+    /// The largest exterior angle, radians, of the gated rankings and `general`.
+    #[arg(long, value_name = "RADIANS")]
+    pub(crate) angle: Option<f32>,
+    /// The largest distance, of `general`.
+    #[arg(long, value_name = "DISTANCE")]
+    pub(crate) within: Option<f32>,
     /// How many.
     #[arg(short, long, default_value_t = 10)]
     pub(crate) k: usize,
     /// Only rows of these modalities.
     #[arg(long, value_delimiter = ',')]
     pub(crate) modality: Vec<ViewArg>,
+    #[command(flatten)]
+    pub(crate) only: Only,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum By {
-    /// Nearest first.
-    Distance,
-    /// Exterior angle, the query being the parent: the narrower, the whole scene of a phrase.
-    Narrower,
-    /// Exterior angle, the query being the child: the broader.
-    Broader,
+/// Which rows may be found, beside their modality.
+#[derive(Args)]
+pub(crate) struct Only {
+    /// Only rows with this value in this column, such as label=car; several values of one column are alternatives.
+    #[arg(long = "where", value_name = "COLUMN=VALUE")]
+    pub(crate) columns: Vec<String>,
+    /// Only rows whose depth, their distance from the root, is between these two.
+    #[arg(long, num_args = 2, value_names = ["LEAST", "MOST"])]
+    pub(crate) depth: Vec<f32>,
+    /// Only rows inside the cone of this text, or of the row `id:ID`.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) inside: Vec<String>,
+    /// No row inside the cone of this text, or of the row `id:ID`.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) not: Vec<String>,
 }
 
 #[derive(Args)]
@@ -483,6 +502,8 @@ pub(crate) struct Traverse {
     /// Only rows of these modalities.
     #[arg(long, value_delimiter = ',', default_value = "text,box-text")]
     pub(crate) modality: Vec<ViewArg>,
+    #[command(flatten)]
+    pub(crate) only: Only,
 }
 
 #[derive(Args)]

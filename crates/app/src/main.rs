@@ -1,5 +1,6 @@
 //! `conifer`: train, evaluate, search and look into hierarchical vision-language embeddings.
 
+mod asker;
 mod cache;
 mod cli;
 mod commands;
@@ -8,6 +9,7 @@ mod embedder;
 mod output;
 mod pictures;
 mod progress;
+mod ranking;
 mod request;
 mod serve;
 mod signal;

@@ -19,7 +19,6 @@ mod metrics;
 mod page;
 mod photos;
 mod query;
-mod ranking;
 mod routes;
 mod rows;
 mod search;

@@ -1,34 +1,32 @@
-use anyhow::Context as _;
 use burn::tensor::Device;
-use conifer_index::{Direction, Filter, FlatIndex, Query as Points, Ranking};
-use conifer_space::{EmbeddingSet, Modality};
+use conifer_index::{Filter, FlatIndex, Query as Points, conjunction};
+use conifer_space::EmbeddingSet;
 use serde_json::{Value, json};
 
-use crate::cli::{By, Query, Search, ViewArg};
-use crate::embedder::ModelEmbedder;
+use crate::asker::Asker;
+use crate::cli::Search;
 use crate::output::{columns, print, print_json};
 
 pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let set = EmbeddingSet::load(&args.set)?;
-    let query = query_point(&set, &args.query, args.checkpoint.as_deref(), device)?;
-    let ranking = match args.by {
-        By::Distance => Ranking::Distance,
-        By::Narrower => Ranking::Angle(Direction::Down),
-        By::Broader => Ranking::Angle(Direction::Up),
-    };
-    let modalities = modalities(&args.modality);
-    let points = Points::new(&set.spec, &query);
-    let hits = FlatIndex::new(&set)?.top_k(&points, ranking, args.k, &filter(&modalities))?.concat();
+    let ranking = args.by.ranking(args.angle, args.within).map_err(anyhow::Error::msg)?;
+    let asker = Asker::new(&set, args.checkpoint.as_deref(), device);
+    let mut query = asker.point(&args.query)?;
+    if !args.and.is_empty() {
+        for it in &args.and {
+            query.extend(asker.named(it)?);
+        }
+        query = conjunction(&Points::new(&set.spec, &query))?;
+    }
+    let index = FlatIndex::new(&set)?;
+    let rows = asker.rows(&index, &args.modality, &args.only)?;
+    let hits = index.top_k(&Points::new(&set.spec, &query), ranking, args.k, &Filter::Set(&rows))?.concat();
     if as_json {
         let rows: Vec<Value> =
             hits.iter().enumerate().map(|(i, hit)| row_json(&set, hit.row, i + 1, f64::from(hit.score))).collect();
         return print_json(&rows);
     }
-    let score = match args.by {
-        By::Distance => "distance",
-        By::Narrower | By::Broader => "angle",
-    };
-    let mut rows = vec![vec!["rank".into(), score.into(), "modality".into(), "id".into(), "text".into()]];
+    let mut rows = vec![vec!["rank".into(), args.by.score().into(), "modality".into(), "id".into(), "text".into()]];
     rows.extend(hits.iter().enumerate().map(|(i, hit)| {
         vec![
             (i + 1).to_string(),
@@ -39,47 +37,6 @@ pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Resul
         ]
     }));
     print(&columns(&rows))
-}
-
-/// The point of a text, a photo or a row.
-pub(crate) fn query_point(
-    set: &EmbeddingSet,
-    query: &Query,
-    checkpoint: Option<&std::path::Path>,
-    device: &Device,
-) -> anyhow::Result<Vec<f32>> {
-    if let Some(id) = &query.id {
-        return Ok(set.row(row_of(set, id)?).to_vec());
-    }
-    let checkpoint = checkpoint.context("--text and --image need --checkpoint: the model that made the set")?;
-    let embedder = ModelEmbedder::open(checkpoint, device)?;
-    embedder.check_made(set)?;
-    match (&query.text, &query.image) {
-        (Some(text), _) => embedder.text(text),
-        (_, Some(path)) => embedder.image(path),
-        _ => anyhow::bail!("expected one of --text, --image, --id"),
-    }
-}
-
-/// The first row called `id`.
-pub(crate) fn row_of(set: &EmbeddingSet, id: &str) -> anyhow::Result<usize> {
-    set.ids.iter().position(|it| it == id).with_context(|| {
-        format!(
-            "no row has the id `{id}`; the set has {} rows, e.g. `{}`",
-            set.len(),
-            set.ids.first().map_or("", |it| it)
-        )
-    })
-}
-
-/// The modalities asked for.
-pub(crate) fn modalities(views: &[ViewArg]) -> Vec<Modality> {
-    views.iter().map(|&it| it.into()).collect()
-}
-
-/// Rows of these modalities; of any, when none is named.
-pub(crate) fn filter(modalities: &[Modality]) -> Filter<'_> {
-    if modalities.is_empty() { Filter::All } else { Filter::Modality(modalities) }
 }
 
 /// What a person reads of a row: its text, or the path of its photo.

@@ -1,20 +1,22 @@
 use burn::tensor::Device;
-use conifer_index::{Cone, FlatIndex, Place, Query as Points, Traversal};
+use conifer_index::{Cone, Filter, FlatIndex, Place, Query as Points, Traversal};
 use conifer_space::EmbeddingSet;
 use serde_json::json;
 
-use super::search::{filter, label, modalities, query_point, row_json, row_of};
+use super::search::{label, row_json};
+use crate::asker::Asker;
 use crate::cli::Traverse;
 use crate::output::{columns, print, print_json};
 
 pub(crate) fn run(args: Traverse, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let set = EmbeddingSet::load(&args.set)?;
-    let query = query_point(&set, &args.query, args.checkpoint.as_deref(), device)?;
-    let target = args.to.as_deref().map(|id| row_of(&set, id)).transpose()?;
+    let asker = Asker::new(&set, args.checkpoint.as_deref(), device);
+    let query = asker.point(&args.query)?;
+    let target = args.to.as_deref().map(|id| asker.row(id)).transpose()?;
     let settings = Traversal { steps: args.steps, cone: (!args.no_filter).then(Cone::default) };
-    let modalities = modalities(&args.modality);
-    let filter = filter(&modalities);
     let index = FlatIndex::new(&set)?;
+    let rows = asker.rows(&index, &args.modality, &args.only)?;
+    let filter = Filter::Set(&rows);
     let from = Points::new(&set.spec, &query);
     let path = match target {
         None => index.traverse_to_root(&from, &settings, &filter)?,

@@ -11,8 +11,8 @@ use serde_json::json as value;
 use super::Server;
 use super::body::json;
 use super::error::Answer;
-use super::ranking::NAMES;
 use super::state::{BOX, State as Rows};
+use crate::ranking::NAMES;
 
 /// Values of a column that are told.
 const MOST_VALUES: usize = 50;

@@ -16,7 +16,7 @@ use super::body::{JSON_BYTES, json, parse, read};
 use super::error::{Answer, Refusal};
 use super::hits::Hit;
 use super::query::{Asked, Passing, split};
-use super::ranking::By;
+use crate::ranking::By;
 
 /// Most hits of an answer.
 pub(crate) const MOST_HITS: usize = 1000;
@@ -76,7 +76,7 @@ impl Search {
                 return Err(Refusal::invalid(format!("`{name}` is {value}; expected a finite number")));
             }
         }
-        self.by.ranking(self.angle, self.within)
+        self.by.ranking(self.angle, self.within).map_err(Refusal::invalid)
     }
 }
 

@@ -60,6 +60,32 @@ fn toy_world_to_search_and_back() {
         serde_json::from_str(&good(folder.path(), &["--json", "traverse", "set", "--id", id])).unwrap();
     assert_eq!(path.last().unwrap()["root"], true);
 
+    // Filters: a column, depth, what lies in a cone; and rows from general to specific.
+    let label = first["columns"]["label"].as_str().unwrap();
+    let one_label = search(&["--id", id, "--where", &format!("label={label}")]);
+    assert!(!one_label.is_empty() && one_label.iter().all(|it| it["columns"]["label"] == label), "{one_label:?}");
+    let depths = |hits: &[Value]| hits.iter().map(|it| it["score"].as_f64().unwrap()).collect::<Vec<f64>>();
+    let general = depths(&search(&["--text", "a red car", "--by", "general", "--within", "100"]));
+    assert!(general.len() == 3 && general.is_sorted(), "{general:?}");
+    let deeper = (general[2] + 1e-4).to_string();
+    let rest = depths(&search(&["--id", id, "--by", "general", "--within", "100", "--depth", &deeper, "1000"]));
+    assert!(rest[0] > general[2], "{rest:?} after {general:?}");
+    let itself = format!("id:{id}");
+    assert!(search(&["--id", id, "--not", &itself]).iter().all(|it| it["id"] != id));
+    assert_eq!(search(&["--id", id, "--inside", &itself])[0]["id"], id);
+    assert_eq!(search(&["--text", "a dog", "--and", "a car", "--by", "gated-narrower", "--angle", "3.2"]).len(), 3);
+    for (more, words) in [
+        (&["--by", "general"][..], &["`general` takes either `angle`"][..]),
+        (&["--angle", "0.5"], &["gated rankings"]),
+        (&["--where", "label"], &["--where is `label`", "label=car"]),
+        (&["--where", "colour=red"], &["no column is called `colour`", "label"]),
+        (&["--depth", "0.4", "0.2"], &["--depth is 0.4 0.2", "the smaller one first"]),
+        (&["--not", "a dog"], &["need --checkpoint"]),
+        (&["--inside", "id:nobody"], &["no row has the id `nobody`"]),
+    ] {
+        refused(folder.path(), &[&["search", "set", "--id", id], more].concat(), words);
+    }
+
     let records: Vec<Value> = serde_json::from_str(&good(
         folder.path(),
         &[

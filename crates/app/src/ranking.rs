@@ -1,25 +1,32 @@
 //! The names of the rankings, and what each needs beside its name.
 
+use clap::ValueEnum;
 use conifer_index::{Direction, Gate, Ranking};
 use serde::Deserialize;
 
-use super::error::{Answer, Refusal};
-
-/// Every ranking, by the name that requests give it.
+/// Every ranking, by the name that requests give it; the command line has `-` for `_`.
 pub(crate) const NAMES: [&str; 8] =
     ["distance", "similarity", "inner", "narrower", "broader", "gated_narrower", "gated_broader", "general"];
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum By {
+    /// Nearest first.
     #[default]
     Distance,
+    /// The similarity with which the space is trained, largest first: the cosine on the sphere, minus the distance elsewhere.
     Similarity,
+    /// The Lorentzian inner product, largest first; summed over factors, as PHyCLIP was evaluated.
     Inner,
+    /// Exterior angle, the query being the parent: the narrower, the whole scene of a phrase.
     Narrower,
+    /// Exterior angle, the query being the child: the broader.
     Broader,
+    /// What `narrower` finds within --angle, by similarity.
     GatedNarrower,
+    /// What `broader` finds within --angle, by similarity.
     GatedBroader,
+    /// What `narrower` finds within --angle, or what is nearer than --within, from general to specific.
     General,
 }
 
@@ -28,14 +35,14 @@ impl By {
     ///
     /// # Errors
     /// A limit that is missing or that the ranking does not take.
-    pub(crate) fn ranking(self, angle: Option<f32>, within: Option<f32>) -> Answer<Ranking> {
+    pub(crate) fn ranking(self, angle: Option<f32>, within: Option<f32>) -> Result<Ranking, &'static str> {
         let gated = |direction| match (angle, within) {
             (Some(angle), None) => Ok(Gate::Angle(direction, angle)),
-            _ => Err(Refusal::invalid("a gated ranking takes `angle`, in radians, and no `within`")),
+            _ => Err("a gated ranking takes `angle`, in radians, and no `within`"),
         };
         let plain = |ranking| match (angle, within) {
             (None, None) => Ok(ranking),
-            _ => Err(Refusal::invalid("`angle` and `within` are for the gated rankings and `general`")),
+            _ => Err("`angle` and `within` are for the gated rankings and `general`"),
         };
         match self {
             By::Distance => plain(Ranking::Distance),
@@ -48,9 +55,9 @@ impl By {
             By::General => match (angle, within) {
                 (Some(angle), None) => Ok(Ranking::Depth(Gate::Angle(Direction::Down, angle))),
                 (None, Some(within)) => Ok(Ranking::Depth(Gate::Distance(within))),
-                _ => Err(Refusal::invalid(
+                _ => Err(
                     "`general` takes either `angle`, in radians, as seen from the query as the parent, or `within`, a distance",
-                )),
+                ),
             },
         }
     }
@@ -58,5 +65,16 @@ impl By {
     /// Whether a larger score is the better one.
     pub(crate) fn large_first(self) -> bool {
         matches!(self, By::Similarity | By::Inner | By::GatedNarrower | By::GatedBroader)
+    }
+
+    /// What the score of a hit is.
+    pub(crate) fn score(self) -> &'static str {
+        match self {
+            By::Distance => "distance",
+            By::Similarity | By::GatedNarrower | By::GatedBroader => "similarity",
+            By::Inner => "inner",
+            By::Narrower | By::Broader => "angle",
+            By::General => "depth",
+        }
     }
 }
