@@ -43,7 +43,7 @@ export function filterBar(node, info, tree) {
       el("input", { type: "checkbox", value: name, onchange: () =>
         set({ modality: [...kinds.querySelectorAll("input:checked")].map((it) => it.value) }) }),
       el("span", {}, MODALITIES[name][1], " ", el("small", {}, count(info.modalities[name]))))));
-  const facets = info.columns.filter((it) => it.distinct > 1 && it.distinct < info.rows / 2).map((it) => facet(it, set));
+  const facets = info.columns.filter((it) => it.distinct > 1 && it.values.length > 1 && it.distinct < info.rows / 2).map((it) => facet(it, set));
   const active = el("div.active");
 
   fill(node,
@@ -108,7 +108,7 @@ function slider(id, label, min, max, step, moved, format) {
   const node = el("div.slider", {}, el("label", { htmlFor: id }, label), out, input);
   return { node, set: (value) => {
     if (document.activeElement !== input || Math.abs(Number(input.value) - value) > step) input.value = value;
-    out.value = format(Number(input.value));
+    out.value = format(value); // the slider itself knows steps only
   } };
 }
 

@@ -56,7 +56,8 @@ export function gallery(node, { info, say, answered, open, name }) {
   async function draw(state, answer, request) {
     const asked = state.terms.length > 0;
     const passing = answer.rows_passing;
-    say(`${asked ? "" : "The most general rows first. "}${count(passing)} of ${count(info.rows)} rows pass · ${number(answer.took_ms, 1)} ms`);
+    const among = passing === info.rows ? `all ${count(info.rows)} rows` : `the ${count(passing)} of ${count(info.rows)} rows that pass`;
+    say(`${asked ? "Among" : "The most general first, of"} ${among} · ${number(answer.took_ms, 1)} ms`);
     if (!hits.length) return fill(node, await nothing(state, answer));
     const by = request.by;
     const list = el("ul.grid", { "aria-label": "Results" });

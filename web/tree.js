@@ -4,10 +4,20 @@ import { get } from "./api.js";
 import { count, el, fill } from "./dom.js";
 import { current, update } from "./state.js";
 
-/** The tree, opened at the root. Children are asked for when a node is opened. */
-export function classTree(fail) {
+/**
+ * The tree, opened at the root. Children are asked for when a node is opened. Without a tree of classes (`real`) the
+ * labels stand below one root, and a click keeps to the value of the column.
+ */
+export function classTree(real, fail) {
   const node = el("ul.tree", { role: "tree", "aria-label": "Classes" });
-  const pick = (name) => update({ subtree: current().subtree === name ? null : name, view: current().view === "map" ? "results" : current().view });
+  let root = null;
+  const chosen = (state) => (real ? state.subtree : state.columns.label?.length === 1 ? state.columns.label[0] : null);
+  function pick(name) {
+    const off = chosen(current()) === name || name === root;
+    const view = current().view === "map" ? "results" : current().view;
+    if (real) return update({ subtree: off ? null : name, view });
+    update({ columns: { ...current().columns, label: off ? [] : [name] }, view });
+  }
 
   function item({ name, count: rows, children }, level) {
     const group = children ? el("ul", { role: "group", hidden: true }) : null;
@@ -67,19 +77,20 @@ export function classTree(fail) {
 
   function mark(state) {
     for (const it of node.querySelectorAll("[role=treeitem]")) {
-      it.setAttribute("aria-selected", String(it.dataset.name === state.subtree));
+      it.setAttribute("aria-selected", String(it.dataset.name === chosen(state)));
     }
   }
 
   async function load() {
     try {
       const top = await get("/api/tree");
+      root = top.node.name;
       const first = item({ ...top.node, children: top.children.length }, 1);
       first.tabIndex = 0;
       fill(node, first);
       fill(first.querySelector("ul"), top.children.map((it) => item(it, 2)));
       await toggle(first, true);
-      await reveal(current().subtree);
+      if (real) await reveal(current().subtree);
       mark(current());
     } catch (error) {
       fail(error, load);

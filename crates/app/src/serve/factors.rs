@@ -3,13 +3,16 @@
 //! In PHyCLIP each factor is to hold the hierarchy of one concept, and the norm in a factor (there the distance from
 //! the root of the factor) says how specifically the concept is meant. A space of one factor has nothing to show here.
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Root, Space, space};
+use std::borrow::Cow;
+
+use conifer_space::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
 /// Depth of one point in every factor.
 pub(crate) struct Factors {
     spaces: Vec<Box<dyn Space<f32>>>,
     roots: Vec<Root>,
+    curvs: Vec<f64>,
     width: usize,
 }
 
@@ -38,7 +41,7 @@ impl Factors {
             Root::Origin => Root::Origin,
             Root::Point(point) => Root::Point(point[factor * width..(factor + 1) * width].to_vec()),
         };
-        Ok(Factors { spaces, roots: (0..curvs.len()).map(root_of).collect(), width })
+        Ok(Factors { spaces, roots: (0..curvs.len()).map(root_of).collect(), curvs: curvs.to_vec(), width })
     }
 
     /// How many there are.
@@ -57,32 +60,33 @@ impl Factors {
         (0..self.len()).map(|factor| self.depth(factor, point)).collect()
     }
 
-    /// Mean and largest depth of all rows in every factor.
-    pub(crate) fn summary(&self, set: &EmbeddingSet) -> Vec<FactorSummary> {
+    /// Mean and largest depth of `len` points in every factor, of which `row` gives the coordinates.
+    pub(crate) fn summary<'a>(&self, len: usize, row: impl Fn(usize) -> Cow<'a, [f32]> + Sync) -> Vec<FactorSummary> {
         let of = |factor: usize| {
             let (mut sum, mut max) = (0.0, 0.0_f64);
-            for row in set.rows() {
-                let depth = f64::from(self.depth(factor, row));
+            for i in 0..len {
+                let depth = f64::from(self.depth(factor, &row(i)));
                 sum += depth;
                 max = max.max(depth);
             }
-            let mean = if set.is_empty() { 0.0 } else { sum / set.len() as f64 };
-            FactorSummary { curv: set.spec.curv[factor], mean, max }
+            let mean = if len == 0 { 0.0 } else { sum / len as f64 };
+            FactorSummary { curv: self.curvs[factor], mean, max }
         };
         (0..self.len()).into_par_iter().map(of).collect()
     }
 
     /// The `k` rows that reach farthest in a factor and pass, with their depth in it: the deepest first, the lower
     /// number first of equally deep ones. `factor` must be below [`Factors::len`].
-    pub(crate) fn top(
+    pub(crate) fn top<'a>(
         &self,
-        set: &EmbeddingSet,
+        len: usize,
+        row: impl Fn(usize) -> Cow<'a, [f32]> + Sync,
         factor: usize,
         k: usize,
         passes: impl Fn(usize) -> bool + Sync,
     ) -> Vec<(usize, f32)> {
-        let rows = (0..set.len()).into_par_iter().filter(|row| passes(*row));
-        let mut found: Vec<(usize, f32)> = rows.map(|row| (row, self.depth(factor, set.row(row)))).collect();
+        let rows = (0..len).into_par_iter().filter(|i| passes(*i));
+        let mut found: Vec<(usize, f32)> = rows.map(|i| (i, self.depth(factor, &row(i)))).collect();
         let order = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
         if (1..found.len()).contains(&k) {
             found.select_nth_unstable_by(k, order);
@@ -96,29 +100,29 @@ impl Factors {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use conifer_space::{Modality, Source};
-
     use super::*;
 
-    fn set() -> EmbeddingSet {
-        let spec = ManifoldSpec::product_l1(2, 2, vec![1.0, 4.0]);
-        let points = vec![3.0, 4.0, 0.0, 0.0, 0.0, 0.0, 1.5, 2.0, -3.0, -4.0, 0.3, 0.4];
-        let ids = (0..3).map(|i| i.to_string()).collect();
-        EmbeddingSet::new(spec, Root::Origin, ids, vec![Modality::Image; 3], points, Source::default()).unwrap()
+    const POINTS: [f32; 12] = [3.0, 4.0, 0.0, 0.0, 0.0, 0.0, 1.5, 2.0, -3.0, -4.0, 0.3, 0.4];
+
+    fn row(i: usize) -> Cow<'static, [f32]> {
+        Cow::Borrowed(&POINTS[4 * i..4 * i + 4])
+    }
+
+    fn factors() -> Factors {
+        Factors::new(&ManifoldSpec::product_l1(2, 2, vec![1.0, 4.0]), &Root::Origin).unwrap()
     }
 
     /// `asinh(sqrt(c) |x|) / sqrt(c)`: asinh(5) in the first factor, asinh(2 * 2.5) / 2 in the second.
     #[test]
     fn depths_are_those_of_the_factors() {
-        let set = set();
-        let factors = Factors::new(&set.spec, &set.root).unwrap();
+        let factors = factors();
         let five = 5.0_f32.asinh();
         let close = |a: f32, b: f32| (a - b).abs() < 1e-5;
-        let first = factors.depths(set.row(0));
+        let first = factors.depths(&row(0));
         assert!(close(first[0], five) && first[1] == 0.0, "{first:?}");
-        let second = factors.depths(set.row(1));
+        let second = factors.depths(&row(1));
         assert!(second[0] == 0.0 && close(second[1], five / 2.0), "{second:?}");
-        let summary = factors.summary(&set);
+        let summary = factors.summary(3, row);
         assert_eq!((summary[0].curv, summary[1].curv), (1.0, 4.0));
         assert!((summary[0].mean - 2.0 * f64::from(five) / 3.0).abs() < 1e-5);
         assert!((summary[1].max - f64::from(five) / 2.0).abs() < 1e-5);
@@ -136,10 +140,9 @@ mod tests {
 
     #[test]
     fn the_deepest_rows_come_first_and_ties_by_number() {
-        let set = set();
-        let factors = Factors::new(&set.spec, &set.root).unwrap();
+        let factors = factors();
         let rows = |k, passes: fn(usize) -> bool| -> Vec<usize> {
-            factors.top(&set, 0, k, passes).into_iter().map(|(row, _)| row).collect()
+            factors.top(3, row, 0, k, passes).into_iter().map(|(row, _)| row).collect()
         };
         assert_eq!(rows(10, |_| true), [0, 2, 1]);
         assert_eq!(rows(1, |_| true), [0]);

@@ -9,14 +9,16 @@
 //! of its curvatures; the sphere and flat space have none, so that there `r` is proportional to `d` and the deepest
 //! row lies at [`FLAT_RADIUS`]. The direction of a row is that of its tangent vector at the root (`log_root`, the
 //! vectors of all factors one after the other), as a unit vector, projected onto the first two principal components
-//! of these unit vectors over the rows shown (at most [`SAMPLE`] of them). **Distances and angles between rows are
+//! of these unit vectors over the set (at most [`SAMPLE`] rows of it, evenly spread). **Distances and angles between rows are
 //! therefore not those of the space**: rows that lie close together in the picture may be far apart.
 //!
-//! Everything is computed in f64 and depends on the set and the limit alone.
+//! Everything is computed in f64 and depends on the set alone: the same row lies at the same place in every picture.
 
-use conifer_space::safe::ratio;
+use std::borrow::Cow;
+
+use conifer_space::safe::{EPS_F64, asinhc, ratio};
 use conifer_space::slices::{dot, norm, scaled};
-use conifer_space::{EmbeddingSet, ManifoldSpec, Root, Space, space};
+use conifer_space::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
 /// Rows from which the principal components are computed.
@@ -29,8 +31,23 @@ const FLAT_RADIUS: f64 = 0.95;
 /// eigenvalues at each step; a direction in which rows differ as much as in the second one is as good a picture.
 const STEPS: usize = 64;
 
+/// What places a point of a space in the disc.
+pub(crate) struct Disc {
+    spec: ManifoldSpec,
+    root: Root,
+    geometry: Box<dyn Space<f64>>,
+    /// Mean of the unit directions.
+    mean: Vec<f64>,
+    /// The first two principal components, unit vectors, or zero where rows do not differ.
+    axes: [Vec<f64>; 2],
+    /// `sqrt(c)`, or nothing in flat spaces.
+    root_curv: Option<f64>,
+    /// Depth of the deepest row.
+    deepest: f64,
+}
+
 /// Rows in the disc.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Map {
     /// Numbers of the rows shown, ascending.
     pub(crate) rows: Vec<usize>,
@@ -39,76 +56,74 @@ pub(crate) struct Map {
     pub(crate) y: Vec<f64>,
     /// [`Space::depth`] of each.
     pub(crate) depth: Vec<f64>,
-    frame: Frame,
 }
 
-/// What places a point in the disc.
-#[derive(Debug, Clone, PartialEq)]
-struct Frame {
-    /// Mean of the unit directions.
-    mean: Vec<f64>,
-    /// The first two principal components, unit vectors, or zero where rows do not differ.
-    axes: [Vec<f64>; 2],
-    /// `sqrt(c)`, or nothing in flat spaces.
-    root_curv: Option<f64>,
-    /// Depth of the deepest row shown.
-    deepest: f64,
+/// A point in the disc.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Placed {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    /// [`Space::depth`].
+    pub(crate) depth: f64,
 }
 
-impl Map {
-    /// Places up to `limit` rows of a set; of more, every `len / limit`-th, so that the first and the last part of the
-    /// set are shown alike.
+impl Disc {
+    /// The disc of `len` points, of which `row` gives the coordinates.
     ///
     /// # Errors
-    /// A set whose space is not valid.
-    pub(crate) fn new(set: &EmbeddingSet, limit: usize) -> conifer_space::Result<Self> {
-        let geometry = space::<f64>(&set.spec)?;
-        let rows = spread(set.len(), limit);
-        let sample: Vec<Vec<f64>> = spread(rows.len(), SAMPLE)
-            .into_par_iter()
-            .map(|i| direction(&set.spec, &set.root, &wide(set.row(rows[i]))))
-            .collect();
-        let depth: Vec<f64> = rows.par_iter().map(|&row| geometry.depth(&wide(set.row(row)), &set.root)).collect();
-        let frame = Frame::new(set, &sample, depth.iter().copied().fold(0.0, f64::max));
-        let (x, y) = rows
-            .par_iter()
-            .zip(&depth)
-            .map(|(&row, &depth)| frame.place(&direction(&set.spec, &set.root, &wide(set.row(row))), depth))
-            .unzip();
-        Ok(Map { rows, x, y, depth, frame })
-    }
-
-    /// Where any point of the same space lies, whether or not it is among the rows.
-    pub(crate) fn place(&self, set: &EmbeddingSet, geometry: &dyn Space<f64>, point: &[f64]) -> (f64, f64) {
-        self.frame.place(&direction(&set.spec, &set.root, point), geometry.depth(point, &set.root))
-    }
-}
-
-impl Frame {
-    fn new(set: &EmbeddingSet, sample: &[Vec<f64>], deepest: f64) -> Self {
-        let dim = set.spec.dim;
-        let mut mean = vec![0.0; dim];
-        for row in sample {
-            mean.iter_mut().zip(row).for_each(|(m, v)| *m += v / sample.len() as f64);
+    /// A space that is not valid.
+    pub(crate) fn new<'a>(
+        spec: &ManifoldSpec,
+        root: &Root,
+        len: usize,
+        row: impl Fn(usize) -> Cow<'a, [f32]> + Sync,
+    ) -> conifer_space::Result<Self> {
+        let geometry = space::<f64>(spec)?;
+        let directions: Vec<Vec<f64>> =
+            spread(len, SAMPLE).into_par_iter().map(|i| direction(spec, root, &wide(&row(i)))).collect();
+        let mut mean = vec![0.0; spec.dim];
+        for direction in &directions {
+            mean.iter_mut().zip(direction).for_each(|(m, v)| *m += v / directions.len() as f64);
         }
         let centred: Vec<Vec<f64>> =
-            sample.iter().map(|row| row.iter().zip(&mean).map(|(v, m)| v - m).collect()).collect();
-        let curv = &set.spec.curv;
-        let root_curv = (!curv.is_empty()).then(|| (curv.iter().sum::<f64>() / curv.len() as f64).sqrt());
-        Frame { mean, axes: principal(&centred, dim), root_curv, deepest }
+            directions.iter().map(|it| it.iter().zip(&mean).map(|(v, m)| v - m).collect()).collect();
+        let root_curv =
+            (!spec.curv.is_empty()).then(|| (spec.curv.iter().sum::<f64>() / spec.curv.len() as f64).sqrt());
+        let deepest = match root_curv {
+            Some(_) => 0.0, // which nobody asks for
+            None => (0..len).into_par_iter().map(|i| geometry.depth(&wide(&row(i)), root)).reduce(|| 0.0, f64::max),
+        };
+        let axes = principal(&centred, spec.dim);
+        Ok(Disc { spec: spec.clone(), root: root.clone(), geometry, mean, axes, root_curv, deepest })
     }
 
-    fn place(&self, direction: &[f64], depth: f64) -> (f64, f64) {
-        let [x, y] = self.axes.each_ref().map(|axis| dot(direction, axis) - dot(&self.mean, axis));
-        let length = x.hypot(y);
+    /// Where a point of the space lies, a row or not.
+    pub(crate) fn place(&self, point: &[f32]) -> Placed {
+        let point = wide(point);
+        let depth = self.geometry.depth(&point, &self.root);
+        let direction = direction(&self.spec, &self.root, &point);
+        let [x, y] = self.axes.each_ref().map(|axis| dot(&direction, axis) - dot(&self.mean, axis));
         let radius = match self.root_curv {
-            // In f64 the hyperbolic tangent is 1 from about 19 on; the picture ends one step before.
-            Some(root_curv) => (root_curv * depth / 2.0).tanh().min(1.0 - f64::EPSILON),
-            None => (FLAT_RADIUS * ratio(depth, self.deepest)).min(1.0 - f64::EPSILON),
+            Some(root_curv) => (root_curv * depth / 2.0).tanh(),
+            None => FLAT_RADIUS * ratio(depth, self.deepest),
         };
-        match ratio(1.0, length) {
-            0.0 => (radius, 0.0),
-            scale => (radius * x * scale, radius * y * scale),
+        // In f64 the hyperbolic tangent is 1 from about 19 on, and a point far out may be none of the rows.
+        let radius = radius.min(1.0 - EPS_F64);
+        match ratio(1.0, x.hypot(y)) {
+            0.0 => Placed { x: radius, y: 0.0, depth },
+            scale => Placed { x: radius * x * scale, y: radius * y * scale, depth },
+        }
+    }
+
+    /// Up to `limit` of `len` rows; of more, every `len / limit`-th, so that all parts of the set are shown alike.
+    pub(crate) fn map<'a>(&self, len: usize, row: impl Fn(usize) -> Cow<'a, [f32]> + Sync, limit: usize) -> Map {
+        let rows = spread(len, limit);
+        let placed: Vec<Placed> = rows.par_iter().map(|&i| self.place(&row(i))).collect();
+        Map {
+            rows,
+            x: placed.iter().map(|it| it.x).collect(),
+            y: placed.iter().map(|it| it.y).collect(),
+            depth: placed.iter().map(|it| it.depth).collect(),
         }
     }
 }
@@ -140,7 +155,7 @@ fn direction(spec: &ManifoldSpec, root: &Root, point: &[f64]) -> Vec<f64> {
         };
         // log_0(x) = x asinh(sqrt(c) |x|) / (sqrt(c) |x|)
         let length = curv.sqrt() * norm(&moved);
-        let scale = conifer_space::safe::asinhc(length);
+        let scale = asinhc(length);
         scaled(&moved, scale, &mut tangent[range]);
     }
     let scale = ratio(1.0, norm(&tangent));
@@ -192,60 +207,56 @@ fn orthonormalise([first, second]: &mut [Vec<f64>; 2]) {
     second.iter_mut().zip(first.iter()).for_each(|(s, f)| *s -= along * f);
     // What rounding leaves of a vector that lay along the first is no direction.
     let left = norm(second);
-    let scale = if left > before * conifer_space::safe::EPS_F64 { ratio(1.0, left) } else { 0.0 };
+    let scale = if left > before * EPS_F64 { ratio(1.0, left) } else { 0.0 };
     second.iter_mut().for_each(|v| *v *= scale);
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use conifer_space::{Modality, Source};
-
     use super::*;
 
-    fn set(spec: ManifoldSpec, root: Root, points: Vec<f32>) -> EmbeddingSet {
-        let rows = points.len() / spec.dim;
-        let ids = (0..rows).map(|i| i.to_string()).collect();
-        EmbeddingSet::new(spec, root, ids, vec![Modality::Image; rows], points, Source::default()).unwrap()
+    fn disc(spec: &ManifoldSpec, root: Root, points: &[f32]) -> (Disc, Map) {
+        let len = points.len() / spec.dim;
+        let row = |i: usize| Cow::Borrowed(&points[i * spec.dim..(i + 1) * spec.dim]);
+        let disc = Disc::new(spec, &root, len, row).unwrap();
+        let map = disc.map(len, row, 100);
+        (disc, map)
     }
 
     /// Points of a hyperbolic plane keep their depth, and, up to the turn and the mirror that principal components
-    /// are free in, their direction: four points on two orthogonal lines through the root.
+    /// are free in, their direction: points on two orthogonal lines through the root.
     #[test]
     fn a_plane_is_its_own_picture() {
         let (curv, far, near) = (2.0_f64, 1.5_f32, 0.5_f32);
-        let points = vec![far, 0.0, -far, 0.0, far, 0.0, -far, 0.0, 0.0, near, 0.0, -near];
-        let map = Map::new(&set(ManifoldSpec::lorentz(2, curv), Root::Origin, points), 100).unwrap();
+        let points = [far, 0.0, -far, 0.0, far, 0.0, -far, 0.0, 0.0, near, 0.0, -near];
+        let (_, map) = disc(&ManifoldSpec::lorentz(2, curv), Root::Origin, &points);
         // tanh(asinh(s) / 2) = s / (1 + sqrt(1 + s^2)), s = sqrt(c) |x|
         let radius = |x: f32| {
             let s = curv.sqrt() * f64::from(x);
             s / (1.0 + (1.0 + s * s).sqrt())
         };
-        for (i, (x, y)) in [(radius(far), 0.0), (-radius(far), 0.0)].into_iter().enumerate() {
-            assert!((map.x[i] - x).abs() < 1e-12 && (map.y[i] - y).abs() < 1e-12, "{i}: {} {}", map.x[i], map.y[i]);
+        for (i, x) in [radius(far), -radius(far)].into_iter().enumerate() {
+            assert!((map.x[i] - x).abs() < 1e-12 && map.y[i].abs() < 1e-12, "{i}: {} {}", map.x[i], map.y[i]);
         }
         assert!((map.y[4] - radius(near)).abs() < 1e-12 && map.x[4].abs() < 1e-12);
-        assert!((map.depth[4] - (2.0_f64.sqrt() * 0.5).asinh() / 2.0_f64.sqrt()).abs() < 1e-7);
+        assert!((map.depth[4] - (2.0_f64.sqrt() * 0.5).asinh() / 2.0_f64.sqrt()).abs() < 1e-12);
     }
 
     #[test]
     fn a_root_that_is_a_point_is_the_centre() {
-        let root = vec![0.8, -0.3, 0.1];
+        let root = vec![0.75, -0.25, 0.125]; // exact in f32
         let spec = ManifoldSpec::lorentz(3, 0.7);
-        let mut points: Vec<f32> = root.iter().map(|v| *v as f32).collect();
-        points.extend([0.1, 0.9, -0.4, -0.6, 0.2, 0.5]);
-        let set = set(spec.clone(), Root::Point(root.clone()), points);
-        let map = Map::new(&set, 100).unwrap();
-        // The root itself, up to its rounding to f32.
-        assert!(map.x[0].hypot(map.y[0]) < 1e-7);
-        let geometry = space::<f64>(&spec).unwrap();
-        let mut seen = vec![0.0; 3];
+        let points = [0.75, -0.25, 0.125, 0.1, 0.9, -0.4, -0.6, 0.2, 0.5];
+        let (disc, map) = disc(&spec, Root::Point(root.clone()), &points);
+        assert!(map.x[0].hypot(map.y[0]) < 1e-12);
         for i in 1..3 {
-            let depth = geometry.depth(&wide(set.row(i)), &set.root);
+            let point = wide(&points[3 * i..3 * i + 3]);
+            let depth = disc.geometry.depth(&point, &disc.root);
             assert!((map.x[i].hypot(map.y[i]) - (0.7_f64.sqrt() * depth / 2.0).tanh()).abs() < 1e-12);
             // The boost is an isometry: what was `depth` from the root is `depth` from the origin.
-            seen.copy_from_slice(&boosted(&root, &wide(set.row(i)), 0.7));
-            assert!((geometry.depth(&seen, &Root::Origin) - depth).abs() < 1e-12);
+            let seen = boosted(&root, &point, 0.7);
+            assert!((disc.geometry.depth(&seen, &Root::Origin) - depth).abs() < 1e-12);
         }
     }
 
@@ -260,16 +271,14 @@ mod tests {
                         (0..spec.dim).map(|j| ((i * 31 + j * 17 + 3) as f32).sin() * (1 + i) as f32 / 4.0).collect();
                     geometry.lift(&tangent, point);
                 }
-                let set = set(spec.clone(), Root::Origin, points);
-                let map = Map::new(&set, 40).unwrap();
+                let (first, map) = disc(&spec, Root::Origin, &points);
                 for i in 0..40 {
                     let radius = map.x[i].hypot(map.y[i]);
                     assert!(radius < 1.0, "{spec}: row {i} at {radius}");
                 }
-                assert_eq!(map, Map::new(&set, 40).unwrap());
-                let wide_space = space::<f64>(&spec).unwrap();
-                let (x, y) = map.place(&set, wide_space.as_ref(), &wide(set.row(3)));
-                assert_eq!((x, y), (map.x[3], map.y[3]));
+                assert_eq!(map, disc(&spec, Root::Origin, &points).1);
+                let placed = first.place(&points[3 * spec.dim..4 * spec.dim]);
+                assert_eq!((placed.x, placed.y, placed.depth), (map.x[3], map.y[3], map.depth[3]));
             }
         }
     }
@@ -286,12 +295,12 @@ mod tests {
     /// A line through the root has one direction: the second axis is zero, and rows lie on both sides.
     #[test]
     fn rows_on_a_line_lie_on_a_line() {
-        let map = Map::new(&set(ManifoldSpec::euclidean(3), Root::Origin, vec![1., 2., 2., -2., -4., -4.]), 9).unwrap();
+        let spec = ManifoldSpec::euclidean(3);
+        let (_, map) = disc(&spec, Root::Origin, &[1., 2., 2., -2., -4., -4.]);
         assert!(map.y.iter().all(|y| y.abs() < 1e-12), "{:?}", map.y);
         // Depths 3 and 6, the deeper one at 0.95.
         assert!((map.x[0].abs() - 0.475).abs() < 1e-12 && (map.x[1].abs() - 0.95).abs() < 1e-12);
         assert!(map.x[0] * map.x[1] < 0.0);
-        let nothing = Map::new(&set(ManifoldSpec::euclidean(3), Root::Origin, vec![]), 9).unwrap();
-        assert!(nothing.rows.is_empty());
+        assert!(disc(&spec, Root::Origin, &[]).1.rows.is_empty());
     }
 }
