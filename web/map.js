@@ -42,6 +42,7 @@ export function map(node, { info, say, open, hits }) {
   let colours = null;
   let theme = {};
   let motion = 0;
+  let fitted = 1;    // the zoom at which nearly all rows are seen
 
   async function load() {
     fill(node, el("p.busy", {}, "Loading the map …"));
@@ -115,7 +116,9 @@ export function map(node, { info, say, open, hits }) {
     const begun = performance.now();
     if (drawn.back && image) {
       const ratio = shape.ratio;
-      const radius = ratio * (data.rows.length > 40000 ? 0.7 : data.rows.length > 8000 ? 1.5 : 2.4);
+      // Dots grow with the picture, but slower.
+      const grown = Math.min(2, Math.max(1, eye.zoom / fitted) ** 0.3);
+      const radius = ratio * grown * (data.rows.length > 40000 ? 0.7 : data.rows.length > 8000 ? 1.5 : 2.4);
       dots(image, { x: data.x, y: data.y, colours, back: word(channels(theme.disc)), radius,
         centreX: ratio * (shape.width / 2 + eye.x), centreY: ratio * (shape.height / 2 + eye.y), scale: ratio * shape.radius * eye.zoom });
       back.getContext("2d").putImageData(image, 0, 0);
@@ -186,7 +189,8 @@ export function map(node, { info, say, open, hits }) {
     cancelAnimationFrame(motion);
     centre(0, 0);
     const far = quantile(data.trueX.map((x, i) => Math.hypot(x, data.trueY[i])), 0.995);
-    eye = { ...eye, x: 0, y: 0, zoom: Math.min(60, Math.max(1, 0.95 / Math.max(far, 1e-6))) };
+    fitted = Math.min(60, Math.max(1, 0.95 / Math.max(far, 1e-6)));
+    eye = { ...eye, x: 0, y: 0, zoom: fitted };
     redraw();
   }
 
@@ -259,7 +263,6 @@ export function map(node, { info, say, open, hits }) {
     if (travelled > 4) return;
     const i = under(...at(event));
     if (i >= 0) open({ row: data.rows[i] });
-    else if (current().select !== null) update({ select: null }, { replace: true });
   });
   front.addEventListener("pointercancel", (event) => fingers.delete(event.pointerId));
   front.addEventListener("pointerleave", () => hover(null));

@@ -65,7 +65,7 @@ export function path(node, { info, say, open }) {
 
   /** The whole path from 0 to 1, with a mark where each row was first the nearest. */
   function rule(stops, list) {
-    const width = 1000;
+    const width = Math.max(300, node.clientWidth);
     const marks = stops.map((stop, i) => {
       const mark = svg("circle", { cx: 20 + stop.at * (width - 40), cy: 18, r: 5, class: stop.root ? "root" : stop.hit.modality });
       mark.addEventListener("click", () => list.children[i].scrollIntoView({ behavior: "smooth", inline: "center", block: "nearest" }));
@@ -73,7 +73,7 @@ export function path(node, { info, say, open }) {
       mark.addEventListener("pointerleave", () => list.children[i].classList.remove("lit"));
       return mark;
     });
-    const ticks = Array.from({ length: 11 }, (_, i) => svg("line", { x1: 20 + i * 96, x2: 20 + i * 96, y1: 12, y2: 24 }));
+    const ticks = Array.from({ length: 11 }, (_, i) => svg("line", { x1: 20 + i * (width - 40) / 10, x2: 20 + i * (width - 40) / 10, y1: 12, y2: 24 }));
     const words = [[20, "start", "0"], [width - 20, "end", "1"]].map(([x, anchor, text]) => {
       const word = svg("text", { x, y: 40, "text-anchor": anchor });
       word.textContent = text;

@@ -57,9 +57,8 @@ export function card(hit, { by, open, actions = [], depth = null, size = 256, se
   }
   const pictured = hit.thumbnail && hit.modality !== "text";
   return el(`li.card.${hit.modality}${selected ? ".selected" : ""}`, { dataset: { row: hit.row } },
-    main,
-    actions.length ? el("div.actions", {}, actions.map(([text, title, run]) =>
-      el("button", { type: "button", title, "aria-label": title, tabIndex: -1, onclick: () => run(hit) }, text))) : null,
+    el("div.frame", {}, main, actions.length ? el("div.actions", {}, actions.map(([text, title, run]) =>
+      el("button", { type: "button", title, "aria-label": title, tabIndex: -1, onclick: () => run(hit) }, text))) : null),
     pictured ? el("p.caption", { title: caption(hit) }, caption(hit)) : null,
     el("p.facts", {}, el(`span.kind.${hit.modality}`, {}, kindOf(hit)), el("span", {}, scoreOf(hit, by))),
     meter);
