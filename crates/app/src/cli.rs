@@ -1,8 +1,12 @@
 //! The command line: what can be typed. Meaning is given by `commands/`.
 
+mod serve;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use serve::{Door, Serve};
 
 use crate::device::DeviceArg;
 
@@ -37,6 +41,8 @@ pub(crate) enum Command {
     Search(Search),
     /// What lies on the way from a text, a photo or a row to the root, or to another row.
     Traverse(Traverse),
+    /// Answer searches, traversals and thumbnails over HTTP, and show the explorer.
+    Serve(Box<Serve>),
     /// Published checkpoints to conifer's folders, and back.
     Convert(Convert),
     /// List the training methods.

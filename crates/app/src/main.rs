@@ -9,6 +9,7 @@ mod output;
 mod pictures;
 mod progress;
 mod request;
+mod serve;
 mod signal;
 
 use std::process::ExitCode;

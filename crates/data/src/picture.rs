@@ -271,7 +271,7 @@ pub fn encode_png(picture: &Picture) -> Result<Vec<u8>, Broken> {
 ///
 /// # Errors
 /// The pixels do not fill width x height, or a side exceeds the 65,535 pixels of the format.
-pub(crate) fn encode_jpeg(picture: &Picture, quality: u8) -> Result<Vec<u8>, Broken> {
+pub fn encode_jpeg(picture: &Picture, quality: u8) -> Result<Vec<u8>, Broken> {
     let mut bytes = Vec::new();
     let encoder = image::codecs::jpeg::JpegEncoder::new_with_quality(&mut bytes, quality);
     encode(picture, encoder).map(|()| bytes)

@@ -93,6 +93,16 @@ impl FlatIndex {
         Ok(self.table.best_of(&queries, ranking, k, &rows, |row| row as usize))
     }
 
+    /// The rows that pass a filter, in order: how many there are, and, as [`Filter::Set`], the same filter evaluated once for several
+    /// searches.
+    ///
+    /// # Errors
+    /// A filter that does not fit, see [`Filter`].
+    pub fn passing(&self, filter: &Filter<'_>) -> Result<Vec<usize>> {
+        let rows = filter.bitmap(&self.table, &|row| row)?.rows();
+        Ok(rows.into_iter().map(|row| row as usize).collect())
+    }
+
     /// Puts hits in the order from general to specific: by [`Space::depth`], equal depths by their rows. With `k` hits of
     /// any ranking these are the `k` best, shown as a path through the hierarchy.
     pub fn general_first(&self, hits: &mut [Hit]) {

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use conifer_data::loader::guarded;
 use conifer_data::transform::crop_box;
-use conifer_data::{Broken, ImageRef, Picture, PixelLimits, Sample, Source};
+use conifer_data::{BBox, Broken, ImageRef, Picture, PixelLimits, Sample, Source};
 use conifer_space::Modality;
 
 use crate::cli::ViewArg;
@@ -23,18 +23,27 @@ pub(super) struct Line {
     sample: String,
     /// The text, or the path of the photo.
     pub(super) words: String,
+    /// Where in the photo it is: left, top, width and height as fractions of the photo, by commas. Empty for a whole photo, for a text
+    /// and for a box that is stored as a photo of its own.
+    place: String,
 }
 
 /// Names of the columns, alphabetical.
-pub(super) const COLUMNS: [&str; 3] = ["label", "sample", "text"];
+pub(super) const COLUMNS: [&str; 4] = ["box", "label", "sample", "text"];
 
 impl Line {
     fn new(sample: &Sample, id: String, modality: Modality, words: String) -> Self {
-        Self { id, modality, label: sample.label.clone().unwrap_or_default(), sample: sample.id.clone(), words }
+        let label = sample.label.clone().unwrap_or_default();
+        Self { id, modality, label, sample: sample.id.clone(), words, place: String::new() }
+    }
+
+    fn at(self, place: &BBox) -> Self {
+        let BBox { x1, y1, x2, y2 } = place;
+        Self { place: format!("{x1},{y1},{},{}", x2 - x1, y2 - y1), ..self }
     }
 
     pub(super) fn add_to(&self, draft: &mut conifer_space::points::Draft) -> conifer_space::Result<u64> {
-        draft.add(&self.id, self.modality, &[&self.label, &self.sample, &self.words])
+        draft.add(&self.id, self.modality, &[&self.place, &self.label, &self.sample, &self.words])
     }
 }
 
@@ -72,10 +81,15 @@ pub(super) fn photos(
         for (p, phrase) in sample.phrases.iter().enumerate() {
             let crop =
                 phrase.crop.as_ref().map(|it| it.open(&limits).map_err(|it| it.within(&sample.id))).transpose()?;
-            let cut = phrase.boxes.iter().map(|it| crop_box(&picture, it)).chain(crop);
-            for (b, picture) in cut.enumerate() {
+            let cut = phrase.boxes.iter().map(|it| (crop_box(&picture, it), Some(it)));
+            for (b, (picture, place)) in cut.chain(crop.map(|it| (it, None))).enumerate() {
                 let id = format!("{}#phrase{p}.box{b}", sample.id);
-                rows.push((Line::new(sample, id, Modality::BoxImage, phrase.text.clone()), see(&picture)));
+                let line = Line::new(sample, id, Modality::BoxImage, phrase.text.clone());
+                let line = match place {
+                    Some(place) => line.at(place),
+                    None => line,
+                };
+                rows.push((line, see(&picture)));
             }
         }
     }
@@ -163,5 +177,19 @@ mod tests {
         assert_eq!(read.iter().filter(|it| it.as_ref().is_ok_and(|&captions| captions > 0)).count(), 3);
         let told = read[2].as_ref().unwrap_err().to_string();
         assert_eq!(told, "sample `toy[2]`: undecodable_image: the reader panicked: column 7 of 3");
+    }
+
+    #[test]
+    fn a_box_says_where_in_its_photo_it_is() {
+        let options = [("size".to_owned(), 1.into()), ("resolution".to_owned(), 32.into())].into();
+        let source = open(&SourceSpec { kind: "toy".to_owned(), options, ..SourceSpec::default() }).unwrap();
+        let mut sample = source.get(0).unwrap();
+        sample.phrases.truncate(1);
+        // Eighths, so that differences are exact.
+        sample.phrases[0].boxes = vec![BBox { x1: 0.125, y1: 0.25, x2: 0.5, y2: 1.0 }];
+        sample.phrases[0].crop = sample.image.clone();
+        let rows = photos(&sample, &[ViewArg::Image, ViewArg::BoxImage], |_| Vec::new()).unwrap();
+        let places: Vec<&str> = rows.iter().map(|(line, _)| line.place.as_str()).collect();
+        assert_eq!(places, ["", "0.125,0.25,0.375,0.75", ""]);
     }
 }

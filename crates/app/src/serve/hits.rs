@@ -1,0 +1,80 @@
+//! A row as an answer shows it, alone or beside a query.
+
+use std::collections::BTreeMap;
+
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+
+use super::Server;
+use super::state::BOX;
+
+/// A row. What belongs to a query is left out where there is none.
+#[derive(Serialize)]
+pub(crate) struct Hit<'a> {
+    row: usize,
+    id: &'a str,
+    modality: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f32>,
+    depth: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    distance: Option<f32>,
+    /// Exterior angle, the query being the parent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    angle_down: Option<f32>,
+    /// Exterior angle, the row being the parent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    angle_up: Option<f32>,
+    columns: Columns<'a>,
+    #[serde(rename = "box", skip_serializing_if = "Option::is_none")]
+    place: Option<[f32; 4]>,
+    thumbnail: bool,
+}
+
+struct Columns<'a> {
+    all: &'a BTreeMap<String, Vec<String>>,
+    row: usize,
+}
+
+impl Serialize for Columns<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, values) in self.all.iter().filter(|(name, _)| *name != BOX) {
+            map.serialize_entry(name, &values[self.row])?;
+        }
+        map.end()
+    }
+}
+
+impl<'a> Hit<'a> {
+    /// A row below the number of rows.
+    pub(crate) fn of(server: &'a Server, row: usize) -> Self {
+        let state = &server.state;
+        Hit {
+            row,
+            id: &state.ids[row],
+            modality: state.modality[row].name(),
+            score: None,
+            depth: state.depths[row],
+            distance: None,
+            angle_down: None,
+            angle_up: None,
+            columns: Columns { all: &state.columns, row },
+            place: state.place(row),
+            thumbnail: server.thumbnails.has(row),
+        }
+    }
+
+    /// As it is seen from a point, which found it with this score.
+    pub(crate) fn found(server: &'a Server, hit: conifer_index::Hit, point: &[f32]) -> Self {
+        let (space, root) = (server.state.space(), server.state.root());
+        let row = server.state.flat.row(hit.row);
+        Hit {
+            score: Some(hit.score),
+            distance: Some(space.dist(point, &row)),
+            angle_down: Some(space.exterior_angle(point, &row, root)),
+            angle_up: Some(space.exterior_angle(&row, point, root)),
+            ..Self::of(server, hit.row)
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Connections: a bounded number of them, heads of requests within a time, the idlest one given up for a newcomer.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use http_body_util::BodyExt as _;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, watch};
+
+use super::metrics::{Metrics, Raised};
+
+/// How long a client may take for the head of a request, from the opening of the connection or the answer before.
+const HEAD: Duration = Duration::from_secs(10);
+/// How long answers under way are waited for when the program ends.
+const LAST: Duration = Duration::from_secs(10);
+/// A connection that was of use so recently is not given up for another.
+const SPARED: Duration = Duration::from_millis(500);
+/// Most bytes of the head of a request.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// The open connections.
+#[derive(Default)]
+struct Connections {
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    next: u64,
+    all: BTreeMap<u64, Connection>,
+}
+
+struct Connection {
+    /// Since when no request of it is being worked on; `None` while one is.
+    idle: Option<Instant>,
+    close: Arc<Notify>,
+}
+
+/// Answers until `stop` says so, then ends what is under way.
+///
+/// # Errors
+/// A listener that the system does not let us wait for.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    most: usize,
+    metrics: Arc<Metrics>,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let connections = Arc::new(Connections::default());
+    let (ending, ended) = watch::channel(false);
+    tokio::pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut stop => break,
+        };
+        let Ok((stream, _)) = accepted else {
+            // Out of file descriptors, or the client is gone: the next one may fare better.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        match connections.enter(most) {
+            Some((number, close)) => {
+                let (connections, metrics) = (Arc::clone(&connections), Arc::clone(&metrics));
+                let (router, ended) = (router.clone(), ended.clone());
+                tokio::spawn(async move {
+                    let raised = Raised::new(&metrics.connections);
+                    attend(stream, router, &connections, number, &close, ended).await;
+                    connections.leave(number);
+                    drop(raised);
+                });
+            }
+            None => {
+                tokio::spawn(turn_away(stream, most));
+            }
+        }
+    }
+    drop(listener);
+    // Nobody is listening to this when all connections are gone already.
+    _ = ending.send(true);
+    let patience = Instant::now() + LAST;
+    while !connections.is_empty() && Instant::now() < patience {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+/// Ctrl-C, or a polite request to end.
+pub(crate) async fn stopped() {
+    let interrupt = async {
+        // Without a handler the default one ends the program all the same.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    let terminate = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => _ = signal.recv().await,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminate = std::future::pending::<()>();
+    tokio::select! {
+        () = interrupt => {}
+        () = terminate => {}
+    }
+}
+
+async fn attend(
+    stream: TcpStream,
+    router: Router,
+    connections: &Arc<Connections>,
+    number: u64,
+    close: &Notify,
+    mut ended: watch::Receiver<bool>,
+) {
+    // Small answers go out at once; a socket that does not know how is as good.
+    _ = stream.set_nodelay(true);
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        let busy = Busy::new(connections, number);
+        let answer = router.call(request.map(Body::new));
+        async move {
+            let answer: axum::response::Response = answer.await?;
+            // Idle again when the body is handed over, not when it is made.
+            let answer = answer.map(|body| {
+                Body::new(body.map_frame(move |frame| {
+                    let _busy = &busy;
+                    frame
+                }))
+            });
+            Ok::<_, std::convert::Infallible>(answer)
+        }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let mut ending = false;
+    loop {
+        tokio::select! {
+            // What a client does wrong on its connection is the end of that connection, and no more.
+            _ = connection.as_mut() => return,
+            () = close.notified() => return,
+            _ = ended.changed(), if !ending => {
+                ending = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
+
+/// Says that there is no place, to whoever listens.
+async fn turn_away(mut stream: TcpStream, most: usize) {
+    let body = format!(r#"{{"error":{{"status":503,"message":"{most} connections are open, the limit"}}}}"#);
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\nretry-after: 1\r\n\r\n{body}",
+        body.len()
+    );
+    // Who does not take it within a second does not get it.
+    _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(answer.as_bytes())).await;
+}
+
+/// Marks a connection as busy while it lives.
+struct Busy {
+    connections: Arc<Connections>,
+    number: u64,
+}
+
+impl Busy {
+    fn new(connections: &Arc<Connections>, number: u64) -> Self {
+        connections.mark(number, None);
+        Busy { connections: Arc::clone(connections), number }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.connections.mark(self.number, Some(Instant::now()));
+    }
+}
+
+impl Connections {
+    /// A place, if there is one or an idle connection has one to give.
+    fn enter(&self, most: usize) -> Option<(u64, Arc<Notify>)> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.all.len() >= most {
+            let idle = open.all.iter().filter_map(|(number, it)| Some((it.idle?, *number)));
+            let (since, idlest) = idle.min()?;
+            if since.elapsed() < SPARED {
+                return None;
+            }
+            if let Some(given_up) = open.all.remove(&idlest) {
+                given_up.close.notify_one();
+            }
+        }
+        let (number, close) = (open.next, Arc::new(Notify::new()));
+        open.next += 1;
+        open.all.insert(number, Connection { idle: Some(Instant::now()), close: Arc::clone(&close) });
+        Some((number, close))
+    }
+
+    fn leave(&self, number: u64) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).all.remove(&number);
+    }
+
+    fn mark(&self, number: u64, idle: Option<Instant>) {
+        if let Some(it) = self.open.lock().unwrap_or_else(PoisonError::into_inner).all.get_mut(&number) {
+            it.idle = idle;
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).all.is_empty()
+    }
+}

@@ -1,0 +1,124 @@
+//! Counts of requests and their times, as Prometheus reads them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Upper ends of the classes of the histogram, seconds.
+const CLASSES: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+
+#[derive(Default)]
+pub(crate) struct Metrics {
+    /// Requests that are being worked on.
+    pub(crate) in_flight: AtomicUsize,
+    /// Searches and pictures that wait for a core, or have one.
+    pub(crate) at_work: AtomicUsize,
+    /// Open connections.
+    pub(crate) connections: AtomicUsize,
+    routes: Mutex<BTreeMap<String, Route>>,
+}
+
+#[derive(Default)]
+struct Route {
+    statuses: BTreeMap<u16, u64>,
+    classes: [u64; CLASSES.len()],
+    count: u64,
+    seconds: f64,
+}
+
+/// Raises a number while it lives.
+pub(crate) struct Raised<'a>(&'a AtomicUsize);
+
+impl<'a> Raised<'a> {
+    pub(crate) fn new(number: &'a AtomicUsize) -> Self {
+        number.fetch_add(1, Ordering::Relaxed);
+        Raised(number)
+    }
+}
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Metrics {
+    /// Counts an answered request. `route` is one of ours, never what a client made up.
+    pub(crate) fn count(&self, route: &str, status: u16, took: Duration) {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        let route = routes.entry(route.to_owned()).or_default();
+        *route.statuses.entry(status).or_insert(0) += 1;
+        let seconds = took.as_secs_f64();
+        route.count += 1;
+        route.seconds += seconds;
+        for (end, count) in CLASSES.iter().zip(&mut route.classes) {
+            *count += u64::from(seconds <= *end);
+        }
+    }
+
+    /// Everything, with the gauges `more` beside our own.
+    pub(crate) fn text(&self, more: &[(&str, &str, usize)]) -> String {
+        let mut out = String::new();
+        // Writing to a text cannot fail.
+        let mut line = |text: std::fmt::Arguments<'_>| _ = writeln!(out, "{text}");
+        let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        line(format_args!("# HELP conifer_requests_total Answered requests.\n# TYPE conifer_requests_total counter"));
+        for (name, route) in routes.iter() {
+            for (status, count) in &route.statuses {
+                line(format_args!("conifer_requests_total{{route=\"{name}\",status=\"{status}\"}} {count}"));
+            }
+        }
+        line(format_args!(
+            "# HELP conifer_request_seconds Time to an answer.\n# TYPE conifer_request_seconds histogram"
+        ));
+        for (name, route) in routes.iter() {
+            for (end, count) in CLASSES.iter().zip(&route.classes) {
+                line(format_args!("conifer_request_seconds_bucket{{route=\"{name}\",le=\"{end}\"}} {count}"));
+            }
+            let Route { count, seconds, .. } = route;
+            line(format_args!("conifer_request_seconds_bucket{{route=\"{name}\",le=\"+Inf\"}} {count}"));
+            line(format_args!("conifer_request_seconds_sum{{route=\"{name}\"}} {seconds}"));
+            line(format_args!("conifer_request_seconds_count{{route=\"{name}\"}} {count}"));
+        }
+        let now = |number: &AtomicUsize| number.load(Ordering::Relaxed);
+        let own = [
+            ("conifer_in_flight", "Requests that are being worked on.", now(&self.in_flight)),
+            ("conifer_at_work", "Searches and pictures that wait for a core, or have one.", now(&self.at_work)),
+            ("conifer_connections", "Open connections.", now(&self.connections)),
+        ];
+        for (name, help, value) in own.iter().chain(more) {
+            line(format_args!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"));
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_add_up() {
+        let metrics = Metrics::default();
+        metrics.count("/a", 200, Duration::from_millis(2));
+        metrics.count("/a", 404, Duration::from_secs(60));
+        let raised = Raised::new(&metrics.in_flight);
+        let text = metrics.text(&[("conifer_rows", "Rows.", 7)]);
+        for line in [
+            "conifer_requests_total{route=\"/a\",status=\"200\"} 1",
+            "conifer_requests_total{route=\"/a\",status=\"404\"} 1",
+            "conifer_request_seconds_bucket{route=\"/a\",le=\"0.001\"} 0",
+            "conifer_request_seconds_bucket{route=\"/a\",le=\"0.0025\"} 1",
+            "conifer_request_seconds_bucket{route=\"/a\",le=\"5\"} 1",
+            "conifer_request_seconds_bucket{route=\"/a\",le=\"+Inf\"} 2",
+            "conifer_in_flight 1",
+            "conifer_rows 7",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
+        }
+        drop(raised);
+        assert!(metrics.text(&[]).contains("conifer_in_flight 0"));
+    }
+}

@@ -1,0 +1,219 @@
+//! What can be asked: a point, named in one of six ways, and which rows may be found.
+
+use std::collections::BTreeMap;
+
+use conifer_index::{Cone, Filter, Query as Points, conjunction};
+use conifer_space::Modality;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::Server;
+use super::body::part;
+use super::error::{Answer, Refusal};
+use super::state::State;
+
+/// Most points of one request, those of its filters included.
+const MOST_POINTS: usize = 32;
+/// Most characters of a text; models read some dozens of tokens.
+const MOST_CHARACTERS: usize = 10_000;
+
+/// A point. Exactly one of the fields is there.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Asked {
+    pub(crate) text: Option<String>,
+    pub(crate) photo: Option<String>,
+    pub(crate) row: Option<usize>,
+    pub(crate) id: Option<String>,
+    pub(crate) point: Option<Vec<f32>>,
+    /// Their factor-wise maximum.
+    pub(crate) all: Option<Vec<Asked>>,
+}
+
+/// Which rows may be found; every field that is there must hold.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    pub(crate) modality: Option<Vec<Modality>>,
+    pub(crate) columns: Option<BTreeMap<String, Vec<String>>>,
+    pub(crate) depth: Option<[f32; 2]>,
+    pub(crate) inside: Option<Asked>,
+    pub(crate) not: Option<Vec<Asked>>,
+    pub(crate) subtree: Option<String>,
+}
+
+/// The names of the fields of [`Wanted`].
+const FILTERS: [&str; 6] = ["modality", "columns", "depth", "inside", "not", "subtree"];
+
+/// [`Wanted`] with points in place of what names them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Limits {
+    wanted: Wanted,
+    inside: Option<Vec<f32>>,
+    not: Vec<Vec<f32>>,
+}
+
+/// The rows that pass.
+pub(crate) enum Passing {
+    All(usize),
+    Rows(Vec<usize>),
+}
+
+/// Takes the filter out of a body and reads the rest as `T`, so that a field that is neither is refused by its name.
+pub(crate) fn split<T: serde::de::DeserializeOwned>(mut body: Map<String, Value>) -> Answer<(T, Wanted)> {
+    let filter: Map<String, Value> =
+        FILTERS.iter().filter_map(|name| Some(((*name).to_owned(), body.shift_remove(*name)?))).collect();
+    Ok((part(Value::Object(body))?, part(Value::Object(filter))?))
+}
+
+impl Asked {
+    /// That exactly one field is there, and how many points that are.
+    pub(crate) fn check(&self) -> Answer<usize> {
+        let there = [
+            self.text.is_some(),
+            self.photo.is_some(),
+            self.row.is_some(),
+            self.id.is_some(),
+            self.point.is_some(),
+            self.all.is_some(),
+        ];
+        if there.iter().filter(|it| **it).count() != 1 {
+            return Err(Refusal::invalid("a query has exactly one of `text`, `photo`, `row`, `id`, `point`, `all`"));
+        }
+        if let Some(text) = &self.text
+            && text.chars().count() > MOST_CHARACTERS
+        {
+            return Err(Refusal::invalid(format!("a text is longer than {MOST_CHARACTERS} characters, the limit")));
+        }
+        let Some(parts) = &self.all else { return Ok(1) };
+        if !(2..=8).contains(&parts.len()) {
+            return Err(Refusal::invalid(format!("`all` is a list of {}; expected 2 to 8 queries", parts.len())));
+        }
+        if parts.iter().any(|it| it.all.is_some()) {
+            return Err(Refusal::invalid("`all` stands within another one; expected a text, photo, row, id or point"));
+        }
+        parts.iter().map(Asked::check).sum()
+    }
+
+    /// Its point.
+    pub(crate) async fn point(&self, server: &Server) -> Answer<Vec<f32>> {
+        let state = &server.state;
+        let Some(parts) = &self.all else { return self.single(server).await };
+        let mut points = Vec::with_capacity(parts.len() * state.spec().dim);
+        for it in parts {
+            points.extend(it.single(server).await?);
+        }
+        Ok(conjunction(&Points::new(state.spec(), &points))?)
+    }
+
+    async fn single(&self, server: &Server) -> Answer<Vec<f32>> {
+        let state = &server.state;
+        if let Some(text) = &self.text {
+            return server.embedder()?.text(text).await;
+        }
+        if let Some(token) = &self.photo {
+            return server.photos.point(token).ok_or_else(|| {
+                Refusal::absent(format!("no photo has the token `{token}`; tokens are forgotten, upload it again"))
+            });
+        }
+        if let Some(row) = self.row {
+            state.check_row(row)?;
+            return Ok(state.flat.row(row).into_owned());
+        }
+        if let Some(id) = &self.id {
+            let row = state.rows_of(id).next();
+            let row = row.ok_or_else(|| Refusal::absent(format!("no row has the id `{id}`")))?;
+            return Ok(state.flat.row(row).into_owned());
+        }
+        let point = self.point.clone().unwrap_or_default();
+        let dim = state.spec().dim;
+        if point.len() != dim {
+            return Err(Refusal::invalid(format!(
+                "`point` is a list of {}; expected `dim` = {dim} numbers",
+                point.len()
+            )));
+        }
+        match point.iter().position(|it| !it.is_finite()) {
+            Some(i) => Err(Refusal::invalid(format!("`point[{i}]` is {}; expected a finite number", point[i]))),
+            None => Ok(point),
+        }
+    }
+}
+
+impl Wanted {
+    /// Every point that it names, composed ones too.
+    fn asked(&self) -> impl Iterator<Item = &Asked> {
+        self.inside.iter().chain(self.not.iter().flatten())
+    }
+
+    /// That it can be asked of these rows, with so many points beside it.
+    pub(crate) fn check(&self, beside: usize) -> Answer<()> {
+        let points = self.asked().map(Asked::check).sum::<Answer<usize>>()? + beside;
+        if points > MOST_POINTS {
+            return Err(Refusal::invalid(format!("{points} points; expected at most {MOST_POINTS} in one request")));
+        }
+        if let Some([least, most]) = self.depth
+            && !(least <= most)
+        {
+            return Err(Refusal::invalid(format!("`depth` is [{least}, {most}]; expected the smaller one first")));
+        }
+        Ok(())
+    }
+
+    /// With points in place of texts and photos.
+    pub(crate) async fn limits(self, server: &Server) -> Answer<Limits> {
+        let mut not = Vec::new();
+        for it in self.not.iter().flatten() {
+            not.push(it.point(server).await?);
+        }
+        let inside = match &self.inside {
+            Some(it) => Some(it.point(server).await?),
+            None => None,
+        };
+        Ok(Limits { wanted: self, inside, not })
+    }
+}
+
+impl Limits {
+    /// The rows that pass.
+    pub(crate) fn passing(&self, state: &State) -> Answer<Passing> {
+        let Wanted { modality, columns, depth, subtree, .. } = &self.wanted;
+        let cone = |point| Filter::Inside(Points::new(state.spec(), point), Cone::default());
+        let columns: Vec<(&[String], Vec<&str>)> = columns
+            .iter()
+            .flatten()
+            .map(|(name, wanted)| Ok((state.column(name)?, wanted.iter().map(String::as_str).collect())))
+            .collect::<Answer<_>>()?;
+        let below = subtree.as_deref().map(|name| state.subtree(name)).transpose()?;
+        let is_below = |row: usize| below.as_ref().is_some_and(|below| below.contains(row));
+        let excluded: Vec<Filter<'_>> = self.not.iter().map(|point| cone(point)).collect();
+
+        let mut all: Vec<Filter<'_>> = Vec::new();
+        all.extend(modality.iter().map(|it| Filter::Modality(it)));
+        all.extend(columns.iter().map(|(column, wanted)| Filter::Column { column, wanted }));
+        all.extend(depth.map(|[least, most]| Filter::Depth(least, most)));
+        all.extend(self.inside.iter().map(|point| cone(point)));
+        all.extend(excluded.iter().map(Filter::Not));
+        all.extend(below.is_some().then_some(Filter::Rows(&is_below)));
+        if all.is_empty() {
+            return Ok(Passing::All(state.len()));
+        }
+        Ok(Passing::Rows(state.flat.passing(&Filter::And(&all))?))
+    }
+}
+
+impl Passing {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Passing::All(rows) => *rows,
+            Passing::Rows(rows) => rows.len(),
+        }
+    }
+
+    pub(crate) fn filter(&self) -> Filter<'_> {
+        match self {
+            Passing::All(_) => Filter::All,
+            Passing::Rows(rows) => Filter::Set(rows),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `GET /api/rows...`: rows by number and by id, and what lies around one.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use conifer_index::{Direction, Filter, Ranking};
+use conifer_space::Modality;
+use serde::{Deserialize, Serialize};
+
+use super::Server;
+use super::body::json;
+use super::error::{Answer, Refusal};
+use super::hits::Hit;
+use super::query::Passing;
+use super::search::{MOST_HITS, best};
+
+/// Most rows that are told of one id.
+const MOST_ROWS: usize = 1000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ById {
+    id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Around {
+    k: Option<usize>,
+    modality: Option<Modality>,
+}
+
+#[derive(Serialize)]
+struct Neighbours<'a> {
+    row: Hit<'a>,
+    broader: Vec<Hit<'a>>,
+    narrower: Vec<Hit<'a>>,
+    near: Vec<Hit<'a>>,
+}
+
+/// The number of a row, as it stands in a path.
+pub(crate) fn number(text: &str) -> Answer<usize> {
+    text.parse().map_err(|_| Refusal::invalid(format!("`{text}` is no number of a row; expected digits")))
+}
+
+/// The settings behind the question mark, once they are what they must be.
+pub(crate) fn settings<T>(found: Result<Query<T>, axum::extract::rejection::QueryRejection>) -> Answer<T> {
+    found.map(|Query(it)| it).map_err(|error| Refusal::invalid(error.body_text()))
+}
+
+pub(crate) async fn one(State(server): State<Arc<Server>>, Path(row): Path<String>) -> Answer {
+    let row = number(&row)?;
+    server.state.check_row(row)?;
+    json(&Hit::of(&server, row))
+}
+
+pub(crate) async fn by_id(
+    State(server): State<Arc<Server>>,
+    query: Result<Query<ById>, axum::extract::rejection::QueryRejection>,
+) -> Answer {
+    let ById { id } = settings(query)?;
+    let rows: Vec<Hit<'_>> = server.state.rows_of(&id).take(MOST_ROWS).map(|row| Hit::of(&server, row)).collect();
+    json(&rows)
+}
+
+pub(crate) async fn neighbours(
+    State(server): State<Arc<Server>>,
+    Path(row): Path<String>,
+    query: Result<Query<Around>, axum::extract::rejection::QueryRejection>,
+) -> Answer {
+    let row = number(&row)?;
+    let Around { k, modality } = settings(query)?;
+    server.state.check_row(row)?;
+    let k = k.unwrap_or(10);
+    if !(1..=MOST_HITS).contains(&k) {
+        return Err(Refusal::invalid(format!("`k` is {k}; expected 1 to {MOST_HITS}")));
+    }
+    server
+        .work(move |server| {
+            let state = &server.state;
+            let point = state.flat.row(row);
+            let (other, wanted) = (|it: usize| it != row, modality.as_slice());
+            let mut filters = vec![Filter::Rows(&other)];
+            filters.extend(modality.is_some().then_some(Filter::Modality(wanted)));
+            let passing = Passing::Rows(state.flat.passing(&Filter::And(&filters))?);
+            let by = |ranking| -> Answer<Vec<Hit<'_>>> {
+                let found = best(server, &point, ranking, k, 0, &passing)?;
+                Ok(found.into_iter().map(|hit| Hit::found(server, hit, &point)).collect())
+            };
+            json(&Neighbours {
+                row: Hit::of(server, row),
+                broader: by(Ranking::Angle(Direction::Up))?,
+                narrower: by(Ranking::Angle(Direction::Down))?,
+                near: by(Ranking::Distance)?,
+            })
+        })
+        .await
+}

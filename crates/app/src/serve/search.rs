@@ -1,0 +1,138 @@
+//! `POST /api/search`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use conifer_index::{Effort, Hit as Found, Query as Points, Ranking};
+use conifer_space::slices::dot;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Server;
+use super::body::{JSON_BYTES, json, parse, read};
+use super::error::{Answer, Refusal};
+use super::hits::Hit;
+use super::query::{Asked, Passing, split};
+use super::ranking::By;
+
+/// Most hits of an answer.
+pub(crate) const MOST_HITS: usize = 1000;
+/// Most hits before those of an answer.
+pub(crate) const MOST_OFFSET: usize = 1_000_000;
+/// The half-aperture that answers tell is that of MERU's cones.
+const MIN_RADIUS: f32 = 0.1;
+
+/// The body without its filter.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Search {
+    pub(crate) query: Asked,
+    #[serde(default)]
+    pub(crate) by: By,
+    #[serde(default = "ten")]
+    pub(crate) k: usize,
+    pub(crate) angle: Option<f32>,
+    pub(crate) within: Option<f32>,
+    #[serde(default)]
+    pub(crate) offset: usize,
+}
+
+fn ten() -> usize {
+    10
+}
+
+#[derive(Serialize)]
+struct Reply<'a> {
+    query: About,
+    hits: Vec<Hit<'a>>,
+    rows_passing: usize,
+    took_ms: f64,
+}
+
+/// What is told of the query itself.
+#[derive(Serialize)]
+pub(crate) struct About {
+    depth: f32,
+    aperture: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    factors: Option<Vec<f32>>,
+}
+
+impl Search {
+    /// # Errors
+    /// A number that is out of its range, a limit that the ranking does not take.
+    pub(crate) fn check(&self) -> Answer<Ranking> {
+        if !(1..=MOST_HITS).contains(&self.k) {
+            return Err(Refusal::invalid(format!("`k` is {}; expected 1 to {MOST_HITS}", self.k)));
+        }
+        if self.offset > MOST_OFFSET {
+            return Err(Refusal::invalid(format!("`offset` is {}; expected at most {MOST_OFFSET}", self.offset)));
+        }
+        for (name, value) in [("angle", self.angle), ("within", self.within)] {
+            if let Some(value) = value.filter(|it| !it.is_finite()) {
+                return Err(Refusal::invalid(format!("`{name}` is {value}; expected a finite number")));
+            }
+        }
+        self.by.ranking(self.angle, self.within)
+    }
+}
+
+pub(crate) async fn search(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> Answer {
+    let started = Instant::now();
+    let bytes = read(&headers, body, JSON_BYTES).await?;
+    let (search, wanted): (Search, _) = split(parse::<Map<String, Value>>(&bytes)?)?;
+    let ranking = search.check()?;
+    wanted.check(search.query.check()?)?;
+    let point = search.query.point(&server).await?;
+    let limits = wanted.limits(&server).await?;
+    server
+        .work(move |server| {
+            let passing = limits.passing(&server.state)?;
+            let found = best(server, &point, ranking, search.k, search.offset, &passing)?;
+            json(&Reply {
+                query: About::new(server, &point),
+                hits: found.into_iter().map(|hit| Hit::found(server, hit, &point)).collect(),
+                rows_passing: passing.len(),
+                took_ms: started.elapsed().as_secs_f64() * 1e3,
+            })
+        })
+        .await
+}
+
+/// The `k` best rows after the first `offset` ones.
+pub(crate) fn best(
+    server: &Server,
+    point: &[f32],
+    ranking: Ranking,
+    k: usize,
+    offset: usize,
+    passing: &Passing,
+) -> Answer<Vec<Found>> {
+    let state = &server.state;
+    let (query, filter) = (Points::new(state.spec(), point), passing.filter());
+    let mut hits = match &state.cells {
+        None => state.flat.top_k(&query, ranking, k + offset, &filter)?.concat(),
+        Some(cells) => {
+            let found = cells.top_k(&query, ranking, k + offset, &filter, Effort::Exact)?;
+            found.into_iter().flat_map(|it| it.hits).collect()
+        }
+    };
+    hits.drain(..offset.min(hits.len()));
+    Ok(hits)
+}
+
+impl About {
+    fn new(server: &Server, point: &[f32]) -> Self {
+        let state = &server.state;
+        let (space, root, spec) = (state.space(), state.root(), state.spec());
+        let norms = || point.chunks_exact(spec.factor_dim()).map(|part| dot(part, part).sqrt()).collect();
+        About {
+            depth: space.depth(point, root),
+            aperture: space.half_aperture(point, MIN_RADIUS, root),
+            factors: spec.kind.starts_with("product").then(norms),
+        }
+    }
+}

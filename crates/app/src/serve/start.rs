@@ -1,0 +1,136 @@
+//! From the command line to a running server.
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use burn::tensor::Device;
+use conifer_data::hierarchy::Tree;
+use conifer_space::EmbeddingSet;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::batch::Queue;
+use super::gate::Gate;
+use super::info::{Can, Info};
+use super::metrics::Metrics;
+use super::photos::Photos;
+use super::state::State;
+use super::thumbnails::Thumbnails;
+use super::{Server, listen, routes};
+use crate::cli::{DataSet, Door, Serve};
+use crate::embedder::ModelEmbedder;
+use crate::output::{note, print, print_json};
+use crate::request::open_source;
+
+/// Photos whose bytes are in memory at a time.
+const UPLOADS: usize = 4;
+/// Shortest token: 16 characters of a random one are 96 bits.
+const SHORTEST_TOKEN: usize = 16;
+
+pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Result<()> {
+    let (listener, gate) = door(&args.door, as_json)?;
+    let set = EmbeddingSet::load(&args.set)?;
+    let model = args.checkpoint.as_deref().map(|it| ModelEmbedder::open(it, device)).transpose()?;
+    if let Some(model) = &model {
+        model.check_made(&set)?;
+    }
+    let set = match args.shard {
+        None => set,
+        Some((part, of)) => set.select(&(part..set.len()).step_by(of).collect::<Vec<_>>())?,
+    };
+    let tree = args.tree.as_deref().map(|it| Tree::read_edges(it).context("--tree")).transpose()?;
+    let mut state = State::new(set, args.cells, tree)?;
+    state.shard = args.shard;
+    let thumbnails = match args.data {
+        None => Thumbnails::default(),
+        Some(data) => {
+            let data = DataSet { data, split: args.split, data_options: args.data_options };
+            Thumbnails::new(open_source(&data)?, &state)?
+        }
+    };
+    if thumbnails.there() {
+        note(&format!("{} of {} rows have a picture in --data", thumbnails.count(), state.len()));
+    }
+    let can = Can {
+        text: model.is_some(),
+        photo: model.is_some(),
+        thumbnails: thumbnails.there(),
+        tree: state.tree.is_some(),
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let server = Arc::new(Server {
+        info: Info::new(&state, can),
+        model: model.map(|it| Queue::start(it, args.door.concurrency)).transpose()?,
+        state,
+        photos: Photos::new(),
+        thumbnails,
+        metrics: Arc::clone(&gate.metrics),
+        max_upload: args.max_upload,
+        uploads: Semaphore::new(UPLOADS),
+        cores: Arc::new(Semaphore::new(cores)),
+    });
+    let what = format!("{} rows", server.state.len());
+    let gate = Arc::new(gate);
+    run(listener, routes::router(server, Arc::clone(&gate)), &gate, &args.door, as_json, &what)
+}
+
+/// Where requests come in, once it is known that they may.
+pub(crate) fn door(args: &Door, as_json: bool) -> anyhow::Result<(TcpListener, Gate)> {
+    let addresses = (args.host.as_str(), args.port).to_socket_addrs();
+    let addresses: Vec<SocketAddr> = addresses.with_context(|| format!("--host {}", args.host))?.collect();
+    let local_only = addresses.iter().all(|it| it.ip().is_loopback());
+    let token = args.token_file.as_deref().map(token).transpose()?;
+    ensure!(
+        local_only || token.is_some() || args.allow_anyone,
+        "--host {}: others than this machine could ask; expected --token-file FILE with a token that they have to know, or --allow-anyone",
+        args.host
+    );
+    let listener =
+        TcpListener::bind(&*addresses).with_context(|| format!("--host {} --port {}", args.host, args.port))?;
+    let gate = Gate {
+        local_only,
+        token,
+        work: Semaphore::new(args.concurrency),
+        most: args.concurrency,
+        limit: Duration::from_secs_f64(args.timeout),
+        metrics: Arc::new(Metrics::default()),
+        log: as_json,
+    };
+    Ok((listener, gate))
+}
+
+/// Answers until it is told to stop.
+pub(crate) fn run(
+    listener: TcpListener,
+    router: axum::Router,
+    gate: &Gate,
+    door: &Door,
+    as_json: bool,
+    what: &str,
+) -> anyhow::Result<()> {
+    let url = format!("http://{}", listener.local_addr()?);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match as_json {
+        true => print_json(&json!({ "listening": url }))?,
+        false => print(&format!("{what} at {url}\n"))?,
+    }
+    let metrics = Arc::clone(&gate.metrics);
+    let done = runtime.block_on(listen::serve(listener, router, door.connections, metrics, listen::stopped()));
+    // A search that is still under way is not waited for.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    done
+}
+
+fn token(file: &Path) -> anyhow::Result<String> {
+    let place = || format!("--token-file {}", file.display());
+    let token = std::fs::read_to_string(file).with_context(place)?.trim().to_owned();
+    ensure!(
+        token.len() >= SHORTEST_TOKEN && token.bytes().all(|it| it.is_ascii_graphic()),
+        "{}: expected one line of at least {SHORTEST_TOKEN} visible ASCII characters",
+        place()
+    );
+    Ok(token)
+}

@@ -1,0 +1,132 @@
+//! `GET /api/rows/{row}/thumbnail`: the picture of a row, small. Rows name samples, samples name files: no name of a request ever
+//! becomes a path.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderValue;
+use axum::http::header::CACHE_CONTROL;
+use conifer_data::loader::guarded;
+use conifer_data::transform::{crop_box, shrink};
+use conifer_data::{BBox, PixelLimits, Source, encode_jpeg};
+use conifer_space::Modality;
+use serde::Deserialize;
+
+use super::Server;
+use super::body::typed;
+use super::error::{Answer, Refusal};
+use super::rows::{number, settings};
+use super::state::State as Rows;
+use crate::progress;
+
+/// The column that names the sample of a row.
+const SAMPLE: &str = "sample";
+/// Good enough for a small picture, at a fifth of the size of the best.
+const QUALITY: u8 = 85;
+
+/// Where the pictures of rows are.
+#[derive(Default)]
+pub(crate) struct Thumbnails {
+    source: Option<Box<dyn Source>>,
+    /// The sample of every row that shows one.
+    sample_of: Vec<Option<u32>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Size {
+    size: Option<u32>,
+}
+
+impl Thumbnails {
+    /// Looks the samples of all rows up, by their ids.
+    ///
+    /// # Errors
+    /// A set without the column `sample`.
+    pub(crate) fn new(source: Box<dyn Source>, rows: &Rows) -> anyhow::Result<Self> {
+        let samples = rows.columns.get(SAMPLE).ok_or_else(|| {
+            anyhow::anyhow!("--data: the set has no column `{SAMPLE}`, which says what photo a row belongs to; `conifer embed` writes it")
+        })?;
+        let bar = progress::bar("samples", source.len());
+        let mut places: HashMap<String, u32> = HashMap::with_capacity(source.len());
+        for (index, number) in (0..source.len()).zip(0_u32..) {
+            // A sample that cannot be read has no picture, and is no reason to stop.
+            if let Ok(sample) = guarded(|| format!("{}[{index}]", source.name()), || source.get(index))
+                && sample.image.is_some()
+            {
+                places.entry(sample.id).or_insert(number);
+            }
+            if index % 1000 == 0 {
+                bar.set_position(index as u64);
+            }
+        }
+        bar.finish_and_clear();
+        let shown = |row: usize| match rows.modality[row] {
+            Modality::Image => true,
+            Modality::BoxImage => rows.place(row).is_some(),
+            Modality::Text | Modality::BoxText => false,
+        };
+        let sample_of =
+            (0..rows.len()).map(|row| if shown(row) { places.get(&samples[row]).copied() } else { None }).collect();
+        Ok(Self { source: Some(source), sample_of })
+    }
+
+    /// Whether there is a source of pictures.
+    pub(crate) fn there(&self) -> bool {
+        self.source.is_some()
+    }
+
+    /// Rows that have a picture.
+    pub(crate) fn count(&self) -> usize {
+        self.sample_of.iter().flatten().count()
+    }
+
+    /// Whether a row has a picture.
+    pub(crate) fn has(&self, row: usize) -> bool {
+        self.sample_of.get(row).is_some_and(Option::is_some)
+    }
+
+    /// A picture as JPEG, its shorter side at most `size` pixels; of a box, what is in it.
+    fn jpeg(&self, rows: &Rows, row: usize, size: u32) -> Answer<Vec<u8>> {
+        let sample = self.sample_of.get(row).copied().flatten();
+        let (Some(source), Some(sample)) = (&self.source, sample) else {
+            return Err(Refusal::absent(format!("row {row} has no picture")));
+        };
+        let picture = guarded(
+            || format!("row {row}"),
+            || {
+                let sample = source.get(sample as usize)?;
+                let Some(picture) = sample.photo(&PixelLimits::default())? else { return Ok(None) };
+                let picture = match rows.place(row) {
+                    Some([x, y, w, h]) => {
+                        let (x2, y2) = ((x + w).min(1.0), (y + h).min(1.0));
+                        crop_box(&picture, &BBox { x1: x, y1: y, x2, y2 })
+                    }
+                    None => picture,
+                };
+                encode_jpeg(&shrink(&picture, size).unwrap_or(picture), QUALITY).map(Some)
+            },
+        );
+        // Files come and go while a server runs.
+        let picture = picture.map_err(|it| Refusal::absent(format!("the picture of row {row}: {}", it.detail)))?;
+        picture.ok_or_else(|| Refusal::absent(format!("row {row} has no picture")))
+    }
+}
+
+pub(crate) async fn thumbnail(
+    State(server): State<Arc<Server>>,
+    Path(row): Path<String>,
+    query: Result<Query<Size>, axum::extract::rejection::QueryRejection>,
+) -> Answer {
+    let row = number(&row)?;
+    let size = settings(query)?.size.unwrap_or(256);
+    if !(32..=1024).contains(&size) {
+        return Err(Refusal::invalid(format!("`size` is {size}; expected 32 to 1024")));
+    }
+    server.state.check_row(row)?;
+    let jpeg = server.work(move |server| server.thumbnails.jpeg(&server.state, row, size)).await?;
+    let mut response = typed("image/jpeg", jpeg);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, max-age=3600"));
+    Ok(response)
+}
