@@ -366,6 +366,45 @@ def frames(d):
     d.check("drawing a frame of the map takes less than 50 ms (median)", middle(work, .5) < 50)
 
 
+def geometry(d):
+    """The arithmetic of the map, in the browser itself, against what it must obey."""
+    d.go()
+    wrong = d.page.evaluate("""async () => {
+        const { cone, Grid, moveAll, moved } = await import("/assets/disc.js");
+        const wrong = [];
+        const close = (a, b, what) => Math.abs(a - b) < 1e-9 || wrong.push(`${what}: ${a} and ${b}`);
+        const length = (p, q) => Math.acosh(1 + 2 * ((p[0] - q[0]) ** 2 + (p[1] - q[1]) ** 2) / ((1 - p[0] ** 2 - p[1] ** 2) * (1 - q[0] ** 2 - q[1] ** 2)));
+        let seed = 1;
+        const random = () => { seed = seed * 48271 % 2147483647; return seed / 2147483647; };
+        const point = () => { const [r, t] = [0.95 * Math.sqrt(random()), 7 * random()]; return [r * Math.cos(t), r * Math.sin(t)]; };
+        for (let i = 0; i < 200; i++) {
+            const [p, q, a] = [point(), point(), point()];
+            close(length(moved(...p, ...a), moved(...q, ...a)), length(p, q), "the motion keeps distances");
+            close(Math.hypot(...moved(...a, ...a)), 0, "and takes its point to the middle");
+            const back = moved(...moved(...p, ...a), -a[0], -a[1]);
+            close(back[0], p[0], "and has its inverse");
+            const outline = cone(...p, 0.4);
+            const edge = outline[1].map((v, k) => v - p[k]);
+            const turn = Math.abs(Math.atan2(p[0] * edge[1] - p[1] * edge[0], p[0] * edge[0] + p[1] * edge[1]));
+            if (Math.abs(turn - 0.4) > 0.15) wrong.push(`a cone of 0.4 begins at ${turn}`);
+        }
+        const [x, y] = [0, 1].map((k) => Float64Array.from({ length: 3000 }, () => point()[k]));
+        const [mx, my] = [new Float64Array(3000), new Float64Array(3000)];
+        moveAll(x, y, 0.3, -0.2, mx, my);
+        for (let i = 0; i < 3000; i += 97) close(mx[i], moved(x[i], y[i], 0.3, -0.2)[0], "arrays move as points do");
+        const grid = new Grid(x, y, 16);
+        for (let i = 0; i < 300; i++) {
+            const [px, py] = point();
+            let best = -1, least = 0.03 ** 2;
+            for (let j = 0; j < 3000; j++) { const far = (x[j] - px) ** 2 + (y[j] - py) ** 2; if (far <= least) [best, least] = [j, far]; }
+            const found = grid.nearest(px, py, 0.03);
+            if (found !== best) wrong.push(`nearest to ${px}, ${py}: ${found}, not ${best}`);
+        }
+        return wrong.slice(0, 3);
+    }""")
+    d.check(f"the geometry of the map holds {wrong or ''}", not wrong)
+
+
 def factors(d):
     info = d.page.evaluate("async () => (await fetch('/api/info')).json()")
     if info["space"]["factors"] < 2:
@@ -513,7 +552,7 @@ def main():
         parts = {
             "text": lambda: text_search(d), "compose": lambda: composition(d), "photo": lambda: photo_search(d, photo),
             "click": lambda: click_through(d), "switches": lambda: switches(d), "sliders": lambda: sliders(d),
-            "path": lambda: traversal(d), "tree": lambda: tree(d), "map": lambda: disc(d), "frames": lambda: frames(d),
+            "path": lambda: traversal(d), "geometry": lambda: geometry(d), "tree": lambda: tree(d), "map": lambda: disc(d), "frames": lambda: frames(d),
             "factors": lambda: factors(d), "keys": lambda: keyboard(d), "links": lambda: links(d),
             "looks": lambda: dark_and_small(d, browser), "trouble": lambda: trouble(d, args.pid),
         }

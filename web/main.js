@@ -74,7 +74,7 @@ function run(info) {
     factors: factors(panes.factors, { info, say: quiet("factors"), open,
       activation: () => (current().terms.length ? answer?.query?.factors ?? null : null) }),
   };
-  const tree = info.columns.some((it) => it.name === "label") ? classTree(info.can.tree, fail) : null;
+  const tree = info.can.tree || info.columns.some((it) => it.name === "label" && it.distinct > 1) ? classTree(info.can.tree, fail) : null;
   const parts = [
     searchBox({ can: info.can, say, fail, again: () => render(current(), current()) }),
     filterBar($("filters"), info, tree),

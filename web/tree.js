@@ -93,7 +93,9 @@ export function classTree(real, fail) {
       if (real) await reveal(current().subtree);
       mark(current());
     } catch (error) {
-      fail(error, load);
+      // A set without classes has no such section.
+      if (error.status === 404) node.closest("details").hidden = true;
+      else fail(error, load);
     }
   }
 

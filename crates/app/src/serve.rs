@@ -8,13 +8,17 @@
 //!                 batch: texts and photos to points, together
 //! ```
 
+mod assets;
 mod batch;
 mod body;
 mod error;
+mod explore;
+mod factors;
 mod gate;
 mod hits;
 mod info;
 mod listen;
+mod map;
 mod metrics;
 mod page;
 mod photos;
@@ -27,6 +31,7 @@ mod start;
 mod state;
 mod thumbnails;
 mod traverse;
+mod tree;
 
 use std::sync::Arc;
 
@@ -44,6 +49,7 @@ pub(crate) struct Server {
     pub(crate) model: Option<batch::Queue>,
     pub(crate) photos: photos::Photos,
     pub(crate) thumbnails: thumbnails::Thumbnails,
+    pub(crate) explorer: explore::Explorer,
     pub(crate) metrics: Arc<Metrics>,
     /// Bytes of a photo, at most.
     pub(crate) max_upload: usize,

@@ -1,4 +1,4 @@
-//! What the explorer draws: `GET /api/map...`, `/api/factors...`, `/api/tree`, and the page itself.
+//! What the explorer draws: `GET /api/map...`, `/api/factors...` and `/api/tree`.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json as value;
 
 use super::Server;
-use super::assets::{Asset, asset};
-use super::body::{json, typed};
+use super::body::json;
 use super::error::{Answer, Refusal};
 use super::factors::{FactorSummary, Factors};
 use super::hits::Hit;
@@ -95,27 +94,8 @@ struct MapReply {
     modality: String,
 }
 
-/// `GET /`.
-pub(crate) async fn page() -> Answer {
-    file("index.html")
-}
-
-/// `GET /assets/{name}`.
-pub(crate) async fn part(Path(name): Path<String>) -> Answer {
-    file(&name)
-}
-
-fn file(name: &str) -> Answer {
-    let Asset { media_type, content, .. } =
-        asset(name).ok_or_else(|| Refusal::absent(format!("the explorer has no file `{name}`")))?;
-    Ok(typed(media_type, *content))
-}
-
 /// `GET /api/map`.
-pub(crate) async fn map(
-    State(server): State<Arc<Server>>,
-    query: Result<Query<Limit>, QueryRejection>,
-) -> Answer {
+pub(crate) async fn map(State(server): State<Arc<Server>>, query: Result<Query<Limit>, QueryRejection>) -> Answer {
     let limit = settings(query)?.limit.unwrap_or(MAP_ROWS);
     if !(1..=MOST_MAP_ROWS).contains(&limit) {
         return Err(Refusal::invalid(format!("`limit` is {limit}; expected 1 to {MOST_MAP_ROWS}")));
@@ -204,15 +184,17 @@ pub(crate) async fn factor(
 }
 
 /// `GET /api/tree`.
-pub(crate) async fn tree(
-    State(server): State<Arc<Server>>,
-    query: Result<Query<Named>, QueryRejection>,
-) -> Answer {
+pub(crate) async fn tree(State(server): State<Arc<Server>>, query: Result<Query<Named>, QueryRejection>) -> Answer {
     let Named { node } = settings(query)?;
     let classes = server.explorer.classes.as_ref();
-    let classes = classes.ok_or_else(|| Refusal::absent("no row has a class: the column `label` is missing or empty"))?;
+    let classes =
+        classes.ok_or_else(|| Refusal::absent("no row has a class: the column `label` is missing or empty"))?;
     let view = classes.view(node.as_deref()).ok_or_else(|| {
-        Refusal::absent(format!("no class is called `{}`; expected `{}` or one below it", node.unwrap_or_default(), classes.root()))
+        Refusal::absent(format!(
+            "no class is called `{}`; expected `{}` or one below it",
+            node.unwrap_or_default(),
+            classes.root()
+        ))
     })?;
     let children: Vec<_> = view
         .children

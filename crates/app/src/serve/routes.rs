@@ -9,12 +9,13 @@ use axum::{Router, middleware};
 use super::body::typed;
 use super::error::{Answer, Refusal};
 use super::gate::{Gate, pass};
-use super::{Server, info, page, photos, rows, search, thumbnails, traverse};
+use super::{Server, explore, info, page, photos, rows, search, thumbnails, traverse};
 
 /// The routes of a server. Every one of them stands in [`super::openapi`], which a test holds to this list.
 pub(crate) fn router(server: Arc<Server>, gate: Arc<Gate>) -> Router {
     let routes = Router::new()
         .route("/", get(page::page))
+        .route("/assets/{name}", get(page::part))
         .route("/health", get(info::health))
         .route("/metrics", get(metrics))
         .route("/api/info", get(info::info))
@@ -24,7 +25,12 @@ pub(crate) fn router(server: Arc<Server>, gate: Arc<Gate>) -> Router {
         .route("/api/rows", get(rows::by_id))
         .route("/api/rows/{row}", get(rows::one))
         .route("/api/rows/{row}/neighbours", get(rows::neighbours))
-        .route("/api/rows/{row}/thumbnail", get(thumbnails::thumbnail));
+        .route("/api/rows/{row}/thumbnail", get(thumbnails::thumbnail))
+        .route("/api/map", get(explore::map))
+        .route("/api/map/row/{row}", get(explore::map_row))
+        .route("/api/factors", get(explore::factors))
+        .route("/api/factors/{factor}", get(explore::factor))
+        .route("/api/tree", get(explore::tree));
     behind(routes.with_state(server), gate)
 }
 

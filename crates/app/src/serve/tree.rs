@@ -1,6 +1,6 @@
-//! The class hierarchy with numbers of rows: what a person opens level by level, and what a search is kept to.
+//! The class hierarchy with numbers of rows: what a person opens level by level.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use conifer_data::hierarchy::Tree;
 
@@ -75,12 +75,6 @@ impl ClassTree {
         })
     }
 
-    /// Names of the class and of all below it; nothing when there is no such class.
-    pub(crate) fn names_below(&self, name: &str) -> Option<HashSet<&str>> {
-        let node = self.tree.find(name)?;
-        Some(self.tree.subtree(node).map(|it| self.tree.name(it)).collect())
-    }
-
     /// Rows with a label that the tree does not know.
     pub(crate) fn outside(&self) -> usize {
         self.outside
@@ -131,8 +125,6 @@ mod tests {
         assert_eq!(animal.children, [node("dog", 2, 0), node("cat", 1, 0)]);
         assert_eq!(tree.view(Some("ghost")), None);
         assert_eq!(tree.outside(), 2);
-        assert_eq!(tree.names_below("animal").unwrap(), HashSet::from(["animal", "dog", "cat"]));
-        assert_eq!(tree.names_below("ghost"), None);
     }
 
     #[test]
