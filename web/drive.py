@@ -181,7 +181,7 @@ def click_through(d):
     d.check("its chip has its name", "“" in d.page.inner_text(".chip"))
     d.page.locator(".pane.results .card").nth(3).hover()
     target = d.rows()[3]
-    answer = d.answer(lambda: d.page.locator(".pane.results .card").nth(3).get_by_text("search from here").click())
+    answer = d.answer(lambda: d.page.locator(".pane.results .card").nth(3).get_by_text("search", exact=True).click())
     d.check("a search goes on from a card", answer["hits"] and f"q=r%3A{target}" in d.state())
 
 

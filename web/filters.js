@@ -43,7 +43,7 @@ export function filterBar(node, info, tree) {
       el("input", { type: "checkbox", value: name, onchange: () =>
         set({ modality: [...kinds.querySelectorAll("input:checked")].map((it) => it.value) }) }),
       el("span", {}, MODALITIES[name][1], " ", el("small", {}, count(info.modalities[name]))))));
-  const facets = info.columns.filter((it) => it.distinct > 1 && it.values.length > 1 && it.distinct < info.rows / 2).map((it) => facet(it, set));
+  const facets = info.columns.filter((it) => it.distinct > 1 && it.values.length > 1 && it.distinct <= 500 && it.distinct <= info.rows / 10).map((it) => facet(it, set));
   const active = el("div.active");
 
   fill(node,

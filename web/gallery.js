@@ -5,7 +5,7 @@ import { count, el, fill, number } from "./dom.js";
 import { UNFILTERED, widen } from "./filters.js";
 import { card, notice, trouble } from "./rows.js";
 import { nameRow, searchFrom } from "./search.js";
-import { filtered, toFilter, toQueries, toRanking, update } from "./state.js";
+import { filtered, MODALITIES, toFilter, toQueries, toRanking, update } from "./state.js";
 
 /** Rows that are asked for at a time. */
 const PAGE = 60;
@@ -48,16 +48,19 @@ export function gallery(node, { info, say, answered, open, name }) {
     if (state.terms.length) {
       return { query: toQueries(state.terms), ...toRanking(state), k: PAGE, ...toFilter(state) };
     }
-    // Without a query: everything that passes, the most general rows first.
+    // Without a query: what passes, the most general rows first; photos, unless something else is asked for.
     const origin = info.root === "origin" && info.space.kind !== "sphere";
-    return origin ? { query: { point: new Array(info.space.dim).fill(0) }, by: "distance", k: PAGE, ...toFilter(state) } : null;
+    if (!origin) return null;
+    const photos = !filtered(state) && info.modalities.image > 0 ? { modality: ["image"] } : {};
+    return { query: { point: new Array(info.space.dim).fill(0) }, by: "distance", k: PAGE, ...photos, ...toFilter(state) };
   }
 
   async function draw(state, answer, request) {
     const asked = state.terms.length > 0;
     const passing = answer.rows_passing;
     const among = passing === info.rows ? `all ${count(info.rows)} rows` : `the ${count(passing)} of ${count(info.rows)} rows that pass`;
-    say(`${asked ? "Among" : "The most general first, of"} ${among} · ${number(answer.took_ms, 1)} ms`);
+    const first = request.modality?.length === 1 && !asked ? `The most general ${MODALITIES[request.modality[0]][1]} first, of` : "The most general first, of";
+    say(`${asked ? "Among" : first} ${among} · ${number(answer.took_ms, 1)} ms`);
     if (!hits.length) return fill(node, await nothing(state, answer));
     const by = request.by;
     const list = el("ul.grid", { "aria-label": "Results" });
@@ -81,7 +84,7 @@ export function gallery(node, { info, say, answered, open, name }) {
   }
 
   function make(hit, by, state, asked) {
-    const actions = [["search from here", "Search from here (Enter)", (it) => searchFrom(it, name(it))]];
+    const actions = [["search", "Search from here (Enter)", (it) => searchFrom(it, name(it))]];
     if (asked && state.terms.length < 8) {
       actions.push(["and", "Also this: add to the query", (it) => {
         nameRow(it.row, name(it));

@@ -62,7 +62,12 @@ function run(info) {
     event.stopPropagation();
   });
 
-  const quiet = (view) => (text) => { if (current().view === view) say(text); };
+  // Every view has its own status, told while it is shown.
+  const statuses = {};
+  const quiet = (view) => (text) => {
+    statuses[view] = text;
+    if (current().view === view) say(text);
+  };
   const results = gallery(panes.results, { info, say: quiet("results"), open, name, answered: (it) => {
     answer = it;
     if (current().view === "factors") views.factors.render(current());
@@ -88,6 +93,7 @@ function run(info) {
       $(`tab-${view}`)?.setAttribute("aria-selected", String(view === state.view));
       if ($(`tab-${view}`)) $(`tab-${view}`).tabIndex = view === state.view ? 0 : -1;
     }
+    if (before && before.view !== state.view) say(statuses[state.view] ?? "");
     parts.forEach((part) => part(state));
     // Results are kept up to date behind the other views: the map rings them, the factors show their query.
     results.render(state);

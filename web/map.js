@@ -262,6 +262,7 @@ export function map(node, { info, say, open, hits }) {
     fingers.delete(event.pointerId);
     if (travelled > 4) return;
     const i = under(...at(event));
+    hover(null);
     if (i >= 0) open({ row: data.rows[i] });
   });
   front.addEventListener("pointercancel", (event) => fingers.delete(event.pointerId));

@@ -4,9 +4,10 @@ import { thumbnail } from "./api.js";
 import { degrees, el, number } from "./dom.js";
 import { MODALITIES } from "./state.js";
 
-/** What a person reads of a row: its text, else its name. */
+/** What a person reads of a row: its text (of a photo that is a file, the name of the file), else its name. */
 export function caption(hit) {
-  return hit.columns?.text || hit.id;
+  const text = hit.columns?.text || hit.id;
+  return hit.modality === "image" && /\.(jpe?g|png|webp|gif|bmp)$/i.test(text) ? text.split(/[/\\]/).at(-1) : text;
 }
 
 /** The word for what a row embeds. */

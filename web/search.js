@@ -28,7 +28,7 @@ async function learn(terms, pictured, done) {
       names.set(row, titleOf(hit));
       if (hit.thumbnail) pictured.add(row);
     } catch {
-      asked.delete(row); // The search says what is wrong with it.
+      // The search says what is wrong with it; asking again would not help.
     }
   }));
   done();
@@ -36,7 +36,7 @@ async function learn(terms, pictured, done) {
 
 /** What a row is called on a chip: its kind and the beginning of its text. */
 export function titleOf(hit) {
-  const text = caption(hit).split("/").at(-1);
+  const text = caption(hit);
   return `${kindOf(hit)} “${text.length > 28 ? `${text.slice(0, 27)}…` : text}”`;
 }
 
