@@ -1,6 +1,6 @@
 // The page: asks the server what there is, then keeps every part in step with the state in the address.
 
-import { get, setToken } from "./api.js";
+import { get, hasToken, setToken } from "./api.js";
 import { el, fill } from "./dom.js";
 import { details } from "./details.js";
 import { factors } from "./factors.js";
@@ -9,7 +9,7 @@ import { gallery } from "./gallery.js";
 import { helper, keys } from "./keys.js";
 import { map } from "./map.js";
 import { path } from "./path.js";
-import { trouble } from "./rows.js";
+import { notice, trouble } from "./rows.js";
 import { nameRow, searchBox, startAnew, titleOf } from "./search.js";
 import { current, follow, onChange, update } from "./state.js";
 import { theme } from "./theme.js";
@@ -114,9 +114,12 @@ function askToken() {
   const form = el("form", { method: "dialog", onsubmit: () => {
     setToken(input.value);
     start();
-  } }, el("h2", {}, "This server asks for its token"), el("label", { htmlFor: "token" }, "Token"), input,
+  } }, el("h2", {}, "This server asks for its token"),
+  hasToken() ? el("p", {}, "It did not take the one that was given.") : null, el("label", { htmlFor: "token" }, "Token"), input,
   el("button.solid", { type: "submit" }, "Open"));
   fill($("locked"), form);
+  const open = el("button.solid", { type: "button", onclick: askToken }, "Enter the token");
+  fill($("main"), notice("This server asks for its token", "It was started with --token-file.", open));
   if (!$("locked").open) $("locked").showModal();
 }
 

@@ -4,6 +4,7 @@
 mod bad_input;
 mod configs;
 mod embed;
+mod explorer;
 mod goldens;
 mod journey;
 mod suite;
