@@ -11,11 +11,13 @@
 mod batch;
 mod body;
 mod error;
+mod front;
 mod gate;
 mod hits;
 mod info;
 mod listen;
 mod metrics;
+mod openapi;
 mod page;
 mod photos;
 mod query;
@@ -32,6 +34,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+pub(crate) use front::front;
 pub(crate) use start::serve;
 
 use error::{Answer, Refusal};
