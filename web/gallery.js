@@ -3,7 +3,7 @@
 import { get, latest, post } from "./api.js";
 import { count, el, fill, number } from "./dom.js";
 import { UNFILTERED, widen } from "./filters.js";
-import { card, notice, trouble } from "./rows.js";
+import { caption, card, notice, trouble } from "./rows.js";
 import { nameRow, searchFrom } from "./search.js";
 import { filtered, MODALITIES, toFilter, toQueries, toRanking, update } from "./state.js";
 
@@ -64,7 +64,7 @@ export function gallery(node, { info, say, answered, open, name }) {
     if (!hits.length) return fill(node, await nothing(state, answer));
     const by = request.by;
     const list = el("ul.grid", { "aria-label": "Results" });
-    const add = (some) => list.append(...some.map((hit) => make(hit, by, state, asked)));
+    const add = (some) => list.append(...stacked(some, some.map((hit) => make(hit, by, state, asked))));
     add(hits);
     const more = el("button.plain.wide", { type: "button", id: "more", onclick: async () => {
       more.disabled = true;
@@ -143,6 +143,27 @@ export function gallery(node, { info, say, answered, open, name }) {
   }
 
   return { render, hits: () => hits };
+}
+
+/** Neighbouring texts with the same words as one card, with a button that shows the others. */
+function stacked(hits, cards) {
+  const words = (hit) => (/text$/.test(hit.modality) ? `${hit.modality} ${caption(hit)}` : null);
+  for (let i = 0; i < hits.length;) {
+    let end = i + 1;
+    while (end < hits.length && words(hits[end]) !== null && words(hits[end]) === words(hits[i])) end++;
+    const others = cards.slice(i + 1, end);
+    if (others.length) {
+      others.forEach((it) => { it.hidden = true; });
+      const title = `${others.length + 1} rows with the same words in a row: show them all`;
+      const button = el("button.same", { type: "button", title, "aria-label": title, onclick: () => {
+        others.forEach((it) => { it.hidden = false; });
+        button.remove();
+      } }, `×${others.length + 1}`);
+      cards[i].querySelector(".frame").append(button);
+    }
+    i = end;
+  }
+  return cards;
 }
 
 const ordered = (by) => by === "general";

@@ -81,7 +81,7 @@ export function keys({ hits, name }) {
 
   /** Moves the focus to the card that lies in the direction of the arrow. */
   function walk(event) {
-    const cards = [...document.querySelectorAll("main .pane:not([hidden]) .card .face")];
+    const cards = [...document.querySelectorAll("main .pane:not([hidden]) .card .face")].filter((it) => it.offsetParent);
     if (!cards.length) return;
     const here = cards.indexOf(document.activeElement);
     event.preventDefault();

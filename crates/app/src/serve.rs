@@ -14,12 +14,14 @@ mod body;
 mod error;
 mod explore;
 mod factors;
+mod front;
 mod gate;
 mod hits;
 mod info;
 mod listen;
 mod map;
 mod metrics;
+mod openapi;
 mod page;
 mod photos;
 mod query;
@@ -37,6 +39,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+pub(crate) use front::front;
 pub(crate) use start::serve;
 
 use error::{Answer, Refusal};

@@ -21,9 +21,9 @@ use super::state::State as Rows;
 use super::tree::ClassTree;
 
 /// Rows of a map, unless it is said how many.
-const MAP_ROWS: usize = 100_000;
+pub(crate) const MAP_ROWS: usize = 100_000;
 /// Most rows of a map.
-const MOST_MAP_ROWS: usize = 1_000_000;
+pub(crate) const MOST_MAP_ROWS: usize = 1_000_000;
 /// Coordinates are told to so many parts of the radius of the disc: a thousand pixels, a thousand times enlarged, and
 /// half as long an answer.
 const PARTS: f64 = 1e7;

@@ -101,6 +101,24 @@ pub(crate) async fn search(State(server): State<Arc<Server>>, headers: HeaderMap
         .await
 }
 
+/// The body of `POST /api/point`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PointOf {
+    query: Asked,
+}
+
+/// `POST /api/point`: the point that a query names. A front asks one of its shards for it, and all of them with it.
+pub(crate) async fn point(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> Answer {
+    #[derive(Serialize)]
+    struct Point {
+        point: Vec<f32>,
+    }
+    let PointOf { query } = parse(&read(&headers, body, JSON_BYTES).await?)?;
+    query.check()?;
+    json(&Point { point: query.point(&server).await? })
+}
+
 /// The `k` best rows after the first `offset` ones.
 pub(crate) fn best(
     server: &Server,

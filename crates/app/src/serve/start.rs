@@ -126,7 +126,7 @@ pub(crate) fn run(
     done
 }
 
-fn token(file: &Path) -> anyhow::Result<String> {
+pub(crate) fn token(file: &Path) -> anyhow::Result<String> {
     let place = || format!("--token-file {}", file.display());
     let token = std::fs::read_to_string(file).with_context(place)?.trim().to_owned();
     ensure!(

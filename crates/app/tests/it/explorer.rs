@@ -91,7 +91,12 @@ fn the_map_keeps_the_depth_of_rows() {
     let map = server.json("/api/map");
     assert_eq!((&map["rows"], &map["modality"]), (&serde_json::json!([0, 1, 2, 3]), &"itip".into()));
     // The mean over the factors of asinh(sqrt(c) |x|) / sqrt(c); the mean curvature is 2.5.
-    let depths = [0.5_f64.asinh() / 2.0, 5.0_f64.asinh() / 2.0, 5.0_f64.asinh() / 4.0, (0.5_f64.asinh() + 1.0_f64.asinh() / 2.0) / 2.0];
+    let depths = [
+        0.5_f64.asinh() / 2.0,
+        5.0_f64.asinh() / 2.0,
+        5.0_f64.asinh() / 4.0,
+        (0.5_f64.asinh() + 1.0_f64.asinh() / 2.0) / 2.0,
+    ];
     for (row, expected) in depths.iter().enumerate() {
         let at = |name: &str| map[name][row].as_f64().unwrap();
         assert!((at("depth") - expected).abs() < 1e-6, "row {row}: {}", at("depth"));

@@ -7,6 +7,7 @@ mod embed;
 mod explorer;
 mod goldens;
 mod journey;
+mod serve;
 mod suite;
 
 use std::path::{Path, PathBuf};
