@@ -24,7 +24,10 @@ export function details(node, { info, name, scores }) {
     try {
       const answer = await newest((signal) => Promise.all([
         get(`/api/rows/${number_}/neighbours?k=${NEIGHBOURS}`, signal),
-        get(`/api/map/row/${number_}`, signal),
+        get(`/api/map/row/${number_}`, signal).catch((error) => {
+          if (error.status === 404) return {}; // a front over shards, which has no map
+          throw error;
+        }),
       ]));
       if (!answer) return;
       draw(...answer);

@@ -2,7 +2,7 @@
 
 import { get, latest } from "./api.js";
 import { el, fill, number } from "./dom.js";
-import { card, notice, trouble } from "./rows.js";
+import { card, missing, notice, trouble } from "./rows.js";
 import { update } from "./state.js";
 
 const ROWS = 24;
@@ -44,7 +44,7 @@ export function factors(node, { info, say, open, activation }) {
           : notice("No such row", "There are no rows of the chosen kinds."));
     } catch (error) {
       shown = "";
-      fill(top, trouble(error, () => render(state)));
+      fill(top, trouble(missing(error, "factors"), () => render(state)));
     }
   }
 

@@ -4,7 +4,7 @@ import { get, latest } from "./api.js";
 import { cone, Grid, moveAll, moved, quantile } from "./disc.js";
 import { count, debounced, el, fill, number } from "./dom.js";
 import { channels, dots, ramp, word } from "./paint.js";
-import { caption, face, kindOf, trouble } from "./rows.js";
+import { caption, face, kindOf, missing, trouble } from "./rows.js";
 import { current, MODALITIES, update } from "./state.js";
 
 const LIMIT = 100000;
@@ -61,7 +61,7 @@ export function map(node, { info, say, open, hits }) {
       select(current().select);
     } catch (error) {
       data = null;
-      fill(node, trouble(error, load));
+      fill(node, trouble(missing(error, "map"), load));
     }
   }
 

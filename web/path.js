@@ -2,7 +2,7 @@
 
 import { latest, post } from "./api.js";
 import { el, fill, svg } from "./dom.js";
-import { card, notice, trouble } from "./rows.js";
+import { card, missing, notice, trouble } from "./rows.js";
 import { describe } from "./search.js";
 import { toFilter, toQueries, toQuery, update } from "./state.js";
 
@@ -30,7 +30,7 @@ export function path(node, { info, say, open }) {
     } catch (error) {
       shown = "";
       say("");
-      fill(node, trouble(error, () => render(state, true)));
+      fill(node, trouble(missing(error, "paths"), () => render(state, true)));
     } finally {
       node.removeAttribute("aria-busy");
     }

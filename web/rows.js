@@ -71,6 +71,14 @@ export function notice(title, text, ...buttons) {
     buttons.length ? el("p.buttons", {}, buttons) : null);
 }
 
+/** A view that the server does not have: a front over shards answers searches only. */
+export function missing(error, what) {
+  if (error.status === 404 && /openapi/.test(error.message)) {
+    error.advice = `This server has no ${what}: a front over shards answers searches only. Open a server of the whole set, or one of the shards.`;
+  }
+  return error;
+}
+
 /** An error with its advice and a button to try again. */
 export function trouble(error, again) {
   const retry = again ? el("button.solid", { type: "button", onclick: again }, "Try again") : null;
