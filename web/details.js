@@ -92,7 +92,8 @@ export function details(node, { info, name, scores }) {
       shown = null;
       return;
     }
-    const asked = JSON.stringify([state.select, state.terms]);
+    // Once more when the answer comes that says how far the query is.
+    const asked = JSON.stringify([state.select, state.terms, scores(state.select) !== undefined]);
     if (asked === shown) return;
     shown = asked;
     show(state.select);

@@ -310,7 +310,7 @@ def disc(d):
         const far = quantile(map.x.map((x, i) => Math.hypot(x, map.y[i])), 0.995);
         const zoom = Math.min(60, Math.max(1, 0.95 / far)) * (Math.min(stage.width, stage.height) / 2 - 14);
         let best = 0, lone = -1;
-        for (let i = 0; i < map.x.length; i += 7) {
+        for (let i = 0; i < map.x.length; i += Math.ceil(map.x.length / 700)) {
             let near = Infinity;
             for (let j = 0; j < map.x.length; j++) if (j !== i) near = Math.min(near, Math.hypot(map.x[i] - map.x[j], map.y[i] - map.y[j]));
             if (Math.hypot(map.x[i], map.y[i]) * zoom < Math.min(stage.width, stage.height) / 2 - 30 && near > lone) [lone, best] = [near, i];

@@ -100,6 +100,7 @@ export function gallery(node, { info, say, answered, open, name }) {
 
   /** Why nothing was found, and one step that changes it. */
   async function nothing(state, answer) {
+    if (!info.rows) return notice("The set has no rows", "Embed something with `conifer embed`, then serve that.");
     const clear = filtered(state)
       ? el("button.solid", { type: "button", onclick: () => update(UNFILTERED) }, "Clear all filters")
       : null;
@@ -123,6 +124,7 @@ export function gallery(node, { info, say, answered, open, name }) {
   async function welcome(state) {
     // The root is no point with known coordinates here: rows from all over the set stand for it.
     answered(null);
+    if (!info.rows) return fill(node, await nothing(state, { rows_passing: 0 }));
     if (filtered(state)) {
       say("");
       return fill(node, notice("Ask for something", "Filters narrow down a search: type a text, drop a photo, or search from a row.",

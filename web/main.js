@@ -70,9 +70,12 @@ function run(info) {
   };
   const results = gallery(panes.results, { info, say: quiet("results"), open, name, answered: (it) => {
     answer = it;
+    panel(current());
     if (current().view === "factors") views.factors.render(current());
     if (current().view === "map") views.map.render(current(), current());
   } });
+  const panel = details($("details"), { info, name,
+    scores: (row) => (current().terms.length ? results.hits().find((it) => it.row === row) : undefined) });
   const views = {
     path: path(panes.path, { info, say: quiet("path"), open }),
     map: map(panes.map, { info, say: quiet("map"), open, hits: results.hits }),
@@ -83,7 +86,7 @@ function run(info) {
   const parts = [
     searchBox({ can: info.can, say, fail, again: () => render(current(), current()) }),
     filterBar($("filters"), info, tree),
-    details($("details"), { info, name, scores: (row) => (current().terms.length ? results.hits().find((it) => it.row === row) : undefined) }),
+    panel,
   ];
 
   const render = (state, before) => {

@@ -54,8 +54,9 @@ export function searchBox({ can, say, fail, again }) {
   const photo = document.getElementById("photo");
   photo.append(icon("photo"));
   if (!can.text) {
-    input.placeholder = "Search from a row: the server was started without --checkpoint, so texts have no point";
-    input.disabled = true;
+    input.placeholder = "No model here: search from a row";
+    input.title = "The server was started without --checkpoint, so that texts and photos have no point";
+    for (const it of [input, ...["go", "and", "not"].map((id) => document.getElementById(id))]) it.disabled = true;
   }
   if (!can.photo) photo.hidden = true;
 
