@@ -27,8 +27,8 @@ const SAMPLE: usize = 1024;
 /// Radius of the deepest row where there is no curvature to say it.
 const FLAT_RADIUS: f64 = 0.95;
 
-/// Steps of the power iteration. What is left of the third component shrinks with the square of the ratio of
-/// eigenvalues at each step; a direction in which rows differ as much as in the second one is as good a picture.
+/// Steps of the power iteration. What is left of the third component shrinks by the ratio of the third eigenvalue to the
+/// second at each step; where the two are nearly equal, a direction between them makes as good a picture.
 const STEPS: usize = 64;
 
 /// What places a point of a space in the disc.
