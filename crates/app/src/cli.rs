@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use serve::{Door, Serve};
+pub(crate) use serve::{Door, Front, Serve};
 
 use crate::device::DeviceArg;
 use crate::ranking::By;
@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Traverse(Traverse),
     /// Answer searches, traversals and thumbnails over HTTP, and show the explorer.
     Serve(Box<Serve>),
+    /// Answer for several `conifer serve --shard I/N` as one index would.
+    Front(Front),
     /// Published checkpoints to conifer's folders, and back.
     Convert(Convert),
     /// List the training methods.

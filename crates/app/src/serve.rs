@@ -8,14 +8,20 @@
 //!                 batch: texts and photos to points, together
 //! ```
 
+mod assets;
 mod batch;
 mod body;
 mod error;
+mod explore;
+mod factors;
+mod front;
 mod gate;
 mod hits;
 mod info;
 mod listen;
+mod map;
 mod metrics;
+mod openapi;
 mod page;
 mod photos;
 mod query;
@@ -26,11 +32,13 @@ mod start;
 mod state;
 mod thumbnails;
 mod traverse;
+mod tree;
 
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+pub(crate) use front::front;
 pub(crate) use start::serve;
 
 use error::{Answer, Refusal};
@@ -43,6 +51,7 @@ pub(crate) struct Server {
     pub(crate) model: Option<batch::Queue>,
     pub(crate) photos: photos::Photos,
     pub(crate) thumbnails: thumbnails::Thumbnails,
+    pub(crate) explorer: explore::Explorer,
     pub(crate) metrics: Arc<Metrics>,
     /// Bytes of a photo, at most.
     pub(crate) max_upload: usize,

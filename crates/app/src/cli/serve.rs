@@ -38,6 +38,21 @@ pub(crate) struct Serve {
     pub(crate) door: Door,
 }
 
+#[derive(Args)]
+pub(crate) struct Front {
+    /// The servers of all parts of a set, `http://HOST:PORT`, in the order of their parts.
+    #[arg(long = "shard", value_name = "URL", required = true)]
+    pub(crate) shards: Vec<String>,
+    /// The token that the shards want.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) shard_token_file: Option<PathBuf>,
+    /// Most bytes of a photo that is sent.
+    #[arg(long, value_name = "BYTES", default_value_t = 20 << 20, value_parser = upload)]
+    pub(crate) max_upload: usize,
+    #[command(flatten)]
+    pub(crate) door: Door,
+}
+
 /// Where requests come in.
 #[derive(Args)]
 pub(crate) struct Door {

@@ -29,6 +29,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Search(args) => search::run(args, json, &device),
         Command::Traverse(args) => traverse::run(args, json, &device),
         Command::Serve(args) => crate::serve::serve(*args, json, &device),
+        Command::Front(args) => crate::serve::front(args, json),
         Command::Convert(args) => convert::run(args, json),
         Command::Methods => lists::methods(json),
         Command::Benchmarks => lists::benchmarks(json),

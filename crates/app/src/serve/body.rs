@@ -1,8 +1,10 @@
 //! Bodies of requests, read no further than they may be long, and of answers.
 
+use std::time::Duration;
+
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue, Response};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,6 +12,8 @@ use serde_json::error::Category;
 
 use super::error::{Answer, Refusal};
 
+/// How long a client may take for a body.
+const BODY: Duration = Duration::from_secs(20);
 /// Most bytes of a body of JSON: 8 queries of 8,192 numbers fit in.
 pub(crate) const JSON_BYTES: usize = 1 << 20;
 
@@ -20,17 +24,23 @@ pub(crate) async fn read(headers: &HeaderMap, body: Body, most: usize) -> Answer
     if told.is_some_and(|told| told > most as u64) {
         return Err(too_large());
     }
-    let mut body = body;
-    let mut bytes = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Refusal::malformed(format!("the body ends too early: {error}")))?;
-        let data: Bytes = frame.into_data().unwrap_or_default();
-        if bytes.len() + data.len() > most {
-            return Err(too_large());
+    let whole = async {
+        let mut body = body;
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Refusal::malformed(format!("the body ends too early: {error}")))?;
+            let data: Bytes = frame.into_data().unwrap_or_default();
+            if bytes.len() + data.len() > most {
+                return Err(too_large());
+            }
+            bytes.extend_from_slice(&data);
         }
-        bytes.extend_from_slice(&data);
-    }
-    Ok(bytes)
+        Ok(bytes)
+    };
+    tokio::time::timeout(BODY, whole).await.unwrap_or_else(|_| {
+        let message = format!("the body was not there within {} s, the limit", BODY.as_secs());
+        Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, message))
+    })
 }
 
 /// A body of JSON as `T`: 400 for what is no JSON, 422 for JSON that says something else.

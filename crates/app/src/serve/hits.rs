@@ -65,6 +65,11 @@ impl<'a> Hit<'a> {
         }
     }
 
+    /// With a score that belongs to no query.
+    pub(crate) fn scored(server: &'a Server, row: usize, score: f32) -> Self {
+        Hit { score: Some(score), ..Self::of(server, row) }
+    }
+
     /// As it is seen from a point, which found it with this score.
     pub(crate) fn found(server: &'a Server, hit: conifer_index::Hit, point: &[f32]) -> Self {
         let (space, root) = (server.state.space(), server.state.root());

@@ -1,15 +1,26 @@
-//! `GET /`.
+//! `GET /` and `GET /assets/{name}`: the explorer.
 
-use axum::response::Response;
+use axum::extract::Path;
 
+use super::assets::{Asset, asset};
 use super::body::typed;
+use super::error::{Answer, Refusal};
 
-/// What the page may load: itself, pictures of ours, nothing of others.
-pub(crate) const POLICY: &str = "default-src 'self'; img-src 'self' blob: data:; style-src 'self' 'unsafe-inline'; \
-    object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// What the page may load: itself and pictures of ours (`blob:`: those that it fetched with a token). No script and no style stands in
+/// the page.
+pub(crate) const POLICY: &str = "default-src 'self'; img-src 'self' blob:; object-src 'none'; base-uri 'none'; \
+    form-action 'none'; frame-ancestors 'none'";
 
-const PAGE: &str = include_str!("page.html");
+pub(crate) async fn page() -> Answer {
+    file("index.html")
+}
 
-pub(crate) async fn page() -> Response {
-    typed("text/html; charset=utf-8", PAGE)
+pub(crate) async fn part(Path(name): Path<String>) -> Answer {
+    file(&name)
+}
+
+fn file(name: &str) -> Answer {
+    let Asset { media_type, content, .. } =
+        asset(name).ok_or_else(|| Refusal::absent(format!("the explorer has no file `{name}`")))?;
+    Ok(typed(media_type, *content))
 }

@@ -3,29 +3,46 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::routing::{get, post};
+use axum::http::StatusCode;
+use axum::routing::{MethodRouter, get, post};
 use axum::{Router, middleware};
 
 use super::body::typed;
 use super::error::{Answer, Refusal};
 use super::gate::{Gate, pass};
-use super::{Server, info, page, photos, rows, search, thumbnails, traverse};
+use super::{Server, explore, info, openapi, page, photos, rows, search, thumbnails, traverse};
 
-/// The routes of a server. Every one of them stands in [`super::openapi`], which a test holds to this list.
+/// A route: its method as OpenAPI writes it, its path, who answers.
+type Route = (&'static str, &'static str, MethodRouter<Arc<Server>>);
+
+/// Every route of a server; [`super::openapi`] describes each.
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        ("get", "/", get(page::page)),
+        ("get", "/assets/{name}", get(page::part)),
+        ("get", "/health", get(info::health)),
+        ("get", "/metrics", get(metrics)),
+        ("get", "/api/openapi.json", get(openapi::openapi)),
+        ("get", "/api/info", get(info::info)),
+        ("post", "/api/search", post(search::search)),
+        ("post", "/api/point", post(search::point)),
+        ("post", "/api/photos", post(photos::upload)),
+        ("post", "/api/traverse", post(traverse::traverse)),
+        ("get", "/api/rows", get(rows::by_id)),
+        ("get", "/api/rows/{row}", get(rows::one)),
+        ("get", "/api/rows/{row}/neighbours", get(rows::neighbours)),
+        ("get", "/api/rows/{row}/thumbnail", get(thumbnails::thumbnail)),
+        ("get", "/api/map", get(explore::map)),
+        ("get", "/api/map/row/{row}", get(explore::map_row)),
+        ("get", "/api/factors", get(explore::factors)),
+        ("get", "/api/factors/{factor}", get(explore::factor)),
+        ("get", "/api/tree", get(explore::tree)),
+    ]
+}
+
 pub(crate) fn router(server: Arc<Server>, gate: Arc<Gate>) -> Router {
-    let routes = Router::new()
-        .route("/", get(page::page))
-        .route("/health", get(info::health))
-        .route("/metrics", get(metrics))
-        .route("/api/info", get(info::info))
-        .route("/api/search", post(search::search))
-        .route("/api/photos", post(photos::upload))
-        .route("/api/traverse", post(traverse::traverse))
-        .route("/api/rows", get(rows::by_id))
-        .route("/api/rows/{row}", get(rows::one))
-        .route("/api/rows/{row}/neighbours", get(rows::neighbours))
-        .route("/api/rows/{row}/thumbnail", get(thumbnails::thumbnail));
-    behind(routes.with_state(server), gate)
+    let all = routes().into_iter().fold(Router::new(), |all, (_, path, answer)| all.route(path, answer));
+    behind(all.with_state(server), gate)
 }
 
 /// Refusals in our words for what no route takes, and the gate before it all.
@@ -36,8 +53,8 @@ pub(crate) fn behind(routes: Router, gate: Arc<Gate>) -> Router {
         })
         .method_not_allowed_fallback(|request: Request| async move {
             let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-            let status = axum::http::StatusCode::METHOD_NOT_ALLOWED;
-            Refusal::new(status, format!("`{path}` does not take {method}; /api/openapi.json says what it takes"))
+            let message = format!("`{path}` does not take {method}; /api/openapi.json says what it takes");
+            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message)
         })
         .layer(middleware::from_fn_with_state(gate, pass))
 }

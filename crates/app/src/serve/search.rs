@@ -7,7 +7,6 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use conifer_index::{Effort, Hit as Found, Query as Points, Ranking};
-use conifer_space::slices::dot;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -23,7 +22,7 @@ pub(crate) const MOST_HITS: usize = 1000;
 /// Most hits before those of an answer.
 pub(crate) const MOST_OFFSET: usize = 1_000_000;
 /// The half-aperture that answers tell is that of MERU's cones.
-const MIN_RADIUS: f32 = 0.1;
+pub(crate) const MIN_RADIUS: f32 = 0.1;
 
 /// The body without its filter.
 #[derive(Clone, Debug, Deserialize)]
@@ -102,6 +101,24 @@ pub(crate) async fn search(State(server): State<Arc<Server>>, headers: HeaderMap
         .await
 }
 
+/// The body of `POST /api/point`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PointOf {
+    query: Asked,
+}
+
+/// `POST /api/point`: the point that a query names. A front asks one of its shards for it, and all of them with it.
+pub(crate) async fn point(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> Answer {
+    #[derive(Serialize)]
+    struct Point {
+        point: Vec<f32>,
+    }
+    let PointOf { query } = parse(&read(&headers, body, JSON_BYTES).await?)?;
+    query.check()?;
+    json(&Point { point: query.point(&server).await? })
+}
+
 /// The `k` best rows after the first `offset` ones.
 pub(crate) fn best(
     server: &Server,
@@ -127,12 +144,11 @@ pub(crate) fn best(
 impl About {
     fn new(server: &Server, point: &[f32]) -> Self {
         let state = &server.state;
-        let (space, root, spec) = (state.space(), state.root(), state.spec());
-        let norms = || point.chunks_exact(spec.factor_dim()).map(|part| dot(part, part).sqrt()).collect();
+        let (space, root) = (state.space(), state.root());
         About {
             depth: space.depth(point, root),
             aperture: space.half_aperture(point, MIN_RADIUS, root),
-            factors: spec.kind.starts_with("product").then(norms),
+            factors: server.explorer.activation(point),
         }
     }
 }

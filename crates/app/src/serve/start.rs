@@ -13,6 +13,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::batch::Queue;
+use super::explore::Explorer;
 use super::gate::Gate;
 use super::info::{Can, Info};
 use super::metrics::Metrics;
@@ -63,6 +64,7 @@ pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Resu
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let server = Arc::new(Server {
         info: Info::new(&state, can),
+        explorer: Explorer::new(&state)?,
         model: model.map(|it| Queue::start(it, args.door.concurrency)).transpose()?,
         state,
         photos: Photos::new(),
@@ -124,7 +126,7 @@ pub(crate) fn run(
     done
 }
 
-fn token(file: &Path) -> anyhow::Result<String> {
+pub(crate) fn token(file: &Path) -> anyhow::Result<String> {
     let place = || format!("--token-file {}", file.display());
     let token = std::fs::read_to_string(file).with_context(place)?.trim().to_owned();
     ensure!(

@@ -13,7 +13,7 @@ use super::error::{Answer, Refusal};
 /// The column of boxes, which hits have as a field of their own.
 pub(crate) const BOX: &str = "box";
 /// The column of classes.
-const LABEL: &str = "label";
+pub(crate) const LABEL: &str = "label";
 
 /// An embedding set, ready to be asked.
 pub(crate) struct State {

@@ -4,8 +4,10 @@
 mod bad_input;
 mod configs;
 mod embed;
+mod explorer;
 mod goldens;
 mod journey;
+mod serve;
 mod suite;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,93 @@
+//! The explorer's page and its parts, inside the program: sources in `web/`, no build step, nothing fetched from elsewhere.
+
+/// A file as it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asset {
+    /// Its name below `/assets/`; the page itself is `index.html`.
+    pub(crate) name: &'static str,
+    /// Value of the header `Content-Type`.
+    pub(crate) media_type: &'static str,
+    /// What it holds.
+    pub(crate) content: &'static str,
+}
+
+/// Every file of the explorer. To add one: a line here.
+pub(crate) const ASSETS: &[Asset] = &[
+    html("index.html", include_str!("../../../../web/index.html")),
+    css("base.css", include_str!("../../../../web/base.css")),
+    css("parts.css", include_str!("../../../../web/parts.css")),
+    Asset { name: "icon.svg", media_type: "image/svg+xml", content: include_str!("../../../../web/icon.svg") },
+    js("api.js", include_str!("../../../../web/api.js")),
+    js("details.js", include_str!("../../../../web/details.js")),
+    js("disc.js", include_str!("../../../../web/disc.js")),
+    js("dom.js", include_str!("../../../../web/dom.js")),
+    js("factors.js", include_str!("../../../../web/factors.js")),
+    js("filters.js", include_str!("../../../../web/filters.js")),
+    js("gallery.js", include_str!("../../../../web/gallery.js")),
+    js("keys.js", include_str!("../../../../web/keys.js")),
+    js("main.js", include_str!("../../../../web/main.js")),
+    js("map.js", include_str!("../../../../web/map.js")),
+    js("paint.js", include_str!("../../../../web/paint.js")),
+    js("path.js", include_str!("../../../../web/path.js")),
+    js("rows.js", include_str!("../../../../web/rows.js")),
+    js("search.js", include_str!("../../../../web/search.js")),
+    js("state.js", include_str!("../../../../web/state.js")),
+    js("theme.js", include_str!("../../../../web/theme.js")),
+    js("tree.js", include_str!("../../../../web/tree.js")),
+];
+
+/// The file of a name.
+pub(crate) fn asset(name: &str) -> Option<&'static Asset> {
+    ASSETS.iter().find(|it| it.name == name)
+}
+
+const fn html(name: &'static str, content: &'static str) -> Asset {
+    Asset { name, media_type: "text/html; charset=utf-8", content }
+}
+
+const fn css(name: &'static str, content: &'static str) -> Asset {
+    Asset { name, media_type: "text/css; charset=utf-8", content }
+}
+
+const fn js(name: &'static str, content: &'static str) -> Asset {
+    Asset { name, media_type: "text/javascript; charset=utf-8", content }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What stands between `before` and the next quotation mark, wherever `before` occurs.
+    fn after<'a>(text: &'a str, before: &str) -> Vec<&'a str> {
+        text.split(before).skip(1).filter_map(|rest| rest.split('"').next()).collect()
+    }
+
+    #[test]
+    fn whatever_the_page_asks_for_is_there_and_nothing_else() {
+        let page = asset("index.html").unwrap().content;
+        let mut wanted: BTreeSet<&str> = BTreeSet::from(["index.html"]);
+        wanted.extend(after(page, "=\"/assets/"));
+        for file in ASSETS.iter().filter(|it| it.name.ends_with(".js")) {
+            wanted.extend(after(file.content, "from \"./"));
+        }
+        assert_eq!(wanted, ASSETS.iter().map(|it| it.name).collect());
+    }
+
+    /// Offline, and within a content security policy of `default-src 'self'`.
+    #[test]
+    fn nothing_comes_from_elsewhere_and_no_script_stands_in_the_page() {
+        for file in ASSETS {
+            let outside = file.content.replace("http://www.w3.org/2000/svg", "");
+            assert!(!outside.contains("http://") && !outside.contains("https://"), "{}", file.name);
+            assert!(!file.content.contains("innerHTML") && !file.content.contains("eval("), "{}", file.name);
+            assert!(file.content.lines().count() < 600, "{}", file.name);
+        }
+        let page = asset("index.html").unwrap().content;
+        for inline in ["<script>", "<style", " style=", " onclick=", " onload=", "javascript:"] {
+            assert!(!page.contains(inline), "{inline}");
+        }
+    }
+}

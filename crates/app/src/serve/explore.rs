@@ -1,0 +1,210 @@
+//! What the explorer draws: `GET /api/map...`, `/api/factors...` and `/api/tree`.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use conifer_space::Modality;
+use serde::{Deserialize, Serialize};
+use serde_json::json as value;
+
+use super::Server;
+use super::body::json;
+use super::error::{Answer, Refusal};
+use super::factors::{FactorSummary, Factors};
+use super::hits::Hit;
+use super::map::Disc;
+use super::rows::{number, settings};
+use super::search::{MIN_RADIUS, MOST_HITS};
+use super::state::State as Rows;
+use super::tree::ClassTree;
+
+/// Rows of a map, unless it is said how many.
+pub(crate) const MAP_ROWS: usize = 100_000;
+/// Most rows of a map.
+pub(crate) const MOST_MAP_ROWS: usize = 1_000_000;
+/// Coordinates are told to so many parts of the radius of the disc: a thousand pixels, a thousand times enlarged, and
+/// half as long an answer.
+const PARTS: f64 = 1e7;
+
+/// What is computed from the rows once, when it is first asked for.
+pub(crate) struct Explorer {
+    factors: Factors,
+    summary: OnceLock<Vec<FactorSummary>>,
+    disc: OnceLock<Disc>,
+    classes: Option<ClassTree>,
+}
+
+impl Explorer {
+    /// # Errors
+    /// A space that is not valid.
+    pub(crate) fn new(rows: &Rows) -> anyhow::Result<Self> {
+        let labels = rows.columns.get(super::state::LABEL);
+        let classes = match (labels, &rows.tree) {
+            (None, _) => None,
+            (Some(labels), Some(known)) => Some(ClassTree::new(known.tree.clone(), labels)),
+            (Some(labels), None) => ClassTree::flat(labels)?,
+        };
+        let factors = Factors::new(rows.spec(), rows.root())?;
+        Ok(Explorer { factors, summary: OnceLock::new(), disc: OnceLock::new(), classes })
+    }
+
+    /// Depth of a point in every factor; nothing in a space that is no product.
+    pub(crate) fn activation(&self, point: &[f32]) -> Option<Vec<f32>> {
+        (self.factors.len() > 0).then(|| self.factors.depths(point))
+    }
+
+    fn disc(&self, rows: &Rows) -> Answer<&Disc> {
+        if let Some(disc) = self.disc.get() {
+            return Ok(disc);
+        }
+        // Two who ask at once compute the same one twice.
+        let disc = Disc::new(rows.spec(), rows.root(), rows.len(), |row| rows.flat.row(row));
+        let disc = disc.map_err(|error| Refusal::fault(error.to_string()))?;
+        Ok(self.disc.get_or_init(|| disc))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Limit {
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Top {
+    k: Option<usize>,
+    modality: Option<Modality>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Named {
+    node: Option<String>,
+}
+
+#[derive(Serialize)]
+struct MapReply {
+    rows: Vec<usize>,
+    x: Vec<f64>,
+    y: Vec<f64>,
+    depth: Vec<f64>,
+    modality: String,
+}
+
+/// `GET /api/map`.
+pub(crate) async fn map(State(server): State<Arc<Server>>, query: Result<Query<Limit>, QueryRejection>) -> Answer {
+    let limit = settings(query)?.limit.unwrap_or(MAP_ROWS);
+    if !(1..=MOST_MAP_ROWS).contains(&limit) {
+        return Err(Refusal::invalid(format!("`limit` is {limit}; expected 1 to {MOST_MAP_ROWS}")));
+    }
+    server
+        .work(move |server| {
+            let rows = &server.state;
+            let map = server.explorer.disc(rows)?.map(rows.len(), |row| rows.flat.row(row), limit);
+            // Towards the middle, so that nothing is rounded onto the rim.
+            let short = |values: Vec<f64>| values.into_iter().map(|v| (v * PARTS).trunc() / PARTS).collect();
+            json(&MapReply {
+                modality: map.rows.iter().map(|row| letter(rows.modality[*row])).collect(),
+                rows: map.rows,
+                x: short(map.x),
+                y: short(map.y),
+                depth: short(map.depth),
+            })
+        })
+        .await
+}
+
+fn letter(modality: Modality) -> char {
+    match modality {
+        Modality::Image => 'i',
+        Modality::Text => 't',
+        Modality::BoxImage => 'b',
+        Modality::BoxText => 'p',
+    }
+}
+
+/// `GET /api/map/row/{row}`.
+pub(crate) async fn map_row(State(server): State<Arc<Server>>, Path(row): Path<String>) -> Answer {
+    let row = number(&row)?;
+    server.state.check_row(row)?;
+    server
+        .work(move |server| {
+            let rows = &server.state;
+            let point: Cow<'_, [f32]> = rows.flat.row(row);
+            let placed = server.explorer.disc(rows)?.place(&point);
+            let aperture = rows.space().half_aperture(&point, MIN_RADIUS, rows.root());
+            json(&value!({ "x": placed.x, "y": placed.y, "aperture": aperture }))
+        })
+        .await
+}
+
+/// `GET /api/factors`.
+pub(crate) async fn factors(State(server): State<Arc<Server>>) -> Answer {
+    server
+        .work(|server| {
+            let (explorer, rows) = (&server.explorer, &server.state);
+            let summary =
+                explorer.summary.get_or_init(|| explorer.factors.summary(rows.len(), |row| rows.flat.row(row)));
+            let list: Vec<_> =
+                summary.iter().map(|it| value!({ "curv": it.curv, "mean": it.mean, "max": it.max })).collect();
+            json(&value!({ "factors": list }))
+        })
+        .await
+}
+
+/// `GET /api/factors/{i}`.
+pub(crate) async fn factor(
+    State(server): State<Arc<Server>>,
+    Path(factor): Path<String>,
+    query: Result<Query<Top>, QueryRejection>,
+) -> Answer {
+    let Top { k, modality } = settings(query)?;
+    let k = k.unwrap_or(10);
+    let count = server.explorer.factors.len();
+    let known: Option<usize> = factor.parse().ok().filter(|it| *it < count);
+    let Some(factor) = known else {
+        let expected = if count == 0 { "a space that is a product".to_owned() } else { format!("0 to {}", count - 1) };
+        return Err(Refusal::absent(format!("factor `{factor}` is not there; expected {expected}")));
+    };
+    if !(1..=MOST_HITS).contains(&k) {
+        return Err(Refusal::invalid(format!("`k` is {k}; expected 1 to {MOST_HITS}")));
+    }
+    server
+        .work(move |server| {
+            let rows = &server.state;
+            let passes = |row: usize| modality.is_none_or(|wanted| rows.modality[row] == wanted);
+            let top = server.explorer.factors.top(rows.len(), |row| rows.flat.row(row), factor, k, passes);
+            let hits: Vec<Hit<'_>> = top.into_iter().map(|(row, depth)| Hit::scored(server, row, depth)).collect();
+            json(&value!({ "hits": hits }))
+        })
+        .await
+}
+
+/// `GET /api/tree`.
+pub(crate) async fn tree(State(server): State<Arc<Server>>, query: Result<Query<Named>, QueryRejection>) -> Answer {
+    let Named { node } = settings(query)?;
+    let classes = server.explorer.classes.as_ref();
+    let classes =
+        classes.ok_or_else(|| Refusal::absent("no row has a class: the column `label` is missing or empty"))?;
+    let view = classes.view(node.as_deref()).ok_or_else(|| {
+        Refusal::absent(format!(
+            "no class is called `{}`; expected `{}` or one below it",
+            node.unwrap_or_default(),
+            classes.root()
+        ))
+    })?;
+    let children: Vec<_> = view
+        .children
+        .iter()
+        .map(|it| value!({ "name": it.name, "count": it.count, "children": it.children }))
+        .collect();
+    json(&value!({
+        "node": { "name": view.node.name, "count": view.node.count },
+        "path": view.path,
+        "children": children,
+        "outside": classes.outside(),
+    }))
+}

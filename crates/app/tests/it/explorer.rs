@@ -1,0 +1,149 @@
+//! What the explorer is made of, as the program serves it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source};
+use serde_json::Value;
+
+use super::command;
+
+/// A running server; ended when it is dropped.
+struct Server {
+    program: Child,
+    address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may be gone already.
+        _ = self.program.kill();
+        _ = self.program.wait();
+    }
+}
+
+impl Server {
+    fn start(folder: &Path, more: &[&str]) -> Self {
+        let mut program = command(folder, &["serve", "set", "--port", "0"]);
+        let mut program = program.args(more).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().rsplit_once("http://").unwrap().1.to_owned();
+        Server { program, address }
+    }
+
+    /// Status, head and body of a GET.
+    fn get(&self, path: &str) -> (u16, String, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), head.to_lowercase(), body.to_owned())
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let (status, _, body) = self.get(path);
+        assert_eq!(status, 200, "{path}: {body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    fn refused(&self, path: &str, expected: u16, word: &str) {
+        let (status, _, body) = self.get(path);
+        let told: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((status, &told["error"]["status"]), (expected, &expected.into()), "{path}: {body}");
+        assert!(told["error"]["message"].as_str().unwrap().contains(word), "{path}: {body}");
+    }
+}
+
+/// Four rows in a product of two hyperbolic planes, c = 1 and 4.
+fn set(folder: &Path) {
+    let spec = ManifoldSpec::product_l1(2, 2, vec![1.0, 4.0]);
+    let points = vec![0.3, 0.4, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0, 1.5, 2.0, -0.3, 0.4, 0.3, -0.4];
+    let ids = ["a", "b", "c", "d"].map(String::from).to_vec();
+    let modality = vec![Modality::Image, Modality::Text, Modality::Image, Modality::BoxText];
+    let mut set = EmbeddingSet::new(spec, Root::Origin, ids, modality, points, Source::default()).unwrap();
+    set.columns.insert("label".to_owned(), ["dog", "cat", "dog", ""].map(String::from).to_vec());
+    set.save(&folder.join("set")).unwrap();
+}
+
+#[test]
+fn the_page_and_its_parts_are_served_under_a_strict_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    set(folder.path());
+    let server = Server::start(folder.path(), &[]);
+    let (status, head, page) = server.get("/");
+    assert!(status == 200 && head.contains("text/html") && page.contains("conifer"), "{head}");
+    assert!(head.contains("content-security-policy: default-src 'self';") && !head.contains("unsafe"), "{head}");
+    let (status, head, script) = server.get("/assets/main.js");
+    assert!(status == 200 && head.contains("text/javascript") && script.contains("import"), "{head}");
+    server.refused("/assets/secret.js", 404, "secret.js");
+    server.refused("/assets/..%2fmain.js", 404, "main.js");
+}
+
+#[test]
+fn the_map_keeps_the_depth_of_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    set(folder.path());
+    let server = Server::start(folder.path(), &[]);
+    let map = server.json("/api/map");
+    assert_eq!((&map["rows"], &map["modality"]), (&serde_json::json!([0, 1, 2, 3]), &"itip".into()));
+    // The mean over the factors of asinh(sqrt(c) |x|) / sqrt(c); the mean curvature is 2.5.
+    let depths = [
+        0.5_f64.asinh() / 2.0,
+        5.0_f64.asinh() / 2.0,
+        5.0_f64.asinh() / 4.0,
+        (0.5_f64.asinh() + 1.0_f64.asinh() / 2.0) / 2.0,
+    ];
+    for (row, expected) in depths.iter().enumerate() {
+        let at = |name: &str| map[name][row].as_f64().unwrap();
+        assert!((at("depth") - expected).abs() < 1e-6, "row {row}: {}", at("depth"));
+        let radius = (2.5_f64.sqrt() * expected / 2.0).tanh();
+        assert!((at("x").hypot(at("y")) - radius).abs() < 1e-6, "row {row}");
+    }
+    let one = server.json("/api/map/row/1");
+    for name in ["x", "y"] {
+        assert!((one[name].as_f64().unwrap() - map[name][1].as_f64().unwrap()).abs() < 1e-6);
+    }
+    // K = 0.1. In the first factor sinh(sqrt(c) d) = 5; at the root of the second the cone is a half space.
+    let aperture = ((0.2_f64 / 5.0).asin() + std::f64::consts::FRAC_PI_2) / 2.0;
+    assert!((one["aperture"].as_f64().unwrap() - aperture).abs() < 1e-5, "{one}");
+    assert_eq!(server.json("/api/map?limit=2")["rows"], serde_json::json!([1, 3]));
+    server.refused("/api/map?limit=0", 422, "limit");
+    server.refused("/api/map?limits=2", 422, "limits");
+    server.refused("/api/map/row/4", 404, "below 4");
+    server.refused("/api/map/row/x", 422, "digits");
+}
+
+#[test]
+fn factors_and_classes_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    set(folder.path());
+    let server = Server::start(folder.path(), &[]);
+    let factors = server.json("/api/factors");
+    assert_eq!(factors["factors"].as_array().unwrap().len(), 2);
+    let largest = |i: usize| factors["factors"][i]["max"].as_f64().unwrap();
+    assert!((largest(0) - 5.0_f64.asinh()).abs() < 1e-5 && (largest(1) - 5.0_f64.asinh() / 2.0).abs() < 1e-5);
+    let rows = |path: &str| -> Vec<u64> {
+        let hits = server.json(path);
+        hits["hits"].as_array().unwrap().iter().map(|it| it["row"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(rows("/api/factors/0?k=2"), [1, 0]);
+    assert_eq!(rows("/api/factors/1?modality=image"), [2, 0]);
+    server.refused("/api/factors/2", 404, "0 to 1");
+    server.refused("/api/factors/0?k=0", 422, "`k`");
+    server.refused("/api/factors/0?modality=smell", 422, "smell");
+
+    let tree = server.json("/api/tree");
+    assert_eq!(tree["node"], serde_json::json!({ "name": "all", "count": 3 }));
+    assert_eq!(tree["children"][1], serde_json::json!({ "name": "dog", "count": 2, "children": 0 }));
+    server.refused("/api/tree?node=cow", 404, "`cow`");
+    drop(server);
+    std::fs::write(folder.path().join("tree.txt"), "thing animal\nanimal dog\nthing car\n").unwrap();
+    let server = Server::start(folder.path(), &["--tree", "tree.txt"]);
+    let animal = server.json("/api/tree?node=animal");
+    assert_eq!(animal["path"], serde_json::json!(["thing", "animal"]));
+    assert_eq!((&animal["node"]["count"], &animal["outside"]), (&2.into(), &1.into()));
+}

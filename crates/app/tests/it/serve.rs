@@ -1,0 +1,299 @@
+//! Servers over loopback: what they answer, what they refuse, and that they are still there afterwards.
+
+mod hostile;
+mod shards;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use conifer_index::{Direction, Filter, FlatIndex, Gate, Query, Ranking};
+use conifer_space::{EmbeddingSet, Modality};
+use serde_json::{Value, json};
+
+use crate::{command, good, refused, root};
+
+const DATA: [&str; 6] = ["--data", "toy", "--data-option", "size=40", "--data-option", "resolution=64"];
+
+/// A folder with a small model, a set that it made, and a tree of classes. Made once.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        let config = root().join("configs/toy_hycoclip.toml");
+        good(at, &["train", config.to_str().unwrap(), "--smoke", "--out", "run"]);
+        let views = ["--views", "image,text,box-image,box-text", "--out", "set"];
+        good(at, &[&["embed", "run"], &DATA[..], &views].concat());
+        let set = EmbeddingSet::load(&at.join("set")).unwrap();
+        // The classes of the first half of the alphabet below one node.
+        let mut labels = set.columns["label"].clone();
+        labels.sort();
+        labels.dedup();
+        let edge = |label: &String| format!("{}\t{label}\n", if label.as_str() < "m" { "early" } else { "late" });
+        let edges: String = labels.iter().map(edge).collect();
+        std::fs::write(at.join("tree.tsv"), format!("all\tearly\nall\tlate\n{edges}")).unwrap();
+        folder
+    });
+    folder.path()
+}
+
+/// A server of our own, ended with the test.
+struct Running {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+fn start(args: &[&str]) -> Running {
+    let args = [args, &["--port", "0", "--json"]].concat();
+    let mut child = command(folder(), &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let Some(Ok(first)) = lines.next() else {
+        let mut told = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+        panic!("{args:?}: {told}");
+    };
+    let first: Value = serde_json::from_str(&first).unwrap();
+    let address = first["listening"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+    // Logs are read to the end: a full pipe would hold the server up.
+    std::thread::spawn(move || lines.for_each(drop));
+    let mut stderr = child.stderr.take().unwrap();
+    std::thread::spawn(move || _ = stderr.read_to_end(&mut Vec::new()));
+    Running { child, address }
+}
+
+/// The server with everything on.
+fn whole() -> Running {
+    let more = ["--checkpoint", "run", "--tree", "tree.tsv", "--max-upload", "1048576"];
+    start(&[&["serve", "set"], &DATA[..], &more].concat())
+}
+
+/// Status, head and body of an answer.
+struct Reply {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Reply {
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&self.body)))
+    }
+}
+
+impl Running {
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+    }
+
+    fn send(&self, method: &str, path: &str, more: &str, body: &[u8]) -> Reply {
+        let mut stream = self.connect();
+        let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{length}{more}\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        // A server that has seen enough closes.
+        _ = stream.write_all(body);
+        answer(stream)
+    }
+
+    fn get(&self, path: &str) -> Reply {
+        self.send("GET", path, "", b"")
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Reply {
+        self.send("POST", path, "", body.to_string().as_bytes())
+    }
+
+    /// An answer that is 200.
+    fn good(&self, path: &str, body: &Value) -> Value {
+        let reply = if body.is_null() { self.get(path) } else { self.post(path, body) };
+        assert_eq!(reply.status, 200, "{path} {body}: {}", String::from_utf8_lossy(&reply.body));
+        reply.json()
+    }
+
+    fn is_well(&self) {
+        assert_eq!(self.good("/health", &Value::Null)["status"], "ok");
+    }
+}
+
+/// Reads an answer to its end.
+fn answer(mut stream: TcpStream) -> Reply {
+    let mut bytes = Vec::new();
+    // A connection that is reset after its answer has given its answer.
+    _ = stream.read_to_end(&mut bytes);
+    let end = bytes.windows(4).position(|it| it == b"\r\n\r\n").unwrap_or_else(|| panic!("no head: {bytes:?}"));
+    let head = String::from_utf8(bytes[..end].to_vec()).unwrap().to_lowercase();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Reply { status, head, body: bytes[end + 4..].to_vec() }
+}
+
+fn rows(answer: &Value) -> Vec<usize> {
+    answer["hits"].as_array().unwrap().iter().map(|it| it["row"].as_u64().unwrap() as usize).collect()
+}
+
+#[test]
+fn searches_are_those_of_the_index() {
+    let server = whole();
+    let set = EmbeddingSet::load(&folder().join("set")).unwrap();
+    let index = FlatIndex::new(&set).unwrap();
+    let expected = |ranking, filter: &Filter<'_>| -> Vec<usize> {
+        index.top_k(&Query::row(&set, 3), ranking, 20, filter).unwrap()[0].iter().map(|it| it.row).collect()
+    };
+    let ask = |more: Value| {
+        let mut body = json!({ "query": { "row": 3 }, "k": 20 });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        server.good("/api/search", &body)
+    };
+    for (name, ranking) in [
+        ("distance", Ranking::Distance),
+        ("similarity", Ranking::Similarity),
+        ("inner", Ranking::Inner),
+        ("narrower", Ranking::Angle(Direction::Down)),
+        ("broader", Ranking::Angle(Direction::Up)),
+    ] {
+        assert_eq!(rows(&ask(json!({ "by": name }))), expected(ranking, &Filter::All), "{name}");
+    }
+    let gate = Gate::Angle(Direction::Down, 2.0);
+    for (more, ranking) in [
+        (json!({ "by": "gated_narrower", "angle": 2.0 }), Ranking::Gated(gate)),
+        (json!({ "by": "gated_broader", "angle": 2.0 }), Ranking::Gated(Gate::Angle(Direction::Up, 2.0))),
+        (json!({ "by": "general", "angle": 2.0 }), Ranking::Depth(gate)),
+        (json!({ "by": "general", "within": 0.5 }), Ranking::Depth(Gate::Distance(0.5))),
+    ] {
+        let found = rows(&ask(more.clone()));
+        assert_eq!(found, expected(ranking, &Filter::All), "{more}");
+    }
+    let texts = [Modality::Text, Modality::BoxText];
+    let found = ask(json!({ "modality": ["text", "box_text"] }));
+    assert_eq!(rows(&found), expected(Ranking::Distance, &Filter::Modality(&texts)));
+    assert_eq!(found["rows_passing"], set.modality.iter().filter(|it| texts.contains(it)).count());
+    let label = &set.columns["label"];
+    let early = |row: usize| label[row].as_str() < "m";
+    assert_eq!(rows(&ask(json!({ "subtree": "early" }))), expected(Ranking::Distance, &Filter::Rows(&early)));
+    let wanted = [label[3].as_str()];
+    let column = Filter::Column { column: label, wanted: &wanted };
+    assert_eq!(rows(&ask(json!({ "columns": { "label": wanted } }))), expected(Ranking::Distance, &column));
+    let cone = Filter::Inside(Query::row(&set, 7), conifer_index::Cone::default());
+    let outside = Filter::Not(&cone);
+    assert_eq!(rows(&ask(json!({ "inside": { "row": 7 } }))), expected(Ranking::Distance, &cone));
+    assert_eq!(rows(&ask(json!({ "not": [{ "row": 7 }] }))), expected(Ranking::Distance, &outside));
+    let second: Vec<usize> = rows(&ask(json!({ "k": 5, "offset": 5 })));
+    assert_eq!(second, expected(Ranking::Distance, &Filter::All)[5..10]);
+    // The same row by its id and by its coordinates.
+    let by_id = server.good("/api/search", &json!({ "query": { "id": set.ids[3] }, "k": 20 }));
+    let by_point = server.good("/api/search", &json!({ "query": { "point": set.row(3) }, "k": 20 }));
+    assert_eq!(by_id["hits"], by_point["hits"]);
+    assert_eq!(rows(&by_id), expected(Ranking::Distance, &Filter::All));
+}
+
+#[test]
+fn cells_answer_as_all_rows_do() {
+    let (flat, cells) = (start(&["serve", "set"]), start(&["serve", "set", "--cells"]));
+    for by in ["distance", "inner", "narrower", "broader"] {
+        let body = json!({ "query": { "row": 11 }, "by": by, "k": 50, "depth": [0.0, 1.6] });
+        assert_eq!(flat.good("/api/search", &body)["hits"], cells.good("/api/search", &body)["hits"], "{by}");
+    }
+}
+
+#[test]
+fn texts_photos_rows_and_pictures() {
+    let server = whole();
+    let at = folder();
+    let told = good(at, &["--json", "search", "set", "--checkpoint", "run", "--text", "a red cake", "-k", "5"]);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let told: Vec<usize> = told.as_array().unwrap().iter().map(|it| it["row"].as_u64().unwrap() as usize).collect();
+    let found = server.good("/api/search", &json!({ "query": { "text": "a red cake" }, "k": 5 }));
+    assert_eq!(rows(&found), told);
+    let both = json!({ "query": { "all": [{ "text": "a red cake" }, { "row": 2 }] }, "k": 5 });
+    assert_eq!(rows(&server.good("/api/search", &both)).len(), 5);
+
+    let info = server.good("/api/info", &Value::Null);
+    assert_eq!(info["can"], json!({ "text": true, "photo": true, "thumbnails": true, "tree": true }));
+    let set = EmbeddingSet::load(&at.join("set")).unwrap();
+    assert_eq!(info["rows"], set.len());
+
+    // The picture of a row, its own size: a photo whose point is that of its row.
+    let photo = set.modality.iter().position(|it| *it == Modality::Image).unwrap();
+    let picture = server.get(&format!("/api/rows/{photo}/thumbnail?size=64"));
+    assert_eq!((picture.status, &picture.body[..3]), (200, &[0xff, 0xd8, 0xff][..]), "a JPEG");
+    assert!(picture.head.contains("content-type: image/jpeg"), "{}", picture.head);
+    let sent = server.send("POST", "/api/photos", "", &picture.body);
+    let token = sent.json();
+    assert_eq!((sent.status, &token["width"], &token["height"]), (200, &json!(64), &json!(64)), "{token}");
+    let near =
+        server.good("/api/search", &json!({ "query": { "photo": token["photo"] }, "k": 200, "modality": ["image"] }));
+    assert!(rows(&near).contains(&photo));
+    let of_box = set.modality.iter().position(|it| *it == Modality::BoxImage).unwrap();
+    let row = server.good(&format!("/api/rows/{of_box}"), &Value::Null);
+    assert_eq!((row["box"].as_array().unwrap().len(), &row["thumbnail"]), (4, &json!(true)));
+    assert_eq!(server.get(&format!("/api/rows/{of_box}/thumbnail?size=32")).status, 200);
+    let text = set.modality.iter().position(|it| *it == Modality::Text).unwrap();
+    assert_eq!(server.get(&format!("/api/rows/{text}/thumbnail")).status, 404);
+
+    let id = set.ids[of_box].replace('#', "%23");
+    assert_eq!(server.good(&format!("/api/rows?id={id}"), &Value::Null)[0]["row"], of_box);
+    let around = server.good(&format!("/api/rows/{photo}/neighbours?k=3&modality=text"), &Value::Null);
+    for side in ["broader", "narrower", "near"] {
+        let side = around[side].as_array().unwrap();
+        assert!(side.len() == 3 && side.iter().all(|it| it["modality"] == "text"), "{side:?}");
+    }
+    let walk = server.good("/api/traverse", &json!({ "from": { "row": photo }, "steps": 20, "cone": false }));
+    let stops = walk["stops"].as_array().unwrap();
+    assert!(stops.len() > 1 && stops.last().unwrap()["root"] == true, "{walk}");
+    let metrics = String::from_utf8(server.get("/metrics").body).unwrap();
+    assert!(metrics.contains(r#"conifer_requests_total{route="/api/search",status="200"} 3"#), "{metrics}");
+    assert!(server.get("/").head.contains("content-security-policy"));
+}
+
+#[test]
+fn only_who_may_is_answered() {
+    let at = folder();
+    std::fs::write(at.join("token"), "0123456789abcdef\n").unwrap();
+    std::fs::write(at.join("short"), "secret\n").unwrap();
+    let server = start(&["serve", "set", "--token-file", "token"]);
+    assert_eq!(server.get("/api/info").status, 401);
+    let with = |given: &str| server.send("GET", "/api/info", &format!("authorization: {given}\r\n"), b"").status;
+    assert_eq!(with("Bearer 0123456789abcdef"), 200);
+    assert_eq!(with("Bearer 0123456789abcdee"), 401);
+    assert_eq!(with("Basic 0123456789abcdef"), 401);
+    assert_eq!(with("Bearer "), 401);
+    server.is_well();
+    let mut stream = server.connect();
+    stream.write_all(b"GET /health HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n").unwrap();
+    assert_eq!(answer(stream).status, 403);
+
+    refused(
+        at,
+        &["serve", "set", "--host", "0.0.0.0", "--port", "0"],
+        &["--host 0.0.0.0", "--token-file", "--allow-anyone"],
+    );
+    refused(at, &["serve", "set", "--token-file", "short", "--port", "0"], &["--token-file short", "at least 16"]);
+    refused(at, &["serve", "absent", "--port", "0"], &["absent"]);
+    refused(at, &["serve", "set", "--tree", "absent.tsv", "--port", "0"], &["absent.tsv"]);
+    let port = server.address.rsplit_once(':').unwrap().1;
+    refused(at, &["serve", "set", "--port", port], &["--port", port]);
+}
+
+#[cfg(unix)]
+#[test]
+fn it_ends_when_it_is_asked_to() {
+    let mut server = start(&["serve", "set"]);
+    // An idle connection is no reason to stay.
+    let _idle = server.connect();
+    server.is_well();
+    let status = std::process::Command::new("kill").args(["-TERM", &server.child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    assert!(server.child.wait().unwrap().success());
+}

@@ -1,0 +1,233 @@
+//! Clients that mean no good.
+
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{Running, answer, start, whole};
+
+/// Status of an answer that is an error in our form, whose message has all of `words`.
+fn told(server: &Running, method: &str, path: &str, body: &[u8], words: &[&str]) -> u16 {
+    let reply = server.send(method, path, "", body);
+    let error = reply.json();
+    assert_eq!(error["error"]["status"], reply.status, "{path}: {error}");
+    let message = error["error"]["message"].as_str().unwrap();
+    for word in words {
+        assert!(message.contains(word), "{path}: `{word}` is not in: {message}");
+    }
+    server.is_well();
+    reply.status
+}
+
+#[test]
+fn what_is_wrong_is_refused_with_its_status() {
+    let server = whole();
+    let dim = server.good("/api/info", &Value::Null)["space"]["dim"].as_u64().unwrap() as usize;
+    let search = |body: &str, words: &[&str]| told(&server, "POST", "/api/search", body.as_bytes(), words);
+    // No JSON.
+    for body in ["", "{", "[1", "\u{0}", r#"{"query":{"point":[NaN]}}"#, r#"{"query":{"row":0}} x"#] {
+        assert_eq!(search(body, &["the body"]), 400, "{body}");
+    }
+    assert_eq!(told(&server, "POST", "/api/search", b"\xff\xfe", &[]), 400);
+    // JSON that says something else.
+    let point = |coordinate: &str| format!(r#"{{"query":{{"point":[{}]}}}}"#, [coordinate].repeat(dim).join(","));
+    for (body, words) in [
+        ("[]", &["map"][..]),
+        (r#"{"k":1}"#, &["missing field `query`"]),
+        (r#"{"query":{}}"#, &["exactly one of"]),
+        (r#"{"query":{"row":0,"text":"a"}}"#, &["exactly one of"]),
+        (r#"{"query":{"row":0},"foo":1}"#, &["unknown field `foo`"]),
+        (r#"{"query":{"row":0,"foo":1}}"#, &["unknown field `foo`"]),
+        (r#"{"query":{"row":-1}}"#, &["-1"]),
+        (r#"{"query":{"row":0},"by":"nearest"}"#, &["nearest", "distance"]),
+        (r#"{"query":{"row":0},"k":0}"#, &["`k` is 0", "1 to 1000"]),
+        (r#"{"query":{"row":0},"k":1001}"#, &["`k` is 1001"]),
+        (r#"{"query":{"row":0},"k":99999999999999999999}"#, &[]),
+        (r#"{"query":{"row":0},"offset":1000001}"#, &["`offset`"]),
+        (r#"{"query":{"point":[1.0]}}"#, &["`point` is a list of 1", "`dim`"]),
+        (r#"{"query":{"point":[null]}}"#, &["null"]),
+        (&point("1e400"), &["out of range"]),
+        (&point("1e39"), &["`point[0]` is inf", "finite"]),
+        (r#"{"query":{"all":[{"row":0}]}}"#, &["2 to 8"]),
+        (r#"{"query":{"all":[{"all":[]},{"row":0}]}}"#, &["within another"]),
+        (r#"{"query":{"row":0},"by":"gated_narrower"}"#, &["`angle`"]),
+        (r#"{"query":{"row":0},"by":"distance","angle":1.0}"#, &["gated rankings"]),
+        (r#"{"query":{"row":0},"by":"general"}"#, &["`angle`", "`within`"]),
+        (r#"{"query":{"row":0},"depth":[2,1]}"#, &["`depth` is [2, 1]"]),
+        (r#"{"query":{"row":0},"columns":{"colour":["red"]}}"#, &["`colour`", "label"]),
+        (r#"{"query":{"row":0},"subtree":"nowhere"}"#, &["`nowhere`"]),
+        (r#"{"query":{"row":0},"modality":["sound"]}"#, &["`sound`", "box_image"]),
+    ] {
+        assert_eq!(search(body, words), 422, "{body}");
+    }
+    let many: Vec<Value> = (0..40).map(|row| json!({ "row": row })).collect();
+    assert_eq!(search(&json!({ "query": { "row": 0 }, "not": many }).to_string(), &["41 points", "at most 32"]), 422);
+    assert_eq!(search(&json!({ "query": { "text": "a".repeat(10_001) } }).to_string(), &["10000"]), 422);
+    assert_eq!(search(&json!({ "query": { "row": 99_999_999 } }).to_string(), &["row 99999999"]), 404);
+    assert_eq!(search(&json!({ "query": { "id": "../../etc/passwd" } }).to_string(), &["../../etc/passwd"]), 404);
+    assert_eq!(search(&json!({ "query": { "photo": "../token" } }).to_string(), &["../token"]), 404);
+    let steps = |steps: u64| json!({ "from": { "row": 0 }, "steps": steps }).to_string();
+    for wrong in [0, 1, 201, u64::MAX] {
+        let body = steps(wrong);
+        assert_eq!(told(&server, "POST", "/api/traverse", body.as_bytes(), &["`steps`", "2 to 200"]), 422);
+    }
+    for (path, status) in [
+        ("/api/rows/99999999", 404),
+        ("/api/rows/-1", 422),
+        ("/api/rows/..%2f..%2fetc%2fpasswd", 422),
+        ("/api/rows/%00", 422),
+        ("/api/rows/%ff", 400),
+        ("/api/rows/../../etc/passwd", 404),
+        ("/api/rows/0/thumbnail?size=0", 422),
+        ("/api/rows/0/thumbnail?size=999999", 422),
+        ("/api/rows/0/thumbnail?path=/etc/passwd", 422),
+        ("/api/rows/99999999/thumbnail", 404),
+        ("/api/rows/0/neighbours?k=0", 422),
+        ("/api/rows/0/neighbours?modality=sound", 422),
+        ("/api/rows", 422),
+        ("/assets/../../etc/passwd", 404),
+        ("/nowhere", 404),
+        ("//", 404),
+    ] {
+        assert_eq!(told(&server, "GET", path, b"", &[]), status, "{path}");
+    }
+    assert_eq!(told(&server, "GET", "/api/search", b"", &["does not take GET"]), 405);
+    assert_eq!(told(&server, "DELETE", "/api/rows/0", b"", &["does not take DELETE"]), 405);
+    assert_eq!(told(&server, "POST", "/api/search", &vec![b' '; (1 << 20) + 1], &["1048576"]), 413);
+    // Nesting, which a parser that recurses has to limit.
+    let deep = format!("{}{}", r#"{"query":{"all":["#.repeat(10_000), "0");
+    assert_eq!(told(&server, "POST", "/api/search", deep.as_bytes(), &["recursion limit"]), 400);
+
+    // A server without a model, photos and a tree says what it lacks.
+    let bare = start(&["serve", "set"]);
+    for (path, body) in [("/api/search", r#"{"query":{"text":"a"}}"#), ("/api/photos", "x")] {
+        assert_eq!(told(&bare, "POST", path, body.as_bytes(), &["--checkpoint"]), 422);
+    }
+    assert_eq!(told(&bare, "POST", "/api/search", br#"{"query":{"row":0},"subtree":"early"}"#, &["--tree"]), 422);
+    assert_eq!(told(&bare, "GET", "/api/rows/0/thumbnail", b"", &["no picture"]), 404);
+}
+
+/// A PNG of which only the head is there: it claims this width and height.
+fn png(width: u32, height: u32) -> Vec<u8> {
+    let mut chunk = b"IHDR".to_vec();
+    chunk.extend(width.to_be_bytes());
+    chunk.extend(height.to_be_bytes());
+    chunk.extend([8, 2, 0, 0, 0]);
+    let mut crc = u32::MAX;
+    for byte in &chunk {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
+        }
+    }
+    [&b"\x89PNG\r\n\x1a\n\0\0\0\x0d"[..], &chunk, &(!crc).to_be_bytes(), b"\0\0\0\0IDAT\x35\xaf\x06\x1e"].concat()
+}
+
+#[test]
+fn photos_that_are_none_or_too_much() {
+    let server = whole();
+    let photo = |bytes: &[u8], words: &[&str]| told(&server, "POST", "/api/photos", bytes, words);
+    assert_eq!(photo(b"no photo", &["the photo"]), 422);
+    assert_eq!(photo(b"", &["the photo"]), 422);
+    assert_eq!(photo(&png(60_000, 60_000), &["60000", "pixels"]), 413);
+    assert_eq!(photo(&png(u32::MAX, u32::MAX), &["the photo"]) / 100, 4);
+    assert_eq!(photo(&png(10_000, 2), &["the photo"]), 422);
+    assert_eq!(photo(&png(64, 64), &["the photo"]), 422);
+    assert_eq!(photo(&vec![0; (1 << 20) + 1], &["1048576"]), 413);
+
+    // A gigabyte is not read to its end, whether its length is told or not.
+    for head in ["content-length: 1073741824", "transfer-encoding: chunked"] {
+        let mut stream = server.connect();
+        stream.set_write_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.write_all(format!("POST /api/photos HTTP/1.1\r\nhost: localhost\r\n{head}\r\n\r\n").as_bytes()).unwrap();
+        let mut reader = stream.try_clone().unwrap();
+        let reply = std::thread::spawn(move || {
+            let mut start = [0; 12];
+            reader.read_exact(&mut start).map(|()| start)
+        });
+        let mut chunk = b"100000\r\n".to_vec();
+        chunk.extend(vec![7; 1 << 20]);
+        chunk.extend(b"\r\n");
+        let sent = (0..1024).take_while(|_| stream.write_all(&chunk).is_ok()).count();
+        assert!(sent < 64, "{head}: {sent} MiB were taken");
+        assert_eq!(&reply.join().unwrap().unwrap(), b"HTTP/1.1 413", "{head}");
+        server.is_well();
+    }
+}
+
+#[test]
+fn thousands_of_idle_connections() {
+    let server = start(&["serve", "set", "--connections", "64"]);
+    let idle: Vec<_> = (0..2000).map(|_| server.connect()).collect();
+    std::thread::sleep(Duration::from_millis(800));
+    server.is_well();
+    let metrics = String::from_utf8(server.get("/metrics").body).unwrap();
+    let open = metrics.lines().find_map(|it| it.strip_prefix("conifer_connections ")).unwrap();
+    assert!(open.parse::<usize>().unwrap() <= 64, "{open}");
+    // Those for whom there was no place were told so.
+    let turned_away = idle
+        .into_iter()
+        .filter(|stream| {
+            stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+            let mut start = [0; 12];
+            matches!(stream.take(12).read(&mut start), Ok(12)) && &start == b"HTTP/1.1 503"
+        })
+        .count();
+    assert!(turned_away >= 1900, "{turned_away}");
+    server.is_well();
+}
+
+#[test]
+fn a_head_that_never_ends() {
+    let server = start(&["serve", "set"]);
+    let mut slow = server.connect();
+    slow.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nx-a: ").unwrap();
+    let started = Instant::now();
+    // One byte at a time, for ever.
+    let ended = loop {
+        std::thread::sleep(Duration::from_millis(250));
+        if slow.write_all(b"a").is_err() {
+            break started.elapsed();
+        }
+        assert!(started.elapsed() < Duration::from_secs(25), "still open");
+    };
+    assert!(ended > Duration::from_secs(8), "{ended:?}");
+    server.is_well();
+    // A head without measure, and what is no HTTP.
+    let mut long = server.connect();
+    _ = long.write_all(format!("GET / HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "a".repeat(1 << 20)).as_bytes());
+    let mut start = Vec::new();
+    _ = long.read_to_end(&mut start);
+    assert!(start.is_empty() || start.starts_with(b"HTTP/1.1 4"), "{}", String::from_utf8_lossy(&start));
+    let mut none = server.connect();
+    none.write_all(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n").unwrap();
+    assert_eq!(answer(none).status, 400);
+    server.is_well();
+}
+
+#[test]
+fn more_than_is_worked_on_at_a_time() {
+    let server = start(&["serve", "set", "--concurrency", "1", "--timeout", "3"]);
+    let mut slow = server.connect();
+    slow.write_all(b"POST /api/search HTTP/1.1\r\nhost: localhost\r\ncontent-length: 20\r\n\r\n{").unwrap();
+    let body = json!({ "query": { "row": 0 } });
+    let started = Instant::now();
+    let reply = loop {
+        let reply = server.post("/api/search", &body);
+        if reply.status != 200 {
+            break reply;
+        }
+        assert!(started.elapsed() < Duration::from_secs(2), "it was never busy");
+    };
+    assert_eq!(reply.status, 429);
+    assert!(reply.head.contains("retry-after: 1"), "{}", reply.head);
+    server.is_well();
+    // The one with half a body is given up in time, and makes room.
+    let mut start = [0; 12];
+    slow.read_exact(&mut start).unwrap();
+    assert_eq!(&start, b"HTTP/1.1 503");
+    slow.shutdown(Shutdown::Both).unwrap();
+    assert_eq!(server.post("/api/search", &body).status, 200);
+}

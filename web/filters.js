@@ -1,0 +1,178 @@
+// The side bar: ranking and direction as switches, angle and depth as sliders, modality, columns, the class tree.
+
+import { count, debounced, degrees, el, fill, number } from "./dom.js";
+import { describe } from "./search.js";
+import { current, filtered, MODALITIES, START, update } from "./state.js";
+
+const MODES = [
+  ["near", "Nearest", "Rows close to the query"],
+  ["narrower", "Narrower", "What lies below the query: its children, by exterior angle"],
+  ["broader", "Broader", "What lies above the query: its parents, by exterior angle"],
+  ["general", "General → specific", "Rows around the query, from the root outwards"],
+];
+
+/** Values of a column that are listed before "more". */
+const LISTED = 8;
+
+/** Fills the side bar once; gives the function that brings it up to date. */
+export function filterBar(node, info, tree) {
+  const set = (change) => update(change, { replace: false });
+  // Sliders write into the address without a step of history for every pixel.
+  const slide = debounced((change) => update(change, { replace: true }), 60);
+
+  const modes = el("div.modes", { role: "radiogroup", "aria-label": "Ranking" }, MODES.map(([value, name, title]) =>
+    choice("mode", value, name, title, () => set({ mode: value }))));
+  const measure = el("label.line", {}, el("span", {}, "by"), el("select", {
+    id: "measure", onchange: (event) => set({ measure: event.target.value }),
+  }, [["distance", "distance"], ["similarity", "similarity"], ["inner", "inner product"]].map(([value, name]) =>
+    el("option", { value }, name))));
+  const gate = el("label.line.tick", { title: "Gated angle: within the angle, most similar first" },
+    el("input", { type: "checkbox", id: "gate", onchange: (event) => set({ gate: event.target.checked }) }),
+    el("span", {}, "only within an angle, most similar first"));
+  const limit = el("div.line.limits", { role: "radiogroup", "aria-label": "Which rows to order" },
+    choice("limit", "angle", "below it", "Rows below the query, within the angle", () => set({ limit: "angle" })),
+    choice("limit", "distance", "around it", "Rows within the distance", () => set({ limit: "distance" })));
+  const angle = slider("angle", "Angle", 0, 180, 0.5, (v) => slide({ angle: v * Math.PI / 180 }), (v) => `${v.toFixed(1)}°`);
+  const reach = Math.max(2 * info.depth.max, 0.1);
+  const within = slider("within", "Distance", 0, reach, reach / 400, (v) => slide({ within: v }), (v) => number(v));
+
+  const depth = depthSlider(info.depth, slide);
+  // No mark is no filter: one click leaves one kind.
+  const kinds = el("div.kinds", { role: "group", "aria-label": "Only these kinds of rows" }, Object.keys(MODALITIES)
+    .filter((name) => info.modalities[name] > 0).map((name) => el("label.pill", { title: `Only ${MODALITIES[name][1]}` },
+      el("input", { type: "checkbox", value: name, onchange: () =>
+        set({ modality: [...kinds.querySelectorAll("input:checked")].map((it) => it.value) }) }),
+      el("span", {}, MODALITIES[name][1], " ", el("small", {}, count(info.modalities[name]))))));
+  const facets = info.columns.filter((it) => it.distinct > 1 && it.values.length > 1 && it.distinct <= 500 && it.distinct <= info.rows / 10).map((it) => facet(it, set));
+  const active = el("div.active");
+
+  fill(node,
+    section("Ranking", modes, measure, gate, limit, angle.node, within.node),
+    section("Kind", kinds),
+    section("Depth", depth.node),
+    tree ? section("Classes", tree.node) : null,
+    facets.map((it) => section(it.title, it.node, false)),
+    active);
+
+  return function render(state) {
+    for (const input of node.querySelectorAll("input[type=radio]")) input.checked = state[input.name] === input.value;
+    measure.hidden = state.mode !== "near";
+    measure.querySelector("select").value = state.measure;
+    gate.hidden = !["narrower", "broader"].includes(state.mode);
+    gate.querySelector("input").checked = state.gate;
+    limit.hidden = state.mode !== "general";
+    angle.node.hidden = !(state.mode === "general" ? state.limit === "angle" : !gate.hidden && state.gate);
+    within.node.hidden = !(state.mode === "general" && state.limit === "distance");
+    angle.set(state.angle * 180 / Math.PI);
+    within.set(state.within);
+    depth.set(state.depth);
+    for (const input of kinds.querySelectorAll("input")) {
+      input.checked = state.modality.includes(input.value);
+    }
+    facets.forEach((it) => it.render(state));
+    tree?.render(state);
+    fill(active,
+      state.inside ? chip("inside the cone of ", describe(state.inside), () => set({ inside: null })) : null,
+      filtered(state) ? el("button.plain", { type: "button", id: "clear", onclick: () => set({
+        modality: [], columns: {}, depth: null, inside: null, not: [], subtree: null,
+      }) }, "Clear all filters") : null);
+  };
+}
+
+/** How wide an angle has to be to let a row in, for the empty state: one button. */
+export function widen(radians) {
+  const wider = Math.min(Math.PI, radians + 0.02);
+  return el("button.solid", { type: "button", onclick: () => update({ angle: wider }) }, `Widen the angle to ${degrees(wider)}`);
+}
+
+function section(title, ...content) {
+  const open = content.at(-1) !== false;
+  return el("details.section", { open }, el("summary", {}, title), content.filter((it) => it !== false));
+}
+
+function choice(name, value, text, title, onchange) {
+  return el("label.choice", { title }, el("input", { type: "radio", name, value, onchange }), el("span", {}, text));
+}
+
+function chip(before, text, remove) {
+  return el("p.chip", {}, el("b", {}, before), el("span", {}, text),
+    el("button", { type: "button", "aria-label": `Remove: ${before}${text}`, onclick: remove }, "×"));
+}
+
+function slider(id, label, min, max, step, moved, format) {
+  const out = el("output", { htmlFor: id });
+  const input = el("input", { type: "range", id, min, max, step, oninput: () => {
+    out.value = format(Number(input.value));
+    moved(Number(input.value));
+  } });
+  const node = el("div.slider", {}, el("label", { htmlFor: id }, label), out, input);
+  return { node, set: (value) => {
+    if (document.activeElement !== input || Math.abs(Number(input.value) - value) > step) input.value = value;
+    out.value = format(value); // the slider itself knows steps only
+  } };
+}
+
+/** Two handles over the depths that occur, with the deciles of the set as ticks. */
+function depthSlider({ min, max, deciles }, slide) {
+  const step = (max - min) / 500 || 0.001;
+  const out = el("output");
+  const make = (name) => el("input", { type: "range", min, max, step, "aria-label": name, oninput: moved });
+  const low = make("At least this deep");
+  const high = make("At most this deep");
+  const ticks = el("div.ticks", { "aria-hidden": "true" }, deciles.map((it) => {
+    const tick = el("i");
+    tick.style.setProperty("--at", `${100 * (it - min) / (max - min || 1)}%`);
+    return tick;
+  }));
+  const node = el("div.slider.two", {}, el("span", {}, "general"), out, el("span", {}, "specific"),
+    el("div.track", {}, el("div.span"), low, high), ticks);
+  function show() {
+    const [a, b] = [Number(low.value), Number(high.value)];
+    const share = (v) => `${100 * (v - min) / (max - min || 1)}%`;
+    node.style.setProperty("--low", share(a));
+    node.style.setProperty("--high", share(b));
+    out.value = `${number(a)} – ${number(b)}`;
+  }
+  function moved(event) {
+    // A handle pushes at the other one rather than pass it.
+    if (Number(low.value) > Number(high.value)) event.target.value = event.target === low ? high.value : low.value;
+    show();
+    const [a, b] = [Number(low.value), Number(high.value)];
+    const whole = a <= min + step / 2 && b >= max - step / 2;
+    // The ends are open: a handle at the end lets in what rounding leaves outside.
+    slide({ depth: whole ? null : [a <= min + step / 2 ? Math.min(min, 0) : a, b >= max - step / 2 ? 2 * max + 1 : b] });
+  }
+  return { node, set: (range) => {
+    const [a, b] = range ?? [min, max];
+    if (document.activeElement !== low) low.value = Math.max(a, min);
+    if (document.activeElement !== high) high.value = Math.min(b, max);
+    show();
+  } };
+}
+
+function facet({ name, distinct, values }, set) {
+  const box = el("div.facet");
+  let all = false;
+  const node = el("div", {}, box);
+  const render = (state) => {
+    const marked = state.columns[name] ?? [];
+    const shown = all ? values : values.filter(([value], i) => i < LISTED || marked.includes(value));
+    const toggle = (value, on) => {
+      const rest = marked.filter((it) => it !== value);
+      set({ columns: { ...current().columns, [name]: on ? [...rest, value] : rest } });
+    };
+    fill(box,
+      shown.map(([value, rows]) => el("label.tick", {},
+        el("input", { type: "checkbox", checked: marked.includes(value), onchange: (event) => toggle(value, event.target.checked) }),
+        el("span", { title: value }, value === "" ? "(empty)" : value), el("small", {}, count(rows)))),
+      values.length > LISTED ? el("button.plain.more", { type: "button", onclick: () => {
+        all = !all;
+        render(current());
+      } }, all ? "Fewer" : `${values.length - LISTED} more`) : null,
+      all && distinct > values.length ? el("small", {}, `the ${values.length} most frequent of ${count(distinct)}`) : null);
+  };
+  return { title: name, node, render };
+}
+
+/** The state without any filter, for links that show everything. */
+export const UNFILTERED = { modality: START.modality, columns: START.columns, depth: null, inside: null, not: [], subtree: null };

@@ -1,0 +1,193 @@
+// The search box: terms as chips, a text, a photo by button, drop or paste.
+
+import { get, thumbnail, upload } from "./api.js";
+import { el, fill, icon } from "./dom.js";
+import { caption, kindOf } from "./rows.js";
+import { current, START, update } from "./state.js";
+
+/** Small pictures of the photos that were added on this page, by token. */
+const previews = new Map();
+/** Names of rows that were searched from, by row. */
+const names = new Map();
+/** Rows whose names were asked for. */
+const asked = new Set();
+
+/** Remembers what to call a row on a chip. */
+export function nameRow(row, name) {
+  names.set(row, name);
+}
+
+/** Asks what the rows of an address are called; `done` runs once names have come. */
+async function learn(terms, pictured, done) {
+  const rows = terms.filter((it) => it.kind === "row" && !asked.has(it.value)).map((it) => it.value);
+  if (!rows.length) return;
+  rows.forEach((row) => asked.add(row));
+  await Promise.all(rows.map(async (row) => {
+    try {
+      const hit = await get(`/api/rows/${row}`);
+      names.set(row, titleOf(hit));
+      if (hit.thumbnail) pictured.add(row);
+    } catch {
+      // The search says what is wrong with it; asking again would not help.
+    }
+  }));
+  done();
+}
+
+/** What a row is called on a chip: its kind and the beginning of its text. */
+export function titleOf(hit) {
+  const text = caption(hit);
+  return `${kindOf(hit)} “${text.length > 28 ? `${text.slice(0, 27)}…` : text}”`;
+}
+
+/** What a chip says. */
+export function describe(term) {
+  if (term.kind === "photo") return "photo";
+  if (term.kind === "row") return names.get(term.value) ?? `row ${term.value}`;
+  return term.kind === "id" ? `id ${term.value}` : `“${term.value}”`;
+}
+
+/** Wires the search box. `say` tells a person something; `can` is what the server can embed. */
+export function searchBox({ can, say, fail, again }) {
+  const [form, field, input, chips, file, drop] =
+    ["search", "field", "text", "chips", "file", "drop"].map((id) => document.getElementById(id));
+  const photo = document.getElementById("photo");
+  photo.append(icon("photo"));
+  if (!can.text) {
+    input.placeholder = "No model here: search from a row";
+    input.title = "The server was started without --checkpoint, so that texts and photos have no point";
+    for (const it of [input, ...["go", "and", "not"].map((id) => document.getElementById(id))]) it.disabled = true;
+  }
+  if (!can.photo) photo.hidden = true;
+
+  const text = () => input.value.trim();
+  const typed = () => (text() ? [{ kind: "text", value: text() }] : []);
+  const search = (change) => {
+    update({ view: current().view === "factors" ? "factors" : "results", ...change });
+    input.value = "";
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const now = current();
+    if (!text()) return;
+    // Terms that were combined stay; a single query is replaced.
+    search({ terms: now.terms.length > 1 ? [...now.terms, ...typed()] : typed() });
+  });
+  document.getElementById("and").addEventListener("click", () => {
+    if (!text()) {
+      input.focus();
+      say("Type what has to be there as well, then press “+ and”.");
+    } else if (current().terms.length >= 8) say("At most eight terms go together.");
+    else search({ terms: [...current().terms, ...typed()] });
+  });
+  document.getElementById("not").addEventListener("click", () => {
+    if (!text()) {
+      input.focus();
+      say("Type what is to be left out, then press “− not”.");
+    } else search({ not: [...current().not, ...typed()] });
+  });
+  input.addEventListener("keydown", (event) => {
+    const now = current();
+    if (event.key !== "Backspace" || input.value) return;
+    if (now.not.length) update({ not: now.not.slice(0, -1) });
+    else if (now.terms.length) update({ terms: now.terms.slice(0, -1) });
+  });
+
+  const add = async (blob, together) => {
+    if (!can.photo) return say("The server was started without --checkpoint, so photos cannot be searched with.");
+    if (!/^image\/(jpeg|png|webp)$/.test(blob.type)) return say("That is no JPEG, PNG or WebP photo.");
+    say("Embedding the photo …");
+    try {
+      const { photo: token } = await upload(blob);
+      previews.set(token, await preview(blob));
+      const term = { kind: "photo", value: token };
+      search({ terms: together ? [...current().terms, term] : [term] });
+    } catch (error) {
+      fail(error, () => add(blob, together));
+    }
+  };
+  photo.addEventListener("click", () => file.click());
+  file.addEventListener("change", () => {
+    if (file.files[0]) add(file.files[0], false);
+    file.value = "";
+  });
+  window.addEventListener("paste", (event) => {
+    const item = [...event.clipboardData.items].find((it) => it.type.startsWith("image/"));
+    if (!item) return;
+    event.preventDefault();
+    add(item.getAsFile(), false);
+  });
+  const carries = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
+  window.addEventListener("dragover", (event) => {
+    if (!carries(event)) return;
+    event.preventDefault();
+    drop.hidden = false;
+  });
+  window.addEventListener("dragleave", (event) => {
+    if (!event.relatedTarget) drop.hidden = true;
+  });
+  window.addEventListener("drop", (event) => {
+    drop.hidden = true;
+    if (!carries(event)) return;
+    event.preventDefault();
+    const dropped = [...event.dataTransfer.files].find((it) => it.type.startsWith("image/"));
+    if (dropped) add(dropped, event.shiftKey);
+    else say("Drop a JPEG, PNG or WebP photo.");
+  });
+  field.addEventListener("click", (event) => {
+    if (event.target === field) input.focus();
+  });
+
+  const pictured = new Set();
+  const small = (row) => {
+    const image = el("img.preview", { alt: "" });
+    thumbnail(image, row, 64);
+    return image;
+  };
+
+  return function render(state) {
+    learn([...state.terms, ...state.not, state.inside, state.from, state.to].filter(Boolean), pictured, () => again());
+    const chip = (term, at, list) => {
+      const excluded = list === "not";
+      const without = state[list].filter((_, i) => i !== at);
+      return el(`li.chip${excluded ? ".out" : ""}`, {},
+        excluded ? el("b", {}, "not") : at > 0 ? el("b", {}, "and") : null,
+        previews.get(term.value) ? copy(previews.get(term.value)) : null,
+        term.kind === "row" && pictured.has(term.value) ? small(term.value) : null,
+        el("span", {}, describe(term)),
+        el("button", { type: "button", "aria-label": `Remove ${describe(term)}`, onclick: () => update({ [list]: without }) }, icon("close")));
+    };
+    fill(chips, state.terms.map((term, i) => chip(term, i, "terms")), state.not.map((term, i) => chip(term, i, "not")));
+    document.body.classList.toggle("asked", state.terms.length > 0);
+  };
+}
+
+/** Search from a row: it becomes the whole query. */
+export function searchFrom(hit, name) {
+  nameRow(hit.row, name);
+  update({ terms: [{ kind: "row", value: hit.row }], view: "results" });
+}
+
+/** Forgets everything that was asked. */
+export function startAnew() {
+  update({ ...START });
+}
+
+async function preview(blob) {
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = 56;
+  try {
+    const picture = await createImageBitmap(blob);
+    const side = Math.min(picture.width, picture.height);
+    canvas.getContext("2d").drawImage(picture, (picture.width - side) / 2, (picture.height - side) / 2, side, side, 0, 0, 56, 56);
+  } catch {
+    return null;
+  }
+  return canvas;
+}
+
+function copy(canvas) {
+  const made = el("canvas.preview", { width: canvas.width, height: canvas.height, "aria-hidden": "true" });
+  made.getContext("2d").drawImage(canvas, 0, 0);
+  return made;
+}

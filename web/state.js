@@ -1,0 +1,161 @@
+// What the page shows, as one value. It lives in the address (after #), so that every view has a link, and back and
+// forward work. A term is { kind: "text" | "photo" | "row" | "id", value }.
+
+/** What a page without an address shows. */
+export const START = Object.freeze({
+  terms: [], not: [], inside: null,
+  mode: "near", measure: "distance", gate: false, limit: "angle", angle: 1.2, within: 1,
+  depth: null, modality: [], columns: {}, subtree: null,
+  view: "results", from: null, to: null, steps: 50,
+  select: null, factor: null, colour: "modality",
+});
+
+const MODES = ["near", "narrower", "broader", "general"];
+const VIEWS = ["results", "path", "map", "factors"];
+const KINDS = { t: "text", p: "photo", r: "row", i: "id" };
+
+let state = START;
+const listeners = [];
+
+/** The present state; never changed in place. */
+export function current() {
+  return state;
+}
+
+/** Calls `listener(now, before)` after every change. */
+export function onChange(listener) {
+  listeners.push(listener);
+}
+
+/** Changes some fields. `replace` keeps the number of steps that "back" has: for sliders and selections. */
+export function update(change, { replace = false } = {}) {
+  const before = state;
+  state = { ...state, ...change };
+  const address = `#${write(state)}`;
+  if (address !== (location.hash || "#")) {
+    history[replace ? "replaceState" : "pushState"](null, "", address);
+  }
+  listeners.forEach((listener) => listener(state, before));
+}
+
+/** Takes the state of the address, at the start and on "back" and "forward". */
+export function follow() {
+  const read = () => {
+    const before = state;
+    state = parse(location.hash.slice(1));
+    listeners.forEach((listener) => listener(state, before));
+  };
+  window.addEventListener("popstate", read);
+  read();
+}
+
+const term = {
+  write: (it) => `${it.kind[0]}:${it.value}`,
+  parse: (text) => {
+    const kind = KINDS[text[0]];
+    const value = text.slice(2);
+    if (!kind || text[1] !== ":" || value === "") return null;
+    if (kind !== "row") return { kind, value };
+    return /^\d+$/.test(value) ? { kind, value: Number(value) } : null;
+  },
+};
+
+/** State to address: only what differs from the start. */
+export function write(it) {
+  const out = new URLSearchParams();
+  const put = (name, value, start) => {
+    if (value !== start && value !== null && value !== "") out.append(name, value);
+  };
+  it.terms.forEach((t) => out.append("q", term.write(t)));
+  it.not.forEach((t) => out.append("not", term.write(t)));
+  for (const name of ["inside", "from", "to"]) if (it[name]) out.append(name, term.write(it[name]));
+  for (const name of ["mode", "measure", "limit", "subtree", "view", "select", "factor", "colour", "steps"]) {
+    put(name, it[name], START[name]);
+  }
+  put("angle", Number(it.angle.toFixed(4)), START.angle);
+  put("within", Number(it.within.toFixed(4)), START.within);
+  if (it.gate) out.append("gate", "1");
+  if (it.depth) out.append("depth", it.depth.map((v) => Number(v.toFixed(5))).join(","));
+  if (it.modality.length) out.append("modality", it.modality.join(","));
+  for (const [name, values] of Object.entries(it.columns)) values.forEach((v) => out.append("col", `${name}=${v}`));
+  return out.toString();
+}
+
+/** Address to state; what makes no sense is left out. */
+export function parse(text) {
+  const from = new URLSearchParams(text);
+  const terms = (name) => from.getAll(name).map(term.parse).filter(Boolean);
+  const one = (name, allowed) => (allowed.includes(from.get(name)) ? from.get(name) : START[name]);
+  const within = (name, low, high) => {
+    const value = Number(from.get(name));
+    return from.has(name) && value >= low && value <= high ? value : START[name];
+  };
+  const whole = (name) => (/^\d+$/.test(from.get(name) ?? "") ? Number(from.get(name)) : null);
+  const columns = {};
+  for (const pair of from.getAll("col")) {
+    const cut = pair.indexOf("=");
+    if (cut > 0) (columns[pair.slice(0, cut)] ??= []).push(pair.slice(cut + 1));
+  }
+  const depth = (from.get("depth") ?? "").split(",").map(Number);
+  return {
+    terms: terms("q"), not: terms("not"), inside: terms("inside")[0] ?? null,
+    mode: one("mode", MODES), measure: one("measure", ["distance", "similarity", "inner"]),
+    gate: from.get("gate") === "1", limit: one("limit", ["angle", "distance"]),
+    angle: within("angle", 0, Math.PI), within: within("within", 0, 1e6),
+    depth: depth.length === 2 && depth.every(Number.isFinite) ? depth : null,
+    modality: (from.get("modality") ?? "").split(",").filter((it) => it in MODALITIES),
+    columns, subtree: from.get("subtree"),
+    view: one("view", VIEWS), from: terms("from")[0] ?? null, to: terms("to")[0] ?? null,
+    steps: Math.round(within("steps", 2, 200)), select: whole("select"), factor: whole("factor"),
+    colour: one("colour", ["modality", "depth"]),
+  };
+}
+
+/** The four modalities: name in the contract, word for a person, for several. */
+export const MODALITIES = {
+  image: ["photo", "photos"],
+  text: ["text", "texts"],
+  box_image: ["box", "boxes"],
+  box_text: ["phrase", "phrases"],
+};
+
+/** A term as the server wants it. */
+export function toQuery(it) {
+  return { [it.kind]: it.value };
+}
+
+/** Several terms at once: the factor-wise maximum. */
+export function toQueries(terms) {
+  return terms.length === 1 ? toQuery(terms[0]) : { all: terms.map(toQuery) };
+}
+
+/** The filter fields of a request. */
+export function toFilter(it) {
+  const out = {};
+  if (it.modality.length) out.modality = it.modality;
+  const columns = Object.fromEntries(Object.entries(it.columns).filter(([, values]) => values.length));
+  if (Object.keys(columns).length) out.columns = columns;
+  if (it.depth) out.depth = it.depth;
+  if (it.inside) out.inside = toQuery(it.inside);
+  if (it.not.length) out.not = it.not.map(toQuery);
+  if (it.subtree) out.subtree = it.subtree;
+  return out;
+}
+
+/** The ranking fields of a request. */
+export function toRanking(it) {
+  switch (it.mode) {
+    case "narrower":
+    case "broader":
+      return it.gate ? { by: `gated_${it.mode}`, angle: it.angle } : { by: it.mode };
+    case "general":
+      return it.limit === "angle" ? { by: "general", angle: it.angle } : { by: "general", within: it.within };
+    default:
+      return { by: it.measure };
+  }
+}
+
+/** Whether anything but the query narrows the results. */
+export function filtered(it) {
+  return Object.keys(toFilter(it)).length > 0;
+}
