@@ -1,10 +1,13 @@
 //! The command line: what can be typed. Meaning is given by `commands/`.
 
+mod store;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::device::DeviceArg;
+pub(crate) use store::{Engine, ExportSet, KeptAs, Store};
 
 /// Train, evaluate, search and look into hierarchical vision-language embeddings.
 #[derive(Parser)]
@@ -35,6 +38,11 @@ pub(crate) enum Command {
     Eval(Box<Eval>),
     /// The rows of an embedding set nearest to a text, a photo or a row.
     Search(Search),
+    /// Keep embeddings in a folder that grows and shrinks: search and traverse read it as they read a set.
+    #[command(subcommand)]
+    Store(Store),
+    /// Write an embedding set or store for another search engine.
+    Export(ExportSet),
     /// What lies on the way from a text, a photo or a row to the root, or to another row.
     Traverse(Traverse),
     /// Published checkpoints to conifer's folders, and back.
@@ -428,7 +436,7 @@ pub(crate) struct Query {
 
 #[derive(Args)]
 pub(crate) struct Search {
-    /// The embedding set.
+    /// The embedding set or store.
     pub(crate) set: PathBuf,
     #[command(flatten)]
     pub(crate) query: Query,
@@ -458,7 +466,7 @@ pub(crate) enum By {
 
 #[derive(Args)]
 pub(crate) struct Traverse {
-    /// The embedding set.
+    /// The embedding set or store.
     pub(crate) set: PathBuf,
     #[command(flatten)]
     pub(crate) query: Query,

@@ -8,6 +8,7 @@
 mod cells;
 mod compose;
 mod error;
+pub mod export;
 mod filter;
 mod flat;
 mod kernel;

@@ -128,6 +128,18 @@ impl Store {
         Ok(store)
     }
 
+    /// Opens a store whose newest version may be damaged, to [`Store::check`] it or to read an older one.
+    ///
+    /// # Errors
+    /// `dir` is no store.
+    pub fn open_any(dir: &Path) -> Result<Self> {
+        let store = Store { dir: dir.to_owned() };
+        if store.newest_number()?.is_none() {
+            return Err(store.no_version());
+        }
+        Ok(store)
+    }
+
     /// Whether a folder looks like a store (and not like a set of embeddings).
     pub fn is_store(dir: &Path) -> bool {
         dir.join(VERSIONS).is_dir()
@@ -366,9 +378,6 @@ impl Store {
     pub fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<Report> {
         let mut report = Report { versions: 0, files: 0, bytes: 0, damage: Vec::new() };
         let mut seals: BTreeMap<PathBuf, Seal> = BTreeMap::new();
-        if self.newest_number()?.is_none() {
-            return Err(self.no_version());
-        }
         for number in self.numbers()? {
             let manifest = match self.read(number) {
                 // Removed meanwhile.

@@ -1,6 +1,5 @@
 use burn::tensor::Device;
-use conifer_index::{Cone, FlatIndex, Place, Query as Points, Traversal};
-use conifer_space::EmbeddingSet;
+use conifer_index::{Cone, FlatIndex, Place, Query as Points, Snapshot, Traversal};
 use serde_json::json;
 
 use super::search::{filter, label, modalities, query_point, row_json, row_of};
@@ -8,17 +7,17 @@ use crate::cli::Traverse;
 use crate::output::{columns, print, print_json};
 
 pub(crate) fn run(args: Traverse, as_json: bool, device: &Device) -> anyhow::Result<()> {
-    let set = EmbeddingSet::load(&args.set)?;
+    let set = Snapshot::open(&args.set)?;
     let query = query_point(&set, &args.query, args.checkpoint.as_deref(), device)?;
     let target = args.to.as_deref().map(|id| row_of(&set, id)).transpose()?;
     let settings = Traversal { steps: args.steps, cone: (!args.no_filter).then(Cone::default) };
     let modalities = modalities(&args.modality);
     let filter = filter(&modalities);
-    let index = FlatIndex::new(&set)?;
+    let index = FlatIndex::on(&set)?;
     let from = Points::new(&set.spec, &query);
     let path = match target {
         None => index.traverse_to_root(&from, &settings, &filter)?,
-        Some(row) => index.traverse_between(&from, &Points::row(&set, row), &settings, &filter)?,
+        Some(row) => index.traverse_between(&from, &Points::new(&set.spec, &set.row(row)), &settings, &filter)?,
     };
     if as_json {
         let rows: Vec<_> = path

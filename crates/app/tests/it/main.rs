@@ -6,6 +6,7 @@ mod configs;
 mod embed;
 mod goldens;
 mod journey;
+mod store;
 mod suite;
 
 use std::path::{Path, PathBuf};

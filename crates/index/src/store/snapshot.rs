@@ -14,7 +14,6 @@ use super::version::{Manifest, Segment};
 use super::{DELETED, SEGMENTS, Store};
 use crate::error::{Error, Result};
 use crate::mapped::Plain;
-use crate::query::Query;
 use crate::rows::{Parts, Place, Rows};
 
 /// Rows with what is known of them. The points lie in memory or in mapped files, which stay readable whatever happens to the store;
@@ -81,11 +80,6 @@ impl Snapshot {
     /// The space components of row `i`, which must be below [`Snapshot::len`].
     pub fn row(&self, i: usize) -> Cow<'_, [f32]> {
         self.rows.get(i, self.spec.dim)
-    }
-
-    /// The rows of these points as a query: `points` is where they are kept.
-    pub fn query<'a>(&'a self, points: &'a [f32]) -> Query<'a> {
-        Query::new(&self.spec, points)
     }
 
     /// A copy in memory.
