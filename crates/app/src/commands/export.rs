@@ -100,6 +100,7 @@ fn lancedb(name: &str, dim: usize) -> String {
         "# pip install lancedb pyarrow; run it beside rows.parquet: it writes the table `{name}` into ./lancedb\n\
          import lancedb, pyarrow as pa, pyarrow.parquet as pq\n\
          rows = pq.read_table(\"rows.parquet\")\n\
+         rows = rows.rename_columns([name.replace(\".\", \"_\") for name in rows.column_names])\n\
          at = rows.schema.get_field_index(\"vector\")\n\
          rows = rows.set_column(at, \"vector\", rows[\"vector\"].cast(pa.list_(pa.float32(), {dim})))\n\
          lancedb.connect(\"lancedb\").create_table(\"{name}\", rows)  # then: .search(query).distance_type(\"l2\")\n"

@@ -243,7 +243,7 @@ fn a_store_is_exported() {
         }
         names.push(path.join("."));
     }
-    assert_eq!(names, ["row", "id", "modality", "vector.list.element", "time", "columns.text"]);
+    assert_eq!(names, ["row", "id", "modality", "vector.list.element", "time", "column_text"]);
     assert!(read("lancedb/import.py").contains("pa.list_(pa.float32(), 5)"));
 
     refused(here, &["export", "store", "--to", "parquet", "--out", "parquet"], &["parquet exists"]);

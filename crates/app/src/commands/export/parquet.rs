@@ -1,5 +1,5 @@
 //! One Parquet file: `row`, `id`, `modality`, `vector` (a list of floats of one length), `time` on a single hyperboloid, and a column
-//! `columns.NAME` for each column of the set.
+//! `column_NAME` for each column of the set.
 //!
 //! The format (<https://parquet.apache.org/docs/file-format/>) is written here: uncompressed pages of plain values, one for each column of
 //! a group of rows, and a footer in Thrift's compact protocol that says where they are. That is the little of it that numbers and texts
@@ -24,7 +24,7 @@ pub(super) fn write(rows: &Rows<'_>, path: &Path, progress: &mut dyn FnMut(usize
         Column::new("vector", Kind::Floats(rows.vectors.dim())),
     ];
     columns.extend(timed.then(|| Column::new("time", Kind::Double)));
-    columns.extend(set.columns.keys().map(|name| Column::new(&format!("columns.{name}"), Kind::Text)));
+    columns.extend(set.columns.keys().map(|name| Column::new(&format!("column_{name}"), Kind::Text)));
     let mut out = Output { file: BufWriter::new(File::create(path)?), at: 0 };
     out.write(MAGIC)?;
     let mut groups = Vec::new();
