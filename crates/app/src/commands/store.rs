@@ -17,7 +17,7 @@ use crate::progress;
 pub(crate) fn run(command: cli::Store, as_json: bool) -> anyhow::Result<()> {
     match command {
         cli::Store::Create { store, sets, dtype } => create(&store, &sets, dtype, as_json),
-        cli::Store::Append { store, sets } => append(&Store::open(&store)?, sets.iter().map(load), as_json),
+        cli::Store::Append { store, sets } => append(&Store::open(&store)?, sets.iter().map(|it| load(it)), as_json),
         cli::Store::Delete { store, id, ids, rows, of } => {
             let store = Store::open(&store)?;
             let deletion = match of {
@@ -65,7 +65,7 @@ pub(crate) fn run(command: cli::Store, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
-fn load(path: &PathBuf) -> anyhow::Result<EmbeddingSet> {
+fn load(path: &Path) -> anyhow::Result<EmbeddingSet> {
     ensure!(
         !Store::is_store(path),
         "{}: a store; expected an embedding set, as `conifer embed` writes it",
@@ -82,7 +82,7 @@ fn create(dir: &Path, sets: &[PathBuf], dtype: cli::KeptAs, as_json: bool) -> an
         cli::KeptAs::F16 => Element::F16,
     };
     let store = Store::create(dir, first.spec.clone(), first.root.clone(), element)?;
-    append(&store, std::iter::once(Ok(first)).chain(rest.iter().map(load)), as_json)
+    append(&store, std::iter::once(Ok(first)).chain(rest.iter().map(|it| load(it))), as_json)
 }
 
 /// Each set is a version of its own, which is told as soon as it is on the disk.

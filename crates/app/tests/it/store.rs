@@ -157,7 +157,7 @@ fn two_hundred_kills_lose_nothing() {
         assert!(report.damage.is_empty(), "{what}: {:?}", report.damage);
         there = found;
     }
-    println!("of {kills} kills, {told} after the change was told, {silent} after it was made and before it was told");
+    eprintln!("of {kills} kills, {told} after the change was told, {silent} after it was made and before it was told");
 }
 
 #[test]

@@ -147,7 +147,7 @@ impl Manifest {
             fields.remove("sha256");
         }
         let manifest: Self = serde_json::from_value(value).map_err(|e| damaged(&e))?;
-        if !path.file_name().is_some_and(|name| name == file_name(manifest.number).as_str()) {
+        if path.file_name().is_none_or(|name| name != file_name(manifest.number).as_str()) {
             return Err(damaged(&format!("that of version {}", manifest.number)));
         }
         Ok(manifest)
