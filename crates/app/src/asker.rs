@@ -6,22 +6,22 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use burn::tensor::Device;
-use conifer_index::{Cone, Filter, FlatIndex, Query as Points};
-use conifer_space::{EmbeddingSet, Modality};
+use conifer_index::{Cone, Filter, FlatIndex, Query as Points, Snapshot};
+use conifer_space::Modality;
 
 use crate::cli::{Only, Query, ViewArg};
 use crate::embedder::ModelEmbedder;
 
 /// A set and the model that made it, which is opened when something has to be embedded.
 pub(crate) struct Asker<'a> {
-    set: &'a EmbeddingSet,
+    set: &'a Snapshot,
     checkpoint: Option<&'a Path>,
     device: &'a Device,
     embedder: OnceCell<ModelEmbedder>,
 }
 
 impl<'a> Asker<'a> {
-    pub(crate) fn new(set: &'a EmbeddingSet, checkpoint: Option<&'a Path>, device: &'a Device) -> Self {
+    pub(crate) fn new(set: &'a Snapshot, checkpoint: Option<&'a Path>, device: &'a Device) -> Self {
         Self { set, checkpoint, device, embedder: OnceCell::new() }
     }
 
@@ -30,7 +30,7 @@ impl<'a> Asker<'a> {
         match (&query.text, &query.image, &query.id) {
             (Some(text), ..) => self.embedder()?.text(text),
             (_, Some(path), _) => self.embedder()?.image(path),
-            (.., Some(id)) => Ok(self.set.row(self.row(id)?).to_vec()),
+            (.., Some(id)) => Ok(self.set.row(self.row(id)?).into_owned()),
             _ => anyhow::bail!("expected one of --text, --image, --id"),
         }
     }
@@ -38,7 +38,7 @@ impl<'a> Asker<'a> {
     /// The point of a text, or of a row that is named as `id:ID`.
     pub(crate) fn named(&self, words: &str) -> anyhow::Result<Vec<f32>> {
         match words.strip_prefix("id:") {
-            Some(id) => Ok(self.set.row(self.row(id)?).to_vec()),
+            Some(id) => Ok(self.set.row(self.row(id)?).into_owned()),
             None => self.embedder()?.text(words),
         }
     }
@@ -96,7 +96,7 @@ impl<'a> Asker<'a> {
             .checkpoint
             .context("--text, --image and other texts need --checkpoint: the model that made the set")?;
         let embedder = ModelEmbedder::open(checkpoint, self.device)?;
-        embedder.check_made(self.set)?;
+        embedder.check_made(&self.set.spec, &self.set.source)?;
         Ok(self.embedder.get_or_init(|| embedder))
     }
 }

@@ -1,15 +1,19 @@
 //! The command line: what can be typed. Meaning is given by `commands/`.
 
+mod search;
 mod serve;
+mod store;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use search::points;
+pub(crate) use search::{Only, Query, Search, Traverse};
 pub(crate) use serve::{Door, Front, Serve};
+pub(crate) use store::{Engine, ExportSet, KeptAs, Store};
 
 use crate::device::DeviceArg;
-use crate::ranking::By;
 
 /// Train, evaluate, search and look into hierarchical vision-language embeddings.
 #[derive(Parser)]
@@ -40,6 +44,11 @@ pub(crate) enum Command {
     Eval(Box<Eval>),
     /// The rows of an embedding set nearest to a text, a photo or a row.
     Search(Search),
+    /// Keep embeddings in a folder that grows and shrinks: search and traverse read it as they read a set.
+    #[command(subcommand)]
+    Store(Store),
+    /// Write an embedding set or store for another search engine.
+    Export(ExportSet),
     /// What lies on the way from a text, a photo or a row to the root, or to another row.
     Traverse(Traverse),
     /// Answer searches, traversals and thumbnails over HTTP, and show the explorer.
@@ -420,94 +429,6 @@ pub(crate) enum ScoreArg {
     Inner,
 }
 
-/// What is looked for.
-#[derive(Args)]
-#[group(required = true, multiple = false)]
-pub(crate) struct Query {
-    /// A text.
-    #[arg(long)]
-    pub(crate) text: Option<String>,
-    /// A photo.
-    #[arg(long)]
-    pub(crate) image: Option<PathBuf>,
-    /// A row of the set, by id.
-    #[arg(long)]
-    pub(crate) id: Option<String>,
-}
-
-#[derive(Args)]
-pub(crate) struct Search {
-    /// The embedding set.
-    pub(crate) set: PathBuf,
-    #[command(flatten)]
-    pub(crate) query: Query,
-    /// The checkpoint that embeds a text or a photo.
-    #[arg(long)]
-    pub(crate) checkpoint: Option<PathBuf>,
-    /// This text, or the row `id:ID`, as well: "a dog" and "a car", by the maximum of each factor.
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) and: Vec<String>,
-    /// The ranking.
-    #[arg(long, value_enum, default_value_t = By::Distance)]
-    pub(crate) by: By,
-    /// The largest exterior angle, radians, of the gated rankings and `general`.
-    #[arg(long, value_name = "RADIANS")]
-    pub(crate) angle: Option<f32>,
-    /// The largest distance, of `general`.
-    #[arg(long, value_name = "DISTANCE")]
-    pub(crate) within: Option<f32>,
-    /// How many.
-    #[arg(short, long, default_value_t = 10)]
-    pub(crate) k: usize,
-    /// Only rows of these modalities.
-    #[arg(long, value_delimiter = ',')]
-    pub(crate) modality: Vec<ViewArg>,
-    #[command(flatten)]
-    pub(crate) only: Only,
-}
-
-/// Which rows may be found, beside their modality.
-#[derive(Args)]
-pub(crate) struct Only {
-    /// Only rows with this value in this column, such as label=car; several values of one column are alternatives.
-    #[arg(long = "where", value_name = "COLUMN=VALUE")]
-    pub(crate) columns: Vec<String>,
-    /// Only rows whose depth, their distance from the root, is between these two.
-    #[arg(long, num_args = 2, value_names = ["LEAST", "MOST"])]
-    pub(crate) depth: Vec<f32>,
-    /// Only rows inside the cone of this text, or of the row `id:ID`.
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) inside: Vec<String>,
-    /// No row inside the cone of this text, or of the row `id:ID`.
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) not: Vec<String>,
-}
-
-#[derive(Args)]
-pub(crate) struct Traverse {
-    /// The embedding set.
-    pub(crate) set: PathBuf,
-    #[command(flatten)]
-    pub(crate) query: Query,
-    /// The checkpoint that embeds a text or a photo.
-    #[arg(long)]
-    pub(crate) checkpoint: Option<PathBuf>,
-    /// Go to this row instead of the root.
-    #[arg(long)]
-    pub(crate) to: Option<String>,
-    /// Points on the way.
-    #[arg(long, default_value_t = 50, value_parser = points)]
-    pub(crate) steps: usize,
-    /// Take the nearest row at each point, in its cone or not.
-    #[arg(long)]
-    pub(crate) no_filter: bool,
-    /// Only rows of these modalities.
-    #[arg(long, value_delimiter = ',', default_value = "text,box-text")]
-    pub(crate) modality: Vec<ViewArg>,
-    #[command(flatten)]
-    pub(crate) only: Only,
-}
-
 #[derive(Args)]
 pub(crate) struct Convert {
     /// A published checkpoint (.pth, .pt, .safetensors, the folder of a Hugging Face or open_clip model, or its name in the hub cache, such as
@@ -599,13 +520,5 @@ fn rows(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=65_536) => Ok(count),
         _ => Err("expected 1 to 65536".to_owned()),
-    }
-}
-
-/// A number of points on a line.
-fn points(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(count @ 2..=100_000) => Ok(count),
-        _ => Err("expected 2 to 100000".to_owned()),
     }
 }

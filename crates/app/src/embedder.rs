@@ -9,7 +9,7 @@ use conifer_data::{ImageRef, PixelLimits};
 use conifer_eval::Error;
 use conifer_learn::checkpoint::Manifest;
 use conifer_learn::embed::Embedder;
-use conifer_space::{EmbeddingSet, ManifoldSpec, Root};
+use conifer_space::{ManifoldSpec, Root, Source};
 
 use crate::progress;
 
@@ -59,22 +59,22 @@ impl ModelEmbedder {
         self.inner.unreadable(images).map(|error| Error::Embedder(error.to_string()))
     }
 
-    /// That the set lives in this model's space.
-    pub(crate) fn check_made(&self, set: &EmbeddingSet) -> anyhow::Result<()> {
-        let weights = &set.source.weights;
+    /// That points of this space, made by `source`, are this model's.
+    pub(crate) fn check_made(&self, spec: &ManifoldSpec, source: &Source) -> anyhow::Result<()> {
+        let weights = &source.weights;
         anyhow::ensure!(
             weights.is_empty() || weights == self.inner.fingerprint(),
             "the set was made by {} with other weights than those of {} (sha256 {} and {}); use the checkpoint that made the set",
-            set.source.model,
+            source.model,
             self.inner.name(),
             short(weights),
             short(self.inner.fingerprint()),
         );
         anyhow::ensure!(
-            self.inner.spec() == &set.spec,
+            self.inner.spec() == spec,
             "the set was made in {:?} by {}, but the checkpoint {} lives in {:?}; use the checkpoint that made the set",
-            set.spec,
-            set.source.model,
+            spec,
+            source.model,
             self.inner.name(),
             self.inner.spec(),
         );

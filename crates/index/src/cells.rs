@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::query::{Hit, Query, Ranking};
+use crate::store::Snapshot;
 use crate::table::{Store, Table};
 use balls::Balls;
 
@@ -92,8 +93,19 @@ impl CellIndex {
         Self::stored(set, partition, Store::Half)
     }
 
+    /// The rows of a snapshot, sorted into cells. Points that others share, or that lie in files, are copied.
+    ///
+    /// # Errors
+    /// Those of [`CellIndex::new`] and of [`Snapshot::check`].
+    pub fn on(rows: &Snapshot, partition: Partition) -> Result<Self> {
+        Self::sorted(Table::of(rows)?, partition)
+    }
+
     fn stored(set: EmbeddingSet, partition: Partition, store: Store) -> Result<Self> {
-        let mut table = Table::new(set, store)?;
+        Self::sorted(Table::new(set, store)?, partition)
+    }
+
+    fn sorted(mut table: Table, partition: Partition) -> Result<Self> {
         if table.scan.is_none() {
             // What bounds a cell is geometry: it must be known for the space.
             let expected = "the sphere, flat space, a hyperboloid or a product of hyperboloids";

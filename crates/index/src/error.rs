@@ -1,5 +1,7 @@
 //! The one error type of this crate.
 
+use std::path::{Path, PathBuf};
+
 use conifer_space::ManifoldSpec;
 
 /// What can go wrong in a search. Every message names the thing, the value found and what was expected.
@@ -23,6 +25,28 @@ pub enum Error {
         /// What a valid value looks like.
         expected: String,
     },
+    /// A file of a store is not what was written, or an argument does not fit the store.
+    #[error("store: `{}`: {what} is {found}; expected {expected}", .path.display())]
+    Store {
+        /// The store, or the file in it.
+        path: PathBuf,
+        /// The value, with enough context to find it.
+        what: String,
+        /// What was found.
+        found: String,
+        /// What a valid value looks like.
+        expected: String,
+    },
+    /// The operating system refused a file operation.
+    #[error("cannot {action} `{}`: {source}", .path.display())]
+    Io {
+        /// The operation, as a verb.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
     /// The set is not a valid set of embeddings.
     #[error(transparent)]
     Space(#[from] conifer_space::Error),
@@ -34,6 +58,21 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     pub(crate) fn invalid(what: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Self {
         Error::Invalid { what: what.into(), found: found.to_string(), expected: expected.into() }
+    }
+
+    pub(crate) fn store(
+        path: &Path,
+        what: impl Into<String>,
+        found: impl ToString,
+        expected: impl Into<String>,
+    ) -> Self {
+        Error::Store { path: path.to_owned(), what: what.into(), found: found.to_string(), expected: expected.into() }
+    }
+
+    /// For `map_err`: attaches the operation and the path to an error of the system.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Error::Io { action, path, source }
     }
 
     /// Names both spaces in short, or in full where they differ only in what the short form leaves out.

@@ -7,6 +7,7 @@ use conifer_space::{EmbeddingSet, ManifoldSpec, Root, Space};
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::query::{Hit, Query, Ranking};
+use crate::store::Snapshot;
 use crate::table::{Store, Table};
 
 /// All rows of a set, compared with the query one by one.
@@ -36,6 +37,15 @@ impl FlatIndex {
     /// Those of [`FlatIndex::new`].
     pub fn of(set: EmbeddingSet) -> Result<Self> {
         Ok(FlatIndex { table: Table::new(set, Store::Whole)? })
+    }
+
+    /// Over the rows of a snapshot, whose points are shared: nothing is copied. They are read once, and what is no point of the space is
+    /// found then.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::check`].
+    pub fn on(rows: &Snapshot) -> Result<Self> {
+        Ok(FlatIndex { table: Table::of(rows)? })
     }
 
     /// Stores the points rounded to half precision, in half the memory. Scores are those of the stored points, exactly.

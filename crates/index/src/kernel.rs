@@ -86,6 +86,9 @@ pub(crate) fn add_dots<S: Simd>(panel: &[Lanes], width: usize, points: &[&[f32]]
 pub(crate) trait Stored: Copy + Send + Sync + 'static {
     fn wide(self) -> f32;
 
+    /// From its bytes in a file, as many as it takes.
+    fn from_le(bytes: &[u8]) -> Self;
+
     /// `<x, y>`.
     fn dot<S: Simd>(x: &[f32], y: &[Self]) -> f32;
 }
@@ -94,6 +97,10 @@ impl Stored for f32 {
     #[inline(always)]
     fn wide(self) -> f32 {
         self
+    }
+
+    fn from_le(bytes: &[u8]) -> f32 {
+        bytes.try_into().map_or(f32::NAN, f32::from_le_bytes)
     }
 
     #[inline(always)]
@@ -110,6 +117,10 @@ impl Stored for f16 {
         let bits = u32::from(self.to_bits());
         let size = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits((127 + 127 - 15) << 23);
         f32::from_bits(size.to_bits() | (bits & 0x8000) << 16)
+    }
+
+    fn from_le(bytes: &[u8]) -> f16 {
+        bytes.try_into().map_or(f16::NAN, f16::from_le_bytes)
     }
 
     /// Where there is no instruction for it, part after part is made `f32`, in the first cache.

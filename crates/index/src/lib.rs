@@ -8,15 +8,18 @@
 mod cells;
 mod compose;
 mod error;
+pub mod export;
 mod filter;
 mod flat;
 mod kernel;
+mod mapped;
 mod pairs;
 mod query;
 mod raw;
 mod rows;
 mod scan;
 mod select;
+pub mod store;
 mod table;
 #[cfg(test)]
 mod testing;
@@ -29,4 +32,5 @@ pub use filter::Filter;
 pub use flat::FlatIndex;
 pub use pairs::{score_pairs, score_rows};
 pub use query::{Direction, Gate, Hit, Query, Ranking};
+pub use store::{Snapshot, Store};
 pub use traverse::{Cone, Place, Stop, Traversal};

@@ -12,6 +12,7 @@ use crate::query::{Hit, Ranking};
 use crate::rows::Rows;
 use crate::scan::{BLOCK, Plan, Scan, Scratch, Sweep};
 use crate::select::{Bounds, Selection};
+use crate::store::Snapshot;
 
 /// Queries that share a look at the rows: enough to pay for reading them, few enough for the cache.
 pub(crate) const GROUP: usize = 256;
@@ -45,9 +46,23 @@ impl Table {
         }
         let EmbeddingSet { spec, root, modality, points, .. } = set;
         let rows = match store {
-            Store::Whole => Rows::F32(points),
+            Store::Whole => Rows::owned(points),
             Store::Half => Rows::half(&points)?,
         };
+        Self::on(spec, root, rows, modality)
+    }
+
+    /// Over the rows of a snapshot, which are shared.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::check`].
+    pub(crate) fn of(rows: &Snapshot) -> Result<Self> {
+        rows.check()?;
+        Self::on(rows.spec.clone(), rows.root.clone(), rows.rows.clone(), rows.modality.clone())
+    }
+
+    /// Rows that are known to be points of the space, fewer than 2^32.
+    fn on(spec: ManifoldSpec, root: Root, rows: Rows, modality: Vec<Modality>) -> Result<Self> {
         let scan = Scan::new(&spec, &root, &rows);
         Ok(Table { space: space(&spec)?, spec, root, scan, rows, modality, depths: OnceLock::new() })
     }
@@ -63,14 +78,7 @@ impl Table {
     }
 
     pub(crate) fn row(&self, i: usize) -> Cow<'_, [f32]> {
-        match &self.rows {
-            Rows::F32(values) => Cow::Borrowed(&values[i * self.spec.dim..(i + 1) * self.spec.dim]),
-            Rows::F16(_) => {
-                let mut wide = Vec::new();
-                self.rows.row(i, self.spec.dim, &mut wide);
-                Cow::Owned(wide)
-            }
-        }
+        self.rows.get(i, self.spec.dim)
     }
 
     /// [`Space::depth`] of every row, worked out when first asked for.

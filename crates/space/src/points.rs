@@ -19,6 +19,7 @@ mod element;
 mod folder;
 mod load;
 mod save;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ use sha2::{Digest, Sha256};
 
 pub use draft::{Draft, Plan};
 pub use element::Element;
+pub use stored::StoredSet;
 
 use crate::error::{Error, Result};
 use crate::root::Root;

@@ -5,9 +5,11 @@ mod convert;
 mod data;
 mod embed;
 mod eval;
+mod export;
 mod lists;
 mod quickstart;
 mod search;
+mod store;
 mod train;
 mod traverse;
 
@@ -27,6 +29,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Embed(args) => embed::run(args, json, &device),
         Command::Eval(args) => eval::run(*args, json, &device),
         Command::Search(args) => search::run(args, json, &device),
+        Command::Store(command) => store::run(command, json),
+        Command::Export(args) => export::run(args, json),
         Command::Traverse(args) => traverse::run(args, json, &device),
         Command::Serve(args) => crate::serve::serve(*args, json, &device),
         Command::Front(args) => crate::serve::front(args, json),

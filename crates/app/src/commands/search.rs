@@ -1,6 +1,5 @@
 use burn::tensor::Device;
-use conifer_index::{Filter, FlatIndex, Query as Points, conjunction};
-use conifer_space::EmbeddingSet;
+use conifer_index::{Filter, FlatIndex, Query as Points, Snapshot, conjunction};
 use serde_json::{Value, json};
 
 use crate::asker::Asker;
@@ -8,7 +7,7 @@ use crate::cli::Search;
 use crate::output::{columns, print, print_json};
 
 pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Result<()> {
-    let set = EmbeddingSet::load(&args.set)?;
+    let set = Snapshot::open(&args.set)?;
     let ranking = args.by.ranking(args.angle, args.within).map_err(anyhow::Error::msg)?;
     let asker = Asker::new(&set, args.checkpoint.as_deref(), device);
     let mut query = asker.point(&args.query)?;
@@ -18,7 +17,7 @@ pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Resul
         }
         query = conjunction(&Points::new(&set.spec, &query))?;
     }
-    let index = FlatIndex::new(&set)?;
+    let index = FlatIndex::on(&set)?;
     let rows = asker.rows(&index, &args.modality, &args.only)?;
     let hits = index.top_k(&Points::new(&set.spec, &query), ranking, args.k, &Filter::Set(&rows))?.concat();
     if as_json {
@@ -40,12 +39,12 @@ pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Resul
 }
 
 /// What a person reads of a row: its text, or the path of its photo.
-pub(crate) fn label(set: &EmbeddingSet, row: usize) -> Option<&str> {
+pub(crate) fn label(set: &Snapshot, row: usize) -> Option<&str> {
     set.columns.get("text").map(|column| column[row].as_str()).filter(|it| !it.is_empty())
 }
 
 /// A row with everything known of it.
-pub(crate) fn row_json(set: &EmbeddingSet, row: usize, rank: usize, score: f64) -> Value {
+pub(crate) fn row_json(set: &Snapshot, row: usize, rank: usize, score: f64) -> Value {
     let columns: serde_json::Map<_, _> =
         set.columns.iter().map(|(name, values)| (name.clone(), json!(values[row]))).collect();
     json!({ "rank": rank, "score": score, "row": row, "id": set.ids[row], "modality": set.modality[row], "columns": columns })

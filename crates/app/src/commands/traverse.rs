@@ -1,6 +1,5 @@
 use burn::tensor::Device;
-use conifer_index::{Cone, Filter, FlatIndex, Place, Query as Points, Traversal};
-use conifer_space::EmbeddingSet;
+use conifer_index::{Cone, Filter, FlatIndex, Place, Query as Points, Snapshot, Traversal};
 use serde_json::json;
 
 use super::search::{label, row_json};
@@ -9,18 +8,18 @@ use crate::cli::Traverse;
 use crate::output::{columns, print, print_json};
 
 pub(crate) fn run(args: Traverse, as_json: bool, device: &Device) -> anyhow::Result<()> {
-    let set = EmbeddingSet::load(&args.set)?;
+    let set = Snapshot::open(&args.set)?;
     let asker = Asker::new(&set, args.checkpoint.as_deref(), device);
     let query = asker.point(&args.query)?;
     let target = args.to.as_deref().map(|id| asker.row(id)).transpose()?;
     let settings = Traversal { steps: args.steps, cone: (!args.no_filter).then(Cone::default) };
-    let index = FlatIndex::new(&set)?;
+    let index = FlatIndex::on(&set)?;
     let rows = asker.rows(&index, &args.modality, &args.only)?;
     let filter = Filter::Set(&rows);
     let from = Points::new(&set.spec, &query);
     let path = match target {
         None => index.traverse_to_root(&from, &settings, &filter)?,
-        Some(row) => index.traverse_between(&from, &Points::row(&set, row), &settings, &filter)?,
+        Some(row) => index.traverse_between(&from, &Points::new(&set.spec, &set.row(row)), &settings, &filter)?,
     };
     if as_json {
         let rows: Vec<_> = path

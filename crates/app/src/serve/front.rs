@@ -24,11 +24,11 @@ use super::error::{Answer, Refusal};
 use super::gate::Gate;
 use super::metrics::Metrics;
 use super::query::{Asked, split};
-use super::ranking::By;
 use super::routes::behind;
 use super::rows::number;
 use super::search::{MOST_HITS, Search};
 use super::{openapi, page};
+use crate::ranking::By;
 use client::Shard;
 
 /// The shards, in their order.

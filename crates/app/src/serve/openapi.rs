@@ -6,8 +6,8 @@ mod explorer;
 use serde_json::{Map, Value, json};
 
 use super::body::typed;
-use super::ranking::NAMES;
 use super::search::{MOST_HITS, MOST_OFFSET};
+use crate::ranking::NAMES;
 
 pub(crate) async fn openapi() -> axum::response::Response {
     typed("application/json", document().to_string())

@@ -36,7 +36,7 @@ pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Resu
     let set = EmbeddingSet::load(&args.set)?;
     let model = args.checkpoint.as_deref().map(|it| ModelEmbedder::open(it, device)).transpose()?;
     if let Some(model) = &model {
-        model.check_made(&set)?;
+        model.check_made(&set.spec, &set.source)?;
     }
     let set = match args.shard {
         None => set,

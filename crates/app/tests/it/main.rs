@@ -8,6 +8,7 @@ mod explorer;
 mod goldens;
 mod journey;
 mod serve;
+mod store;
 mod suite;
 
 use std::path::{Path, PathBuf};

@@ -6,7 +6,6 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::query::Ranking;
-use crate::rows::Rows;
 use crate::table::{GROUP, Store, Table};
 
 /// Rows a cell that k-means looks at.
@@ -108,36 +107,10 @@ fn mean(table: &Table, rows: &[u32], out: &mut [f32]) {
 }
 
 impl Table {
-    /// Puts the row that was at `order[i]` at place `i`, cycle after cycle, without a second copy.
+    /// Puts the row that was at `order[i]` at place `i`.
     pub(super) fn arrange(&mut self, order: &[u32]) {
-        let dim = self.spec.dim;
-        let modality = order.iter().map(|row| self.modality[*row as usize]).collect();
-        self.modality = modality;
-        match &mut self.rows {
-            Rows::F32(values) => cycle(values, dim, order),
-            Rows::F16(values) => cycle(values, dim, order),
-        }
+        self.modality = order.iter().map(|row| self.modality[*row as usize]).collect();
+        self.rows.arrange(self.spec.dim, order);
         self.rescan();
-    }
-}
-
-fn cycle<T: Copy>(values: &mut [T], dim: usize, order: &[u32]) {
-    let mut done = vec![false; order.len()];
-    for start in 0..order.len() {
-        if done[start] {
-            continue;
-        }
-        let first: Vec<T> = values[start * dim..(start + 1) * dim].to_vec();
-        let mut place = start;
-        loop {
-            done[place] = true;
-            let from = order[place] as usize;
-            if from == start {
-                values[place * dim..(place + 1) * dim].copy_from_slice(&first);
-                break;
-            }
-            values.copy_within(from * dim..(from + 1) * dim, place * dim);
-            place = from;
-        }
     }
 }

@@ -9,8 +9,9 @@ use super::places::{Places, from_excess};
 use super::terms::{self, Factor, Place, Term};
 use super::{Plan, Scan};
 use crate::kernel::{self, LANES, Lanes, ROWS, Stored, WIDE, add_dots};
+use crate::mapped::Plain;
 use crate::raw::all_above;
-use crate::rows::Rows;
+use crate::rows::{Lines, Rows};
 use crate::select::Bounds;
 
 /// Rows that are looked at together: they and what is worked out for them stay in the cache.
@@ -209,8 +210,8 @@ impl WithSimd for Look<'_, '_> {
             return self.panels::<S>();
         }
         match self.rows {
-            Rows::F32(values) => self.along::<S, f32>(values, dim),
-            Rows::F16(values) => self.along::<S, half::f16>(values, dim),
+            Rows::F32(lines) => self.along::<S, f32>(lines.view(), dim),
+            Rows::F16(lines) => self.along::<S, half::f16>(lines.view(), dim),
         }
     }
 }
@@ -223,15 +224,17 @@ impl<'a> Look<'a, '_> {
         let Scratch { wide, dots, keys, gates } = self.scratch;
         let mut points: [&[f32]; BLOCK] = [&[]; BLOCK];
         match self.rows {
-            Rows::F32(values) => {
+            Rows::F32(lines) => {
+                let lines = lines.view();
                 for (point, row) in points.iter_mut().zip(self.numbers) {
-                    *point = &values[*row as usize * dim..][..dim];
+                    *point = lines.row(*row as usize, dim);
                 }
             }
-            Rows::F16(values) => {
+            Rows::F16(lines) => {
+                let lines = lines.view();
                 wide.resize(BLOCK * dim, 0.0);
                 for (to, row) in wide.chunks_exact_mut(dim).zip(self.numbers) {
-                    let from = &values[*row as usize * dim..][..dim];
+                    let from = lines.row(*row as usize, dim);
                     to.iter_mut().zip(from).for_each(|(to, from)| *to = from.wide());
                 }
                 points.iter_mut().zip(wide.chunks_exact(dim)).for_each(|(point, wide)| *point = wide);
@@ -263,16 +266,16 @@ impl<'a> Look<'a, '_> {
 
     /// Few queries: every row by itself, registers along the row.
     #[inline(always)]
-    fn along<S: Simd, E: Stored>(self, values: &[E], dim: usize) {
+    fn along<S: Simd, E: Plain>(self, lines: Lines<'_, E>, dim: usize) {
         if self.sweep.scan.factors.len() == 1 {
-            self.along_single::<S, E>(values, dim);
+            self.along_single::<S, E>(lines, dim);
         } else {
-            self.along_factors::<S, E>(values, dim);
+            self.along_factors::<S, E>(lines, dim);
         }
     }
 
     #[inline(always)]
-    fn along_single<S: Simd, E: Stored>(self, values: &[E], dim: usize) {
+    fn along_single<S: Simd, E: Plain>(self, lines: Lines<'_, E>, dim: usize) {
         let (sweep, factor) = (self.sweep, self.sweep.scan.factors[0]);
         for (group, numbers) in self.numbers.chunks(LANES).enumerate() {
             let number = |lane: usize| *numbers.get(lane).unwrap_or(&numbers[0]) as usize;
@@ -284,7 +287,7 @@ impl<'a> Look<'a, '_> {
             for (q, query) in sweep.queries.iter().enumerate() {
                 let mut dots = Lanes::ZERO;
                 for lane in 0..numbers.len() {
-                    dots.0[lane] = kernel::dot::<S, E>(query, &values[number(lane) * dim..][..dim]);
+                    dots.0[lane] = kernel::dot::<S, E>(query, lines.row(number(lane), dim));
                 }
                 let place = sweep.places[q];
                 let mut depths = Lanes::ZERO;
@@ -309,13 +312,13 @@ impl<'a> Look<'a, '_> {
     }
 
     #[inline(always)]
-    fn along_factors<S: Simd, E: Stored>(self, values: &[E], dim: usize) {
+    fn along_factors<S: Simd, E: Plain>(self, lines: Lines<'_, E>, dim: usize) {
         let sweep = self.sweep;
         let Places::Hyperboloids(excess) = &sweep.scan.rows else { return };
         let (count, groups) = (sweep.scan.factors.len(), sweep.wide_factors.len());
         for (i, number) in self.numbers.iter().enumerate() {
             let number = *number as usize;
-            let (point, excess) = (&values[number * dim..][..dim], &excess[number * count..][..count]);
+            let (point, excess) = (lines.row(number, dim), &excess[number * count..][..count]);
             for (q, query) in sweep.queries.iter().enumerate() {
                 let places = &sweep.wide_places[q * groups..][..groups];
                 if self.out::<S, E>(sweep.plan.key, self.limits[q], number, query, places, point, excess) {

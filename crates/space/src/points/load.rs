@@ -47,13 +47,13 @@ impl EmbeddingSet {
 }
 
 /// What `rows.jsonl` holds.
-struct Rows {
-    ids: Vec<String>,
-    modality: Vec<Modality>,
-    columns: BTreeMap<String, Vec<String>>,
+pub(super) struct Rows {
+    pub(super) ids: Vec<String>,
+    pub(super) modality: Vec<Modality>,
+    pub(super) columns: BTreeMap<String, Vec<String>>,
 }
 
-fn read_manifest(path: &Path) -> Result<Manifest> {
+pub(super) fn read_manifest(path: &Path) -> Result<Manifest> {
     let bytes = fs::read(path).map_err(Error::io("read", path))?;
     let text = |e: serde_json::Error| Error::format(path, "the file", e, "JSON of a manifest");
     let value: Value = serde_json::from_slice(&bytes).map_err(text)?;
@@ -80,6 +80,32 @@ fn read_points(dir: &Path, manifest: &Manifest) -> Result<Vec<f32>> {
 }
 
 fn points_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Vec<f32>> {
+    let Placed { element, skipped, length, .. } = header_of(file, manifest)?;
+    file.skip(skipped)?;
+    let mut numbers = Vec::with_capacity(manifest.rows * manifest.spec.dim);
+    let mut piece = vec![0; PIECE];
+    let mut left = length;
+    while left > 0 {
+        let some = &mut piece[..left.min(PIECE)];
+        file.read(some)?;
+        element.decode(some, &mut numbers);
+        left -= some.len();
+    }
+    Ok(numbers)
+}
+
+/// Where the numbers of a file of points lie.
+pub(super) struct Placed {
+    pub(super) element: Element,
+    /// Bytes of the file before them, and how many of these lie behind the header.
+    pub(super) offset: u64,
+    skipped: u64,
+    /// Their bytes.
+    length: usize,
+}
+
+/// Reads the header of a file of points, and leaves the reader behind it.
+pub(super) fn header_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Placed> {
     let (path, bytes) = (file.path, file.bytes);
     let damaged = |why: &dyn std::fmt::Display| {
         let found = format!("unreadable ({why}, {bytes} bytes)");
@@ -111,17 +137,7 @@ fn points_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Vec<f32>> {
         return Err(Error::format(path, "shape of `points`", found, expected));
     }
     let (start, end) = points.data_offsets;
-    file.skip(start as u64)?;
-    let mut numbers = Vec::with_capacity(manifest.rows * manifest.spec.dim);
-    let mut piece = vec![0; PIECE];
-    let mut left = end - start;
-    while left > 0 {
-        let some = &mut piece[..left.min(PIECE)];
-        file.read(some)?;
-        element.decode(some, &mut numbers);
-        left -= some.len();
-    }
-    Ok(numbers)
+    Ok(Placed { element, offset: 8 + header + start as u64, skipped: start as u64, length: end - start })
 }
 
 /// The kind of number, if the version of the set has it.
@@ -136,7 +152,7 @@ fn element_of(points: &TensorInfo, path: &Path, manifest: &Manifest) -> Result<E
     }
 }
 
-fn read_rows(dir: &Path, manifest: &Manifest) -> Result<Rows> {
+pub(super) fn read_rows(dir: &Path, manifest: &Manifest) -> Result<Rows> {
     let path = dir.join(Manifest::ROWS);
     let mut file = Sealed::open(&path, Manifest::ROWS, manifest)?;
     let columns = manifest.columns.iter().map(|name| (name.clone(), Vec::new())).collect();
@@ -202,7 +218,7 @@ fn take_text(row: &mut Map<String, Value>, name: &str) -> Result<String, (String
 const PIECE: usize = 1 << 20;
 
 /// A file that is compared with its seal in the manifest, if there is one, while it is read.
-struct Sealed<'a> {
+pub(super) struct Sealed<'a> {
     path: &'a Path,
     seal: Option<&'a Seal>,
     bytes: u64,
@@ -211,7 +227,7 @@ struct Sealed<'a> {
 }
 
 impl<'a> Sealed<'a> {
-    fn open(path: &'a Path, name: &str, manifest: &'a Manifest) -> Result<Self> {
+    pub(super) fn open(path: &'a Path, name: &str, manifest: &'a Manifest) -> Result<Self> {
         let file = File::open(path).map_err(Error::io("read", path))?;
         let bytes = file.metadata().map_err(Error::io("read", path))?.len();
         let seal = manifest.files.get(name);

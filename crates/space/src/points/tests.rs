@@ -6,7 +6,7 @@ use std::path::Path;
 use super::*;
 
 /// Three rows on a hyperboloid, with a column that needs escaping.
-fn sample() -> EmbeddingSet {
+pub(super) fn sample() -> EmbeddingSet {
     let mut set = EmbeddingSet::new(
         ManifoldSpec::lorentz(2, 0.5),
         Root::Origin,

@@ -1,0 +1,315 @@
+//! One Parquet file: `row`, `id`, `modality`, `vector` (a list of floats of one length), `time` on a single hyperboloid, and a column
+//! `column_NAME` for each column of the set.
+//!
+//! The format (<https://parquet.apache.org/docs/file-format/>) is written here: uncompressed pages of plain values, one for each column of
+//! a group of rows, and a footer in Thrift's compact protocol that says where they are. That is the little of it that numbers and texts
+//! without gaps need; the `parquet` crate would rebuild the tensor engine, whose `bytes` it asks another feature of.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+use super::Rows;
+
+/// Rows of a group, which is in memory at once: 17 MB of vectors of 514 numbers.
+const GROUP: usize = 8192;
+const MAGIC: &[u8] = b"PAR1";
+
+pub(super) fn write(rows: &Rows<'_>, path: &Path, progress: &mut dyn FnMut(usize)) -> anyhow::Result<()> {
+    let (set, timed) = (rows.rows, rows.time(0).is_some());
+    let mut columns = vec![
+        Column::new("row", Kind::Integer),
+        Column::new("id", Kind::Text),
+        Column::new("modality", Kind::Text),
+        Column::new("vector", Kind::Floats(rows.vectors.dim())),
+    ];
+    columns.extend(timed.then(|| Column::new("time", Kind::Double)));
+    columns.extend(set.columns.keys().map(|name| Column::new(&format!("column_{name}"), Kind::Text)));
+    let mut out = Output { file: BufWriter::new(File::create(path)?), at: 0 };
+    out.write(MAGIC)?;
+    let mut groups = Vec::new();
+    for first in (0..set.len()).step_by(GROUP) {
+        let at = first..(first + GROUP).min(set.len());
+        let mut pages = vec![Vec::new(); columns.len()];
+        for row in at.clone() {
+            pages[0].extend_from_slice(&(row as i64).to_le_bytes());
+            text(&mut pages[1], &set.ids[row]);
+            text(&mut pages[2], set.modality[row].name());
+            pages[3].extend(rows.vector(row)?.iter().flat_map(|v| v.to_le_bytes()));
+            if let Some(time) = rows.time(row) {
+                pages[4].extend_from_slice(&time.to_le_bytes());
+            }
+            for (page, values) in pages[4 + usize::from(timed)..].iter_mut().zip(set.columns.values()) {
+                text(page, &values[row]);
+            }
+        }
+        let chunks = columns.iter().zip(pages).map(|(column, values)| column.write(at.len(), &values, &mut out));
+        groups.push((at.len(), chunks.collect::<anyhow::Result<Vec<Chunk>>>()?));
+        progress(at.end);
+    }
+    let footer = footer(&columns, &groups, set.len());
+    out.write(&footer)?;
+    out.write(&u32::try_from(footer.len())?.to_le_bytes())?;
+    out.write(MAGIC)?;
+    out.file.into_inner()?.sync_all()?;
+    Ok(())
+}
+
+struct Output {
+    file: BufWriter<File>,
+    at: usize,
+}
+
+impl Output {
+    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.file.write_all(bytes)?;
+        self.at += bytes.len();
+        Ok(())
+    }
+}
+
+struct Column {
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Integer,
+    Double,
+    Text,
+    /// So many for each row.
+    Floats(usize),
+}
+
+/// Where the page of a column stands.
+struct Chunk {
+    start: usize,
+    bytes: usize,
+    values: usize,
+}
+
+impl Column {
+    fn new(name: &str, kind: Kind) -> Self {
+        Column { name: name.to_owned(), kind }
+    }
+
+    /// The number of the physical type.
+    fn physical(&self) -> i64 {
+        match self.kind {
+            Kind::Integer => 2,
+            Kind::Floats(_) => 4,
+            Kind::Double => 5,
+            Kind::Text => 6,
+        }
+    }
+
+    /// Names on the way to the values.
+    fn path(&self) -> Vec<&str> {
+        match self.kind {
+            Kind::Floats(_) => vec![&self.name, "list", "element"],
+            _ => vec![&self.name],
+        }
+    }
+
+    /// Writes the values of `rows` rows as a page.
+    fn write(&self, rows: usize, values: &[u8], out: &mut Output) -> anyhow::Result<Chunk> {
+        let (mut levels, mut count) = (Vec::new(), rows);
+        if let Kind::Floats(dim) = self.kind {
+            count = rows * dim;
+            // A list begins where the level of repetition is 0; runs of a level are told by twice their length, and the level.
+            let mut repeated = Vec::new();
+            for _ in 0..rows {
+                for (length, level) in [(1, 0), (dim - 1, 1)] {
+                    if length > 0 {
+                        varint(&mut repeated, 2 * length as u64);
+                        repeated.push(level);
+                    }
+                }
+            }
+            // None is empty or absent.
+            let mut defined = Vec::new();
+            varint(&mut defined, 2 * count as u64);
+            defined.push(1);
+            for part in [repeated, defined] {
+                levels.extend_from_slice(&u32::try_from(part.len())?.to_le_bytes());
+                levels.extend(part);
+            }
+        }
+        let size = i32::try_from(levels.len() + values.len())?;
+        let mut header = Struct::default();
+        header.integer(1, I32, 0).integer(2, I32, size.into()).integer(3, I32, size.into());
+        let mut page = Struct::default();
+        page.integer(1, I32, i32::try_from(count)?.into()).integer(2, I32, 0).integer(3, I32, 3).integer(4, I32, 3);
+        header.inner(5, page);
+        let start = out.at;
+        for part in [&header.end(), &levels, values] {
+            out.write(part)?;
+        }
+        Ok(Chunk { start, bytes: out.at - start, values: count })
+    }
+}
+
+/// `FileMetaData`.
+fn footer(columns: &[Column], groups: &[(usize, Vec<Chunk>)], rows: usize) -> Vec<u8> {
+    const REQUIRED: i64 = 0;
+    const REPEATED: i64 = 2;
+    let mut schema = vec![named("conifer", None, Some(columns.len()))];
+    for column in columns {
+        let physical = Some(column.physical());
+        match column.kind {
+            Kind::Floats(_) => {
+                let mut list = Struct::default();
+                list.integer(3, I32, REQUIRED).text(4, &column.name).integer(5, I32, 1).integer(6, I32, 3);
+                list.inner(10, union(3));
+                schema.push(list);
+                schema.push(named("list", Some(REPEATED), Some(1)));
+                schema.push(leaf("element", physical, REQUIRED));
+            }
+            Kind::Text => {
+                let mut field = leaf(&column.name, physical, REQUIRED);
+                field.integer(6, I32, 0).inner(10, union(1));
+                schema.push(field);
+            }
+            Kind::Integer | Kind::Double => schema.push(leaf(&column.name, physical, REQUIRED)),
+        }
+    }
+    let group = |(rows, chunks): &(usize, Vec<Chunk>)| {
+        let all = columns.iter().zip(chunks).map(|(column, chunk)| {
+            let mut told = Struct::default();
+            told.integer(1, I32, column.physical());
+            told.list(2, I32, vec![zigzag(0), zigzag(3)]);
+            told.list(3, BINARY, column.path().into_iter().map(binary).collect());
+            told.integer(4, I32, 0).integer(5, I64, chunk.values as i64);
+            told.integer(6, I64, chunk.bytes as i64).integer(7, I64, chunk.bytes as i64);
+            told.integer(9, I64, chunk.start as i64);
+            let mut column = Struct::default();
+            column.integer(2, I64, chunk.start as i64).inner(3, told);
+            column.end()
+        });
+        let mut group = Struct::default();
+        group.list(1, STRUCT, all.collect());
+        let bytes: usize = chunks.iter().map(|it| it.bytes).sum();
+        group.integer(2, I64, bytes as i64).integer(3, I64, *rows as i64);
+        group.end()
+    };
+    let mut file = Struct::default();
+    file.integer(1, I32, 1).list(2, STRUCT, schema.into_iter().map(Struct::end).collect());
+    file.integer(3, I64, rows as i64).list(4, STRUCT, groups.iter().map(group).collect());
+    file.text(6, concat!("conifer version ", env!("CARGO_PKG_VERSION")));
+    file.end()
+}
+
+/// A `SchemaElement` with children.
+fn named(name: &str, repetition: Option<i64>, children: Option<usize>) -> Struct {
+    let mut field = Struct::default();
+    if let Some(repetition) = repetition {
+        field.integer(3, I32, repetition);
+    }
+    field.text(4, name);
+    if let Some(children) = children {
+        field.integer(5, I32, children as i64);
+    }
+    field
+}
+
+/// A `SchemaElement` with values.
+fn leaf(name: &str, physical: Option<i64>, repetition: i64) -> Struct {
+    let mut field = Struct::default();
+    if let Some(physical) = physical {
+        field.integer(1, I32, physical);
+    }
+    field.integer(3, I32, repetition).text(4, name);
+    field
+}
+
+/// A `LogicalType` without parameters.
+fn union(field: u8) -> Struct {
+    let mut kind = Struct::default();
+    kind.inner(field, Struct::default());
+    kind
+}
+
+/// A text among the values of a page.
+fn text(page: &mut Vec<u8>, value: &str) {
+    page.extend_from_slice(&(value.len() as u32).to_le_bytes());
+    page.extend_from_slice(value.as_bytes());
+}
+
+// Types of Thrift's compact protocol.
+const I32: u8 = 5;
+const I64: u8 = 6;
+const BINARY: u8 = 8;
+const LIST: u8 = 9;
+const STRUCT: u8 = 12;
+
+/// A Thrift struct, field by field in the order of their numbers.
+#[derive(Default)]
+struct Struct {
+    bytes: Vec<u8>,
+    last: u8,
+}
+
+impl Struct {
+    fn field(&mut self, number: u8, kind: u8) {
+        // Fields here are less than 16 apart.
+        self.bytes.push((number - self.last) << 4 | kind);
+        self.last = number;
+    }
+
+    fn integer(&mut self, number: u8, kind: u8, value: i64) -> &mut Self {
+        self.field(number, kind);
+        self.bytes.extend(zigzag(value));
+        self
+    }
+
+    fn text(&mut self, number: u8, value: &str) -> &mut Self {
+        self.field(number, BINARY);
+        self.bytes.extend(binary(value));
+        self
+    }
+
+    fn inner(&mut self, number: u8, value: Struct) -> &mut Self {
+        self.field(number, STRUCT);
+        self.bytes.extend(value.end());
+        self
+    }
+
+    fn list(&mut self, number: u8, kind: u8, values: Vec<Vec<u8>>) -> &mut Self {
+        self.field(number, LIST);
+        if values.len() < 15 {
+            self.bytes.push((values.len() as u8) << 4 | kind);
+        } else {
+            self.bytes.push(0xf0 | kind);
+            varint(&mut self.bytes, values.len() as u64);
+        }
+        self.bytes.extend(values.concat());
+        self
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        self.bytes.push(0);
+        self.bytes
+    }
+}
+
+fn zigzag(value: i64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    varint(&mut bytes, (value << 1 ^ value >> 63) as u64);
+    bytes
+}
+
+fn binary(value: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    varint(&mut bytes, value.len() as u64);
+    bytes.extend_from_slice(value.as_bytes());
+    bytes
+}
+
+fn varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}

@@ -1,0 +1,341 @@
+//! A store as its users meet it, and as it survives them.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use conifer_index::Store;
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source};
+use serde_json::Value;
+
+use crate::{command, good, refused};
+
+/// The row with a number: everything in it follows from that.
+fn point(number: usize) -> [f32; 3] {
+    [number as f32 * 1e-3, (number % 7) as f32 * 0.1, 0.5]
+}
+
+fn write_set(path: &Path, numbers: std::ops::Range<usize>) {
+    let ids: Vec<String> = numbers.clone().map(|i| format!("row {i}")).collect();
+    let modality = vec![Modality::Text; ids.len()];
+    let points = numbers.clone().flat_map(point).collect();
+    let source = Source { weights: "a".repeat(64), model: "m".into(), ..Source::default() };
+    let mut set =
+        EmbeddingSet::new(ManifoldSpec::lorentz(3, 1.0), Root::Origin, ids, modality, points, source).unwrap();
+    set.columns.insert("text".into(), numbers.map(|i| format!("text {i}")).collect());
+    set.save(path).unwrap();
+}
+
+#[test]
+fn a_store_is_searched_as_a_set_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    write_set(&here.join("a"), 0..40);
+    write_set(&here.join("b"), 40..60);
+    let first = good(here, &["--json", "store", "create", "store", "a"]);
+    assert_eq!(serde_json::from_str::<Value>(&first).unwrap()["rows"], 40, "{first}");
+    assert_eq!(good(here, &["store", "append", "store", "b"]), "version 3: 60 rows\n");
+    let near = |set: &str| good(here, &["--json", "search", set, "--id", "row 20", "-k", "4"]);
+    let rows: Vec<Value> = serde_json::from_str(&near("store")).unwrap();
+    assert_eq!((&rows[0]["id"], &rows[0]["columns"]["text"]), (&"row 20".into(), &"text 20".into()));
+    assert_eq!(near("store"), near("a"));
+    let deleted = good(here, &["--json", "store", "delete", "store", "--id", "row 20", "--id", "row 99"]);
+    let deleted: Value = serde_json::from_str(&deleted).unwrap();
+    assert_eq!((&deleted["deleted"], &deleted["absent"][0]), (&1.into(), &"row 99".into()));
+    refused(here, &["search", "store", "--id", "row 20"], &["no row has the id `row 20`", "59 rows"]);
+    good(here, &["traverse", "store", "--id", "row 50", "--modality", "text"]);
+    good(here, &["store", "delete", "store", "--rows", "0,1", "--of", "4"]);
+    assert!(good(here, &["store", "compact", "store"]).contains("version 6: 57 rows\nremoved 5 old versions"));
+    let info: Value = serde_json::from_str(&good(here, &["--json", "store", "info", "store"])).unwrap();
+    assert_eq!((&info["modality"]["text"], &info["dtype"]), (&57.into(), &"F32".into()));
+    let versions: Value = serde_json::from_str(&good(here, &["--json", "store", "versions", "store"])).unwrap();
+    assert_eq!(versions.as_array().unwrap().len(), 1);
+    good(here, &["store", "check", "store"]);
+
+    refused(here, &["store", "create", "store", "a"], &["a store already"]);
+    refused(here, &["store", "append", "a", "b"], &["a set of embeddings"]);
+    refused(here, &["store", "append", "store", "store"], &["a store; expected an embedding set"]);
+    refused(here, &["store", "delete", "store"], &["--id, --ids or --rows"]);
+    refused(here, &["store", "delete", "store", "--rows", "57", "--of", "6"], &["57; expected a row below 57"]);
+    refused(here, &["store", "info", "nowhere"], &["nowhere", "not there"]);
+    let path = here.join("store/segments/00000006/points.safetensors");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[300] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    refused(here, &["store", "check", "store"], &["00000006/points.safetensors", "1 files are not what was written"]);
+}
+
+/// What can be done to a store in one go.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    Append,
+    Delete,
+    Compact,
+}
+
+/// 200 times, `conifer store append`, `delete` or `compact` is killed (SIGKILL) somewhere between its start and its end. Then the
+/// store holds all rows of its last version, with their points and columns, and nothing else; which version that is follows from what
+/// the program said before it died: a change that was told is there, one that was not told is there whole or not at all.
+#[cfg(unix)]
+#[test]
+fn two_hundred_kills_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    write_set(&here.join("set"), 0..300);
+    good(here, &["store", "create", "store", "set"]);
+    let mut there: BTreeSet<usize> = (0..300).collect();
+    let (mut next, mut kills, mut told, mut silent) = (300, 0, 0, 0);
+    // Any sequence does; this one is the same in every run (Knuth's MMIX generator).
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    // How long a change takes, from changes that came to their end.
+    let mut whole = Duration::from_millis(60);
+    for round in 0.. {
+        assert!(round < 1000, "{kills} kills of {round}");
+        if kills == 200 {
+            break;
+        }
+        let work = [Work::Append, Work::Delete, Work::Append, Work::Compact][random(4)];
+        let mut after = there.clone();
+        let args: &[&str] = match work {
+            Work::Append => {
+                std::fs::remove_dir_all(here.join("set")).unwrap();
+                write_set(&here.join("set"), next..next + 100);
+                after.extend(next..next + 100);
+                next += 100;
+                &["store", "append", "store", "set"]
+            }
+            Work::Delete => {
+                // Enough to keep the store small, from everywhere in it.
+                after.retain(|_| random(3) > 0);
+                let gone = there.difference(&after).map(|i| format!("row {i}\n"));
+                std::fs::write(here.join("ids"), gone.collect::<String>() + "row none\n").unwrap();
+                &["store", "delete", "store", "--ids", "ids"]
+            }
+            Work::Compact => &["store", "compact", "store"],
+        };
+        let begun = Instant::now();
+        let mut child = command(here, args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let wait = whole.mul_f64(random(1000) as f64 / 900.0);
+        while begun.elapsed() < wait && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        child.kill().unwrap();
+        let mut said = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        let status = child.wait().unwrap();
+        let killed = std::os::unix::process::ExitStatusExt::signal(&status) == Some(9);
+        assert!(killed || status.success(), "{args:?}: {status}");
+        kills += usize::from(killed);
+        if !killed {
+            whole = (whole + begun.elapsed()) / 2;
+        }
+
+        let store = Store::open(&here.join("store")).unwrap();
+        let rows = store.snapshot().unwrap();
+        let number = |id: &String| id.strip_prefix("row ").unwrap().parse::<usize>().unwrap();
+        let found: BTreeSet<usize> = rows.ids.iter().map(number).collect();
+        assert_eq!(found.len(), rows.len(), "a row is there twice");
+        let what = format!("round {round}, {work:?}, killed: {killed}, said {said:?}");
+        if said.contains("version") || !killed {
+            assert!(found == after, "{what}: {} rows of {}", found.len(), after.len());
+            told += usize::from(killed);
+        } else {
+            assert!(found == after || found == there, "{what}: {} rows of {}", found.len(), there.len());
+            silent += usize::from(found == after && found != there);
+        }
+        for (i, id) in rows.ids.iter().enumerate() {
+            assert_eq!(*rows.row(i), point(number(id)), "{what}");
+            assert_eq!(rows.columns["text"][i], format!("text {}", number(id)), "{what}");
+        }
+        let report = store.check(&mut |_| {}).unwrap();
+        assert!(report.damage.is_empty(), "{what}: {:?}", report.damage);
+        there = found;
+    }
+    eprintln!("of {kills} kills, {told} after the change was told, {silent} after it was made and before it was told");
+}
+
+#[test]
+fn a_store_is_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    write_set(&here.join("a"), 0..300);
+    good(here, &["store", "create", "store", "a"]);
+    good(here, &["store", "delete", "store", "--id", "row 0"]);
+    let told = |to: &str| -> Value {
+        let told = good(here, &["--json", "export", "store", "--to", to, "--out", to, "--name", "photos"]);
+        serde_json::from_str(&told).unwrap()
+    };
+    assert_eq!(
+        (&told("qdrant")["rows"], &told("lancedb")["dim"], &told("parquet")["rows"]),
+        (&299.into(), &5.into(), &299.into())
+    );
+    let read = |name: &str| std::fs::read_to_string(here.join(name)).unwrap();
+    let collection: Value = serde_json::from_str(&read("qdrant/collection.json")).unwrap();
+    assert_eq!(collection["vectors"], serde_json::json!({ "size": 5, "distance": "Euclid" }));
+    let space: Value = serde_json::from_str(&read("qdrant/space.json")).unwrap();
+    let bound = space["bound"].as_f64().unwrap();
+
+    let lines: Vec<Value> = read("qdrant/points.jsonl").lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let points: Vec<&Value> = lines.iter().flat_map(|it| it["points"].as_array().unwrap()).collect();
+    assert_eq!((lines.len(), points.len()), (2, 299));
+    for (i, it) in points.iter().enumerate() {
+        let [x, y, z] = point(i + 1).map(f64::from);
+        let vector: Vec<f64> = it["vector"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
+        let time = (1.0 + x * x + y * y + z * z).sqrt();
+        let expected = [time, x, y, z, (bound - time * time - x * x - y * y - z * z).sqrt()];
+        assert!(vector.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{vector:?}, {expected:?}");
+        let payload = &it["payload"];
+        assert_eq!((&it["id"], &payload["id"]), (&i.into(), &format!("row {}", i + 1).into()));
+        assert_eq!(payload["columns"]["text"], format!("text {}", i + 1));
+        assert!((payload["time"].as_f64().unwrap() - time).abs() < 1e-6);
+    }
+
+    // The file as its footer describes it; `fields` are those of Thrift's `FileMetaData`, `RowGroup`, `ColumnMetaData` and `PageHeader`.
+    let file = std::fs::read(here.join("lancedb/rows.parquet")).unwrap();
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
+    let end = file.len();
+    assert_eq!((&file[..4], &file[end - 4..]), (&b"PAR1"[..], &b"PAR1"[..]));
+    let mut at = end - 8 - word(end - 8);
+    let footer = Thrift::read(&file, &mut at, 12);
+    assert_eq!((at, footer.field(3).number()), (end - 8, 299));
+    let columns = footer.field(4).items()[0].field(1).items();
+    let mut names = Vec::new();
+    for column in columns {
+        let told = column.field(3);
+        let path: Vec<&str> = told.field(3).items().iter().map(Thrift::text).collect();
+        let mut at = told.field(9).number() as usize;
+        let begin = at;
+        let page = Thrift::read(&file, &mut at, 12);
+        assert_eq!(at - begin + page.field(3).number() as usize, told.field(7).number() as usize, "{path:?}");
+        assert_eq!(page.field(5).field(1).number(), told.field(5).number());
+        if path[0] == "vector" {
+            // 299 lists of five: a run of one 0 and a run of four 1, for each; 1495 times that something is there.
+            assert_eq!((word(at), &file[at + 4..at + 8]), (299 * 4, &[2, 0, 8, 1][..]));
+            at += 4 + 299 * 4;
+            assert_eq!((word(at), &file[at + 4..at + 7]), (3, &[0xae, 0x17, 1][..]));
+            at += 4 + 3;
+        }
+        for (i, expected) in points.iter().enumerate() {
+            let mut take = |count: usize| {
+                at += count;
+                &file[at - count..at]
+            };
+            let payload = &expected["payload"];
+            let expected = match path[0] {
+                "row" => (i as i64).to_le_bytes().to_vec(),
+                "time" => payload["time"].as_f64().unwrap().to_le_bytes().to_vec(),
+                "vector" => {
+                    let numbers = expected["vector"].as_array().unwrap();
+                    numbers.iter().flat_map(|v| (v.as_f64().unwrap() as f32).to_le_bytes()).collect()
+                }
+                name => {
+                    let value = payload.get(name).unwrap_or(&payload["columns"]["text"]).as_str().unwrap();
+                    [&(value.len() as u32).to_le_bytes(), value.as_bytes()].concat()
+                }
+            };
+            assert_eq!(take(expected.len()), expected, "{path:?}, row {i}");
+        }
+        names.push(path.join("."));
+    }
+    assert_eq!(names, ["row", "id", "modality", "vector.list.element", "time", "column_text"]);
+    assert!(read("lancedb/import.py").contains("pa.list_(pa.float32(), 5)"));
+
+    refused(here, &["export", "store", "--to", "parquet", "--out", "parquet"], &["parquet exists"]);
+    refused(
+        here,
+        &["export", "store", "--to", "parquet", "--out", "b", "--radius", "0.3"],
+        &["row 0 (`row 1`)", "--radius"],
+    );
+    refused(here, &["export", "store", "--to", "parquet", "--out", "b", "--name", "a/b"], &["--name"]);
+    assert!(!here.join("b").exists());
+    assert_eq!(
+        std::fs::read_dir(here)
+            .unwrap()
+            .filter(|it| it.as_ref().unwrap().file_name().to_string_lossy().ends_with(".tmp"))
+            .count(),
+        0
+    );
+}
+
+/// A value of Thrift's compact protocol.
+#[derive(Debug)]
+enum Thrift {
+    Number(i64),
+    Text(String),
+    Items(Vec<Thrift>),
+    Fields(Vec<(u8, Thrift)>),
+}
+
+impl Thrift {
+    fn read(file: &[u8], at: &mut usize, kind: u8) -> Self {
+        let byte = |at: &mut usize| {
+            *at += 1;
+            file[*at - 1]
+        };
+        let varint = |at: &mut usize| {
+            let (mut value, mut shift) = (0, 0);
+            loop {
+                let next = byte(at);
+                value |= u64::from(next & 0x7f) << shift;
+                shift += 7;
+                if next < 0x80 {
+                    return value;
+                }
+            }
+        };
+        match kind {
+            5 | 6 => {
+                let value = varint(at);
+                Thrift::Number((value >> 1) as i64 ^ -((value & 1) as i64))
+            }
+            8 => {
+                let length = varint(at) as usize;
+                *at += length;
+                Thrift::Text(String::from_utf8(file[*at - length..*at].to_vec()).unwrap())
+            }
+            9 => {
+                let head = byte(at);
+                let count = if head >> 4 == 15 { varint(at) } else { u64::from(head >> 4) };
+                Thrift::Items((0..count).map(|_| Self::read(file, at, head & 15)).collect())
+            }
+            12 => {
+                let (mut fields, mut number) = (Vec::new(), 0);
+                loop {
+                    let head = byte(at);
+                    if head == 0 {
+                        return Thrift::Fields(fields);
+                    }
+                    number += head >> 4;
+                    fields.push((number, Self::read(file, at, head & 15)));
+                }
+            }
+            other => panic!("a value of type {other}"),
+        }
+    }
+
+    fn field(&self, number: u8) -> &Thrift {
+        let Thrift::Fields(fields) = self else { panic!("{self:?}") };
+        &fields.iter().find(|(it, _)| *it == number).unwrap().1
+    }
+
+    fn items(&self) -> &[Thrift] {
+        let Thrift::Items(items) = self else { panic!("{self:?}") };
+        items
+    }
+
+    fn number(&self) -> i64 {
+        let Thrift::Number(number) = self else { panic!("{self:?}") };
+        *number
+    }
+
+    fn text(&self) -> &str {
+        let Thrift::Text(text) = self else { panic!("{self:?}") };
+        text
+    }
+}

@@ -1,0 +1,273 @@
+//! Vectors for engines that rank by the Euclidean distance and know no other geometry.
+//!
+//! Of a point `x` of the hyperboloid with curvature `-c`, the vector is `[sqrt(c) t(x), sqrt(c) x, sqrt(M - s)]`, where `s` is the
+//! squared length of the others and `M` is the same for all rows. Of a query `q` it is `[-sqrt(c) t(q), sqrt(c) q, 0]`. Their squared
+//! distance is then
+//!
+//! `M + |query vector|^2 + 2 cosh(sqrt(c) d(q, x))`,
+//!
+//! which grows with the distance `d`: Euclidean neighbours are the hyperbolic ones, in graph indexes too, which an inner product leads
+//! astray. Factors of a product stand one after the other before the one last number; the sum of their `cosh(sqrt(c_i) d_i)` is what is
+//! ranked by then, near the distance but not in its order: the best few hundred are to be ranked anew ([`Augmented::point`],
+//! [`conifer_space::Space::dist`]). On the sphere and in flat space the vector is the point.
+//!
+//! Engines calculate in `f32`, which has no digits left for near neighbours far out (`cosh` is 5,500 times the square of a chord at
+//! distance 5 from the origin): there, too, candidates are ranked anew.
+
+use conifer_space::ManifoldSpec;
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+
+/// The vectors of one space, see [`crate::export`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Augmented {
+    spec: ManifoldSpec,
+    bound: f64,
+}
+
+impl Augmented {
+    /// Room for rows of which every factor is up to `radius` away from the origin.
+    ///
+    /// # Errors
+    /// A spec that is not valid; a radius that is not positive, or so large that `f32` cannot hold the vectors.
+    pub fn within(spec: &ManifoldSpec, radius: f64) -> Result<Self> {
+        let squares = spec.curv.iter().map(|c| (2.0 * c.sqrt() * radius).cosh());
+        let bound = squares.sum::<f64>();
+        if !(radius > 0.0 && bound <= f64::from(f32::MAX)) {
+            return Err(Error::invalid("the radius of an export", radius, "a positive distance up to about 40"));
+        }
+        Self::bounded(spec, bound)
+    }
+
+    /// Room for these points `[N, dim]`, and for others whose vectors are up to a tenth longer.
+    ///
+    /// # Errors
+    /// A spec that is not valid; points that are too far out for `f32`.
+    pub fn around<'a>(spec: &ManifoldSpec, points: impl Iterator<Item = std::borrow::Cow<'a, [f32]>>) -> Result<Self> {
+        let plain = Self::bounded(spec, 0.0)?;
+        let mut vector = Vec::new();
+        let mut longest = spec.factors as f64;
+        for point in points {
+            plain.scaled(&point, 1.0, &mut vector);
+            longest = longest.max(vector.iter().map(|v| v * v).sum());
+        }
+        if longest > f64::from(f32::MAX) / 2.0 {
+            return Err(Error::invalid("the squared length of a vector", longest, "one that f32 can hold"));
+        }
+        Self::bounded(spec, 1.21 * longest)
+    }
+
+    fn bounded(spec: &ManifoldSpec, bound: f64) -> Result<Self> {
+        spec.check()?;
+        Ok(Augmented { spec: spec.clone(), bound })
+    }
+
+    /// Numbers of a vector.
+    pub fn dim(&self) -> usize {
+        if self.is_plain() { self.spec.dim } else { self.spec.dim + self.spec.factors + 1 }
+    }
+
+    /// `M`; meaningless where vectors are points.
+    pub fn bound(&self) -> f64 {
+        self.bound
+    }
+
+    /// Whether the order of the Euclidean distances is that of the distances of the space, up to rounding.
+    pub fn is_exact(&self) -> bool {
+        self.spec.factors == 1
+    }
+
+    /// The vector of a row.
+    ///
+    /// # Errors
+    /// A row further out than there is room for.
+    pub fn row(&self, point: &[f32]) -> Result<Vec<f32>> {
+        let vector = self.wide_row(point)?;
+        Ok(vector.into_iter().map(|v| v as f32).collect())
+    }
+
+    /// The vector of a query.
+    pub fn query(&self, point: &[f32]) -> Vec<f32> {
+        self.wide_query(point).into_iter().map(|v| v as f32).collect()
+    }
+
+    /// The point of which [`Augmented::row`] made a vector, up to rounding.
+    pub fn point(&self, vector: &[f32]) -> Vec<f32> {
+        if self.is_plain() {
+            return vector.to_vec();
+        }
+        let factors = vector.chunks_exact(self.spec.factor_dim() + 1).zip(&self.spec.curv);
+        factors.flat_map(|(part, c)| part[1..].iter().map(move |v| (f64::from(*v) / c.sqrt()) as f32)).collect()
+    }
+
+    /// The sum over factors of `cosh(sqrt(c) d)`, from the squared Euclidean distance of a row's vector to a query's.
+    pub fn cosh(&self, query: &[f32], square: f64) -> f64 {
+        let length: f64 = query.iter().map(|v| f64::from(*v).powi(2)).sum();
+        (square - self.bound - length) / 2.0
+    }
+
+    /// What a client has to know, to write down beside the vectors.
+    pub fn describe(&self) -> Value {
+        let (row, query) = if self.is_plain() {
+            ("x", "q")
+        } else {
+            (
+                "[sqrt(c) t(x), sqrt(c) x] of every factor, then sqrt(bound - their squares)",
+                "[-sqrt(c) t(q), sqrt(c) q] of every factor, then 0",
+            )
+        };
+        let mut told = json!({
+            "metric": "euclidean", "dim": self.dim(), "vector": row, "query": query, "exact_order": self.is_exact(),
+            "spec": self.spec,
+        });
+        if !self.is_plain() {
+            told["bound"] = json!(self.bound);
+            told["sum_of_cosh"] =
+                json!("(squared distance - bound - |query|^2) / 2 = sum over factors of cosh(sqrt(c) d)");
+        }
+        told
+    }
+
+    /// Whether points are vectors already.
+    fn is_plain(&self) -> bool {
+        self.spec.curv.is_empty()
+    }
+
+    fn wide_row(&self, point: &[f32]) -> Result<Vec<f64>> {
+        let mut vector = Vec::with_capacity(self.dim());
+        self.scaled(point, 1.0, &mut vector);
+        if !self.is_plain() {
+            let rest = self.bound - vector.iter().map(|v| v * v).sum::<f64>();
+            if rest < 0.0 || rest.is_nan() {
+                let found = format!("{}", self.bound - rest);
+                return Err(Error::invalid(
+                    "the squared length of a row's vector",
+                    found,
+                    format!("at most {}", self.bound),
+                ));
+            }
+            vector.push(rest.sqrt());
+        }
+        Ok(vector)
+    }
+
+    fn wide_query(&self, point: &[f32]) -> Vec<f64> {
+        let mut vector = Vec::with_capacity(self.dim());
+        self.scaled(point, -1.0, &mut vector);
+        if !self.is_plain() {
+            vector.push(0.0);
+        }
+        vector
+    }
+
+    /// `[sign sqrt(c) t(x), sqrt(c) x]`, factor after factor.
+    fn scaled(&self, point: &[f32], sign: f64, out: &mut Vec<f64>) {
+        out.clear();
+        if self.is_plain() {
+            out.extend(point.iter().map(|v| f64::from(*v)));
+            return;
+        }
+        for (part, c) in point.chunks_exact(self.spec.factor_dim()).zip(&self.spec.curv) {
+            let space = part.iter().map(|v| c.sqrt() * f64::from(*v));
+            out.push(sign * (1.0 + space.clone().map(|v| v * v).sum::<f64>()).sqrt());
+            out.extend(space);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use conifer_space::{Root, space};
+
+    use super::*;
+    use crate::Ranking;
+    use crate::testing::{cloud, naive, random_points};
+
+    fn square(a: &[f64], b: &[f64]) -> f64 {
+        a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
+    }
+
+    /// `values` in order, ties by number.
+    fn order(values: &[f64]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        order.sort_by(|a, b| values[*a].total_cmp(&values[*b]).then(a.cmp(b)));
+        order
+    }
+
+    /// Without the rounding of the engine, Euclidean neighbours are the neighbours of the space, one by one: of random points, whose
+    /// distances differ by more than the rounding of f64 (1e-12 at cosh 100), in the order of the oracle.
+    #[test]
+    fn euclidean_order_is_that_of_the_space() {
+        for spec in [
+            ManifoldSpec::lorentz(6, 0.3),
+            ManifoldSpec::lorentz(40, 2.0),
+            ManifoldSpec::sphere(8),
+            ManifoldSpec::euclidean(5),
+        ] {
+            let (rows, queries) = (random_points(&spec, 400, 1), random_points(&spec, 5, 2));
+            let vectors = Augmented::around(&spec, rows.chunks_exact(spec.dim).map(Into::into)).unwrap();
+            let oracle = space::<f64>(&spec).unwrap();
+            let wide = |x: &[f32]| x.iter().map(|v| f64::from(*v)).collect::<Vec<f64>>();
+            for query in queries.chunks_exact(spec.dim) {
+                let at = vectors.wide_query(query);
+                let points = || rows.chunks_exact(spec.dim);
+                let squares: Vec<f64> = points().map(|x| square(&at, &vectors.wide_row(x).unwrap())).collect();
+                let distances: Vec<f64> = points().map(|x| oracle.dist(&wide(query), &wide(x))).collect();
+                assert_eq!(order(&squares), order(&distances), "{spec}");
+                if let [c] = spec.curv[..] {
+                    for (square, distance) in squares.iter().zip(&distances) {
+                        let expected = (c.sqrt() * distance).cosh();
+                        let found = vectors.cosh(&vectors.query(query), *square);
+                        assert!((found - expected).abs() < 1e-5 * expected, "{spec}: {found}, {expected}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// As an engine does it: vectors and distances in f32, the best hundred ranked anew by the points that the vectors hold. Ten of ten are
+    /// found among 2,000 rows within norm 3 of the root, and of products, whose surrogate is not their distance.
+    #[test]
+    fn ranked_anew_the_ten_best_are_exact() {
+        let products = [ManifoldSpec::product_l1(8, 4, vec![1.0; 8]), ManifoldSpec::product_l2(8, 4, vec![0.7; 8])];
+        for spec in products.into_iter().chain([ManifoldSpec::lorentz(16, 1.0)]) {
+            let (rows, queries) = (random_points(&spec, 2000, 3), random_points(&spec, 20, 4));
+            let vectors = Augmented::around(&spec, rows.chunks_exact(spec.dim).map(Into::into)).unwrap();
+            let stored: Vec<Vec<f32>> = rows.chunks_exact(spec.dim).map(|x| vectors.row(x).unwrap()).collect();
+            assert!(stored.iter().all(|it| it.len() == vectors.dim()));
+            let metric = space::<f32>(&spec).unwrap();
+            let expected = naive(&spec, &Root::Origin, &rows, &queries, Ranking::Distance, 10);
+            for (query, expected) in queries.chunks_exact(spec.dim).zip(expected) {
+                let at = vectors.query(query);
+                let far = |x: &Vec<f32>| f64::from(x.iter().zip(&at).map(|(a, b)| (a - b) * (a - b)).sum::<f32>());
+                let mut best = order(&stored.iter().map(far).collect::<Vec<f64>>());
+                best.truncate(100);
+                let exact: Vec<f64> =
+                    best.iter().map(|i| f64::from(metric.dist(query, &vectors.point(&stored[*i])))).collect();
+                let found: Vec<usize> = order(&exact).into_iter().take(10).map(|i| best[i]).collect();
+                assert_eq!(found, expected.iter().map(|hit| hit.row).collect::<Vec<usize>>(), "{spec}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_beyond_the_room_are_refused() {
+        let spec = ManifoldSpec::lorentz(3, 1.0);
+        let vectors = Augmented::within(&spec, 2.0).unwrap();
+        // |x| = sinh(d).
+        assert_eq!(vectors.row(&[1.99_f32.sinh(), 0.0, 0.0]).unwrap().len(), 5);
+        let error = vectors.row(&[2.01_f32.sinh(), 0.0, 0.0]).unwrap_err().to_string();
+        assert!(error.contains("squared length of a row's vector"), "{error}");
+        assert!(Augmented::within(&spec, f64::NAN).is_err() && Augmented::within(&spec, 60.0).is_err());
+        let edge = ManifoldSpec::lorentz(3, 1.0);
+        let points = cloud(&edge, 10, 1);
+        let vectors = Augmented::around(&edge, points.chunks_exact(3).map(Into::into)).unwrap();
+        for point in points.chunks_exact(3) {
+            let again = vectors.point(&vectors.row(point).unwrap());
+            assert!(again.iter().zip(point).all(|(a, b)| (a - b).abs() <= 1e-6 * b.abs()), "{again:?}, {point:?}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Segments: sets of embeddings in a store, written once and read where they lie.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::Path;
+
+use conifer_space::points::{Draft, Element, Plan, StoredSet};
+use conifer_space::{ManifoldSpec, Modality, Root, Source};
+use std::sync::Arc;
+
+use super::disk::{self, Seal};
+use super::version::{Deleted, Segment};
+use crate::error::{Error, Result};
+use crate::kernel::Stored;
+use crate::mapped::{Mapped, Plain};
+use crate::rows::Part;
+
+/// Rows that are written at once.
+const PART: usize = 1024;
+
+/// Rows to be written.
+pub(super) struct Content<'a> {
+    pub(super) spec: &'a ManifoldSpec,
+    pub(super) root: &'a Root,
+    pub(super) source: Source,
+    pub(super) rows: usize,
+    pub(super) columns: &'a BTreeMap<String, Vec<String>>,
+    pub(super) ids: &'a [String],
+    pub(super) modality: &'a [Modality],
+    pub(super) point: &'a dyn Fn(usize) -> Cow<'a, [f32]>,
+}
+
+/// Writes a segment into the folder `tmp`, under its name, flushed to the disk. `progress` hears of rows.
+pub(super) fn write(
+    tmp: &Path,
+    name: &str,
+    element: Element,
+    content: &Content<'_>,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Segment> {
+    let dir = tmp.join(name);
+    disk::step("create", &dir)?;
+    let plan = Plan {
+        spec: content.spec.clone(),
+        root: content.root.clone(),
+        columns: content.columns.keys().cloned().collect(),
+        element,
+        identity: BTreeMap::new(),
+    };
+    let mut draft = Draft::open(&dir, plan)?;
+    let (mut points, mut texts) = (Vec::new(), Vec::new());
+    for first in (0..content.rows).step_by(PART) {
+        disk::step("write", &dir)?;
+        points.clear();
+        let last = (first + PART).min(content.rows);
+        for i in first..last {
+            texts.clear();
+            texts.extend(content.columns.values().map(|column| column[i].as_str()));
+            draft.add(&content.ids[i], content.modality[i], &texts)?;
+            points.extend_from_slice(&(content.point)(i));
+        }
+        draft.put(first as u64, &points)?;
+        progress(last);
+    }
+    disk::step("flush", &dir)?;
+    draft.finish(content.source.clone())?;
+    let seals = disk::names(&dir)?.into_iter().map(|file| Ok((file.clone(), Seal::of_file(&dir.join(file))?)));
+    Ok(Segment { name: name.to_owned(), rows: content.rows, files: seals.collect::<Result<_>>()?, deleted: None })
+}
+
+/// Opens a segment: what it says of its rows, and that its files are as long as they were written.
+///
+/// # Errors
+/// A file is missing, of another length, or (but for the points, which are not read) damaged.
+pub(super) fn open(dir: &Path, segment: &Segment) -> Result<StoredSet> {
+    for (name, seal) in &segment.files {
+        seal.check_length(&dir.join(name))?;
+    }
+    if let Some(seal) = segment.files.get("manifest.json") {
+        // It holds the checksums of the others.
+        let path = dir.join("manifest.json");
+        seal.check(&path, &Seal::of_file(&path)?)?;
+    }
+    let set = StoredSet::open(dir)?;
+    if set.len() != segment.rows {
+        return Err(Error::store(dir, "number of rows", set.len(), format!("{}, as in its version", segment.rows)));
+    }
+    Ok(set)
+}
+
+/// The points of a segment, mapped where they can be read as they stand, else copied.
+pub(super) fn points<E: Plain + Stored>(set: &StoredSet) -> Result<Part<E>> {
+    let path = &set.points;
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    let count = set.len() * set.spec.dim;
+    if count == 0 {
+        return Ok(Part::Owned(Arc::default()));
+    }
+    if let Some(mapped) = Mapped::open(&file, set.offset, count).map_err(Error::io("map", path))? {
+        return Ok(Part::Mapped(Arc::new(mapped)));
+    }
+    let bytes = fs::read(path).map_err(Error::io("read", path))?;
+    let numbers = bytes.get(set.offset as usize..).unwrap_or_default().chunks_exact(size_of::<E>());
+    let numbers: Vec<E> = numbers.take(count).map(E::from_le).collect();
+    if numbers.len() != count {
+        return Err(Error::store(path, "the number of coordinates", numbers.len(), format!("{count}, for its rows")));
+    }
+    Ok(Part::Owned(Arc::new(numbers)))
+}
+
+/// Which rows of a segment are gone, a bit for each, 64 to a little-endian word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Gone {
+    words: Vec<u64>,
+}
+
+impl Gone {
+    pub(super) fn none(rows: usize) -> Self {
+        Gone { words: vec![0; rows.div_ceil(64)] }
+    }
+
+    /// Of a segment of a version.
+    pub(super) fn read(dir: &Path, segment: &Segment) -> Result<Self> {
+        let Some(deleted) = &segment.deleted else { return Ok(Self::none(segment.rows)) };
+        let path = dir.join(&deleted.name);
+        let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
+        deleted.seal.check(&path, &Seal::of(&bytes))?;
+        let gone = Gone { words: bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect() };
+        if gone.words.len() != segment.rows.div_ceil(64) || gone.count() != deleted.rows {
+            let expected = format!("{} of {}, as in its version", deleted.rows, segment.rows);
+            return Err(Error::store(&path, "the number of deleted rows", gone.count(), expected));
+        }
+        Ok(gone)
+    }
+
+    pub(super) fn contains(&self, row: usize) -> bool {
+        self.words[row / 64] >> (row % 64) & 1 == 1
+    }
+
+    pub(super) fn insert(&mut self, row: usize) {
+        self.words[row / 64] |= 1 << (row % 64);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Writes it into `tmp`, under the name that it will have.
+    pub(super) fn write(&self, tmp: &Path, name: String) -> Result<Deleted> {
+        let bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        disk::write(&tmp.join(&name), &bytes)?;
+        Ok(Deleted { name, rows: self.count(), seal: Seal::of(&bytes) })
+    }
+}

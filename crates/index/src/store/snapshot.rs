@@ -1,0 +1,206 @@
+//! The rows of a store at one version, or of a set, as they are searched.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use conifer_space::points::{Element, StoredSet, sha256_hex};
+use conifer_space::safe::UNIT_TOLERANCE;
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source, space};
+use rayon::prelude::*;
+
+use super::segment::{self, Gone};
+use super::version::{Manifest, Segment};
+use super::{DELETED, SEGMENTS, Store};
+use crate::error::{Error, Result};
+use crate::mapped::Plain;
+use crate::rows::{Parts, Place, Rows};
+
+/// Rows with what is known of them. The points lie in memory or in mapped files, which stay readable whatever happens to the store;
+/// indexes over a snapshot ([`FlatIndex::on`](crate::FlatIndex::on)) share them.
+#[derive(Clone)]
+pub struct Snapshot {
+    /// The space of the points.
+    pub spec: ManifoldSpec,
+    /// The apex of their cones.
+    pub root: Root,
+    /// One name per row; need not be unique.
+    pub ids: Vec<String>,
+    /// What each row embeds.
+    pub modality: Vec<Modality>,
+    /// Free metadata, one text per row and column; empty where a row came without the column.
+    pub columns: BTreeMap<String, Vec<String>>,
+    /// Where the points come from.
+    pub source: Source,
+    version: Option<u64>,
+    pub(crate) rows: Rows,
+}
+
+impl Snapshot {
+    /// Of a folder that is a set of embeddings or a store, of which the newest version counts.
+    ///
+    /// # Errors
+    /// Those of [`EmbeddingSet::load`] or of [`Store::snapshot`].
+    pub fn open(dir: &Path) -> Result<Self> {
+        if Store::is_store(dir) {
+            return Store::open(dir)?.snapshot();
+        }
+        Ok(Self::loaded(EmbeddingSet::load(dir)?))
+    }
+
+    /// Of a set in memory, whose points are moved.
+    ///
+    /// # Errors
+    /// The set does not pass [`EmbeddingSet::check`].
+    pub fn of(set: EmbeddingSet) -> Result<Self> {
+        set.check()?;
+        Ok(Self::loaded(set))
+    }
+
+    fn loaded(set: EmbeddingSet) -> Self {
+        let EmbeddingSet { spec, root, ids, modality, points, columns, source } = set;
+        Snapshot { spec, root, ids, modality, columns, source, version: None, rows: Rows::owned(points) }
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The version of the store; `None` of a set.
+    pub fn version(&self) -> Option<u64> {
+        self.version
+    }
+
+    /// The space components of row `i`, which must be below [`Snapshot::len`].
+    pub fn row(&self, i: usize) -> Cow<'_, [f32]> {
+        self.rows.get(i, self.spec.dim)
+    }
+
+    /// A copy in memory.
+    pub fn to_set(&self) -> EmbeddingSet {
+        EmbeddingSet {
+            spec: self.spec.clone(),
+            root: self.root.clone(),
+            ids: self.ids.clone(),
+            modality: self.modality.clone(),
+            points: (0..self.len()).flat_map(|i| self.row(i).into_owned()).collect(),
+            columns: self.columns.clone(),
+            source: self.source.clone(),
+        }
+    }
+
+    /// Reads all points: that they are points of the space, as they were when they came.
+    ///
+    /// # Errors
+    /// A coordinate that is not finite, a row that is not on the space: a file was damaged.
+    pub fn check(&self) -> Result<()> {
+        let space = space::<f32>(&self.spec)?;
+        let wrong = |i: usize| {
+            let row = self.row(i);
+            let off = space.off_manifold(&row);
+            (row.iter().any(|v| !v.is_finite()) || f64::from(off) > UNIT_TOLERANCE).then_some((i, off))
+        };
+        match (0..self.len()).into_par_iter().find_map_first(wrong) {
+            None => Ok(()),
+            Some((i, off)) => {
+                let found = format!("no point of the {} (off by {off})", self.spec);
+                let expected =
+                    "one, as it was when it was written: a file was damaged (`conifer store check` names it)";
+                Err(Error::invalid(format!("row {i} (`{}`)", self.ids[i]), found, expected))
+            }
+        }
+    }
+
+    /// The rows of a version of the store `dir`.
+    pub(super) fn assemble(dir: &Path, manifest: &Manifest) -> Result<Self> {
+        let open = |segment: &Segment| {
+            let set = segment::open(&dir.join(SEGMENTS).join(&segment.name), segment)?;
+            Ok((set, Gone::read(&dir.join(DELETED), segment)?))
+        };
+        let mut parts: Vec<(StoredSet, Gone)> = manifest.segments.par_iter().map(open).collect::<Result<_>>()?;
+        for (set, _) in &parts {
+            let found = &set.element;
+            if *found != manifest.element() || set.spec != manifest.spec {
+                let found = format!("{} as {}", set.spec, found.name());
+                let expected = format!("{} as {}, as in its version", manifest.spec, manifest.element().name());
+                return Err(Error::store(&set.points, "the form of the points", found, expected));
+            }
+        }
+        let rows = match manifest.element() {
+            Element::F16 => Rows::F16(gather(&parts)?),
+            _ => Rows::F32(gather(&parts)?),
+        };
+        let names: BTreeSet<String> = parts.iter().flat_map(|(set, _)| set.columns.keys().cloned()).collect();
+        let mut columns = BTreeMap::new();
+        for name in names {
+            let mut all = Vec::with_capacity(manifest.rows());
+            for (set, gone) in &mut parts {
+                match set.columns.remove(&name) {
+                    Some(column) => all.extend(kept(column, gone)),
+                    None => all.resize(all.len() + set.len() - gone.count(), String::new()),
+                }
+            }
+            columns.insert(name, all);
+        }
+        let source = source_of(parts.iter().map(|(set, _)| &set.source), &manifest.weights);
+        let (mut ids, mut modality) = (Vec::with_capacity(manifest.rows()), Vec::with_capacity(manifest.rows()));
+        for (set, gone) in parts {
+            modality.extend(kept(set.modality, &gone));
+            ids.extend(kept(set.ids, &gone));
+        }
+        let (spec, root) = (manifest.spec.clone(), manifest.root.clone());
+        Ok(Snapshot { spec, root, ids, modality, columns, source, version: Some(manifest.number), rows })
+    }
+}
+
+/// The points of all segments: as they stand where there is one without deletions, else by the places of the rows that are there.
+fn gather<E: Plain>(parts: &[(StoredSet, Gone)]) -> Result<Parts<E>> {
+    let numbers = parts.iter().map(|(set, _)| segment::points(set)).collect::<Result<Vec<_>>>()?;
+    if let ([(_, gone)], [part]) = (parts, &numbers[..])
+        && gone.count() == 0
+    {
+        return Ok(Parts::whole(part.clone()));
+    }
+    let mut places = Vec::with_capacity(parts.iter().map(|(set, gone)| set.len() - gone.count()).sum());
+    for (part, (set, gone)) in parts.iter().enumerate() {
+        let rows = (0..set.len()).filter(|row| !gone.contains(*row));
+        places.extend(rows.map(|row| Place { part: part as u32, row: row as u32 }));
+    }
+    Ok(Parts::gathered(numbers, places))
+}
+
+/// The values of the rows that are there.
+fn kept<T>(values: Vec<T>, gone: &Gone) -> impl Iterator<Item = T> {
+    values.into_iter().enumerate().filter(|(row, _)| !gone.contains(*row)).map(|(_, value)| value)
+}
+
+/// What made the points: every name once; one hash of several.
+fn source_of<'a>(sources: impl Iterator<Item = &'a Source> + Clone, weights: &str) -> Source {
+    let names = |field: fn(&Source) -> &str| {
+        let mut names: Vec<&str> = Vec::new();
+        for name in sources.clone().map(field) {
+            if !name.is_empty() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    };
+    let hashes = names(|it| &it.hash);
+    Source {
+        model: names(|it| &it.model).join(" + "),
+        data: names(|it| &it.data).join(" + "),
+        hash: if let [one] = hashes[..] { one.to_owned() } else { many(&hashes) },
+        conifer: names(|it| &it.conifer).join(" + "),
+        weights: weights.to_owned(),
+    }
+}
+
+fn many(hashes: &[&str]) -> String {
+    if hashes.is_empty() { String::new() } else { sha256_hex(hashes.concat().as_bytes()) }
+}

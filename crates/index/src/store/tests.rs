@@ -1,0 +1,402 @@
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use conifer_space::Modality;
+
+use super::disk::faults::{Fault, with};
+use super::*;
+use crate::testing::{GATED, PLAIN, cloud, random_points, set_of};
+use crate::{CellIndex, Effort, Filter, FlatIndex, Partition, Query};
+
+fn quiet(_: usize) {}
+
+fn spec() -> ManifoldSpec {
+    ManifoldSpec::lorentz(3, 0.7)
+}
+
+/// `count` rows with the ids `{tag}0`, `{tag}1`, ..., of which `{tag}0` occurs twice, and a column of that name.
+fn batch(tag: &str, count: usize, seed: u64) -> EmbeddingSet {
+    let mut set = set_of(&spec(), Root::Origin, random_points(&spec(), count, seed));
+    set.ids = (0..count).map(|i| format!("{tag}{}", i.saturating_sub(1))).collect();
+    set.modality = (0..count).map(|i| if i % 3 == 0 { Modality::Image } else { Modality::Text }).collect();
+    set.columns.insert(tag.to_owned(), (0..count).map(|i| format!("{tag} {i}")).collect());
+    set.source.weights = "b".repeat(64);
+    set
+}
+
+fn store(dir: &Path) -> Store {
+    Store::create(dir, spec(), Root::Origin, Element::F32).unwrap()
+}
+
+/// What is compared of a store: ids, coordinates and columns of its rows.
+fn content(store: &Store) -> EmbeddingSet {
+    EmbeddingSet { source: Default::default(), ..store.snapshot().unwrap().to_set() }
+}
+
+fn without(set: &EmbeddingSet, ids: &[&str]) -> EmbeddingSet {
+    let rows: Vec<usize> = (0..set.len()).filter(|i| !ids.contains(&set.ids[*i].as_str())).collect();
+    set.select(&rows).unwrap()
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// Every file below a folder.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let inside = |entry: fs::DirEntry| if entry.path().is_dir() { files(&entry.path()) } else { vec![entry.path()] };
+    let mut files: Vec<PathBuf> = fs::read_dir(dir).unwrap().flat_map(|entry| inside(entry.unwrap())).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn grows_and_shrinks_as_a_list_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(&folder.path().join("store"));
+    assert!(store.snapshot().unwrap().is_empty());
+    let (a, b) = (batch("a", 200, 1), batch("b", 70, 2));
+    let first = store.append(&a, &mut quiet).unwrap();
+    assert_eq!((first.number, first.rows, first.made.as_str()), (2, 200, "append"));
+    store.append(&b, &mut quiet).unwrap();
+    let mut expected = EmbeddingSet::concat(&[&a, &b]).unwrap();
+    expected.source = Default::default();
+    assert_eq!(content(&store), expected);
+    let held = store.snapshot().unwrap();
+
+    let ids = ["b7", "a0", "nobody", "a150"].map(str::to_owned);
+    let deletion = store.delete(&ids).unwrap();
+    // `a0` is two rows.
+    assert_eq!((deletion.rows, deletion.absent), (4, vec!["nobody".to_owned()]));
+    expected = without(&expected, &["b7", "a0", "a150"]);
+    assert_eq!(content(&store), expected);
+    // Deleted rows are deleted once, and change nothing then.
+    let again = store.delete(&ids).unwrap();
+    assert_eq!((again.rows, again.version.number, again.absent.len()), (0, 4, 4));
+    // By number: row 0 is now `a1`, and the last one `b68`.
+    let last = expected.len() - 1;
+    assert_eq!(store.delete_rows(4, &[0, last, 0]).unwrap().rows, 2);
+    expected = without(&expected, &["a1", "b68"]);
+    assert_eq!(content(&store), expected);
+    // Numbers of an older version name the same rows.
+    assert_eq!(store.delete_rows(4, &[0, 1]).unwrap().rows, 1);
+    expected = without(&expected, &["a2"]);
+
+    let compact = store.compact(&mut quiet).unwrap();
+    assert_eq!((compact.number, compact.segments, compact.deleted, compact.rows), (7, 1, 0, expected.len()));
+    assert_eq!(content(&store), expected);
+    assert_eq!(store.compact(&mut quiet).unwrap().number, 7);
+    let error = store.delete_rows(4, &[3]).unwrap_err().to_string();
+    assert!(error.contains("of version 4, before rows were put together anew"), "{error}");
+
+    // Older versions are there until they are collected, and a reader keeps what it has opened.
+    assert_eq!(store.snapshot_of(3).unwrap().ids, held.ids);
+    assert_eq!(store.gc(1).unwrap(), Removed { versions: 6, segments: 2 });
+    assert!(store.snapshot_of(3).is_err());
+    assert_eq!(held.to_set().points, EmbeddingSet::concat(&[&a, &b]).unwrap().points);
+    assert_eq!(files(store.dir()).len(), 5, "{:?}", files(store.dir()));
+    assert_eq!(store.versions().unwrap(), [compact]);
+    assert!(store.check(&mut |_| {}).unwrap().damage.is_empty());
+
+    // Nothing left at all is a store, too.
+    let everyone = expected.ids.clone();
+    assert_eq!(store.delete(&everyone).unwrap().rows, expected.len());
+    assert!(store.compact(&mut quiet).unwrap().rows == 0 && store.snapshot().unwrap().is_empty());
+    store.append(&a, &mut quiet).unwrap();
+    assert_eq!(store.snapshot().unwrap().ids, a.ids);
+}
+
+/// Over segments with deletions, in both precisions, with few and with many queries: the answers are those of the same rows in memory.
+#[test]
+fn is_searched_where_it_lies() {
+    let specs = [spec(), ManifoldSpec::product_l1(4, 2, vec![0.5, 1.0, 1.0, 2.0]), ManifoldSpec::sphere(5)];
+    for (spec, element) in specs.iter().flat_map(|spec| [(spec, Element::F32), (spec, Element::F16)]) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::create(folder.path(), spec.clone(), Root::Origin, element).unwrap();
+        // Norms up to 10 fit into half precision, but the smallest are no points of the sphere then.
+        let points = |seed| if spec.kind == "sphere" { random_points(spec, 90, seed) } else { cloud(spec, 60, seed) };
+        for seed in [1, 2, 3] {
+            store.append(&set_of(spec, Root::Origin, points(seed)), &mut quiet).unwrap();
+            let rows = store.snapshot().unwrap();
+            let same = |rows: &Snapshot| {
+                let set = rows.to_set();
+                let (flat, slow) = (FlatIndex::on(rows).unwrap(), FlatIndex::new(&set).unwrap());
+                let cells = CellIndex::on(rows, Partition::default()).unwrap();
+                for queries in [points(9)[..spec.dim].to_vec(), points(10)] {
+                    let query = Query::new(spec, &queries);
+                    let odd = Filter::Rows(&|row| row % 2 == 1);
+                    for ranking in PLAIN.into_iter().chain(GATED) {
+                        let expected = slow.top_k(&query, ranking, 7, &odd).unwrap();
+                        assert_eq!(flat.top_k(&query, ranking, 7, &odd).unwrap(), expected, "{spec}, {ranking:?}");
+                        let found = cells.top_k(&query, ranking, 7, &odd, Effort::Exact).unwrap();
+                        let found: Vec<_> = found.into_iter().map(|it| it.hits).collect();
+                        assert_eq!(found, expected, "{spec}, {ranking:?}, cells");
+                    }
+                }
+            };
+            same(&rows);
+            let gone: Vec<usize> = (0..rows.len()).filter(|row| row % 7 < 2).collect();
+            store.delete_rows(rows.version().unwrap(), &gone).unwrap();
+            same(&store.snapshot().unwrap());
+        }
+    }
+}
+
+/// Half precision rounds as it does elsewhere, and no further when segments are put together.
+#[test]
+fn half_precision_is_rounded_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(folder.path(), spec(), Root::Origin, Element::F16).unwrap();
+    let (a, b) = (batch("a", 20, 1), batch("b", 20, 2));
+    store.append(&a, &mut quiet).unwrap();
+    store.append(&b, &mut quiet).unwrap();
+    let rounded: Vec<f32> = a.points.iter().chain(&b.points).map(|v| half::f16::from_f32(*v).to_f32()).collect();
+    assert_eq!(content(&store).points, rounded);
+    store.compact(&mut quiet).unwrap();
+    assert_eq!(content(&store).points, rounded);
+    let error = Store::create(&folder.path().join("b"), spec(), Root::Origin, Element::BF16).unwrap_err().to_string();
+    assert!(error.contains("BF16; expected F32 or F16"), "{error}");
+}
+
+#[test]
+fn sets_that_do_not_fit_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(&folder.path().join("store"));
+    store.append(&batch("a", 5, 1), &mut quiet).unwrap();
+    let refused = |change: &dyn Fn(&mut EmbeddingSet), words: &str| {
+        let mut set = batch("b", 5, 2);
+        change(&mut set);
+        let error = store.append(&set, &mut quiet).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    refused(&|set| set.spec = ManifoldSpec::lorentz(3, 0.8), "the space of a set to append is ");
+    refused(&|set| set.root = Root::Point(vec![0.5, 0.0, 0.0]), "the root of a set to append is the point that begins");
+    refused(&|set| set.source.weights = "c".repeat(64), "the weights that made a set to append is sha256 cccc");
+    refused(&|set| set.points[0] = f32::NAN, "row 0");
+    // Unknown weights are no contradiction.
+    let mut unknown = batch("b", 5, 2);
+    unknown.source.weights.clear();
+    store.append(&unknown, &mut quiet).unwrap();
+    assert_eq!(store.snapshot().unwrap().source.weights, "b".repeat(64));
+    assert_eq!(store.snapshot().unwrap().len(), 10);
+    assert_eq!(store.version().unwrap().number, 3);
+
+    let error = Store::create(store.dir(), spec(), Root::Origin, Element::F32).unwrap_err().to_string();
+    assert!(error.contains("a store already"), "{error}");
+    let error = Store::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("without a version"), "{error}");
+    fs::write(folder.path().join("notes.txt"), "mine").unwrap();
+    let error = Store::create(folder.path(), spec(), Root::Origin, Element::F32).unwrap_err().to_string();
+    assert!(error.contains("an entry is `notes.txt`") || error.contains("an entry is `store`"), "{error}");
+
+    let _other = disk::lock(&store.dir().join(LOCK), store.dir()).unwrap();
+    let error = store.append(&unknown, &mut quiet).unwrap_err().to_string();
+    assert!(error.contains("another process"), "{error}");
+    assert_eq!(store.snapshot().unwrap().len(), 10);
+}
+
+/// Something that changes a store; whether it succeeded.
+type Change = (&'static str, fn(&Store) -> bool);
+
+/// Each change, stopped at each operation on a file in three ways: the store is then what it was or what it was to be, every file of it
+/// is whole, and the change can be made (again). Success means that it was made.
+#[test]
+fn stops_anywhere_without_loss() {
+    let changes: [Change; 5] = [
+        ("append", |it| it.append(&batch("c", 2100, 3), &mut quiet).is_ok()),
+        ("delete", |it| it.delete(&["a3".to_owned(), "b2".to_owned()]).is_ok()),
+        ("delete rows", |it| it.delete_rows(4, &[1]).is_ok()),
+        ("compact", |it| it.compact(&mut quiet).is_ok()),
+        ("gc", |it| it.gc(1).is_ok()),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().join("base");
+    let built = store(&base);
+    built.append(&batch("a", 8, 1), &mut quiet).unwrap();
+    built.append(&batch("b", 8, 2), &mut quiet).unwrap();
+    built.delete(&["a5".to_owned()]).unwrap();
+    let before = content(&built);
+    let mut tried = 0;
+    for (name, change) in changes {
+        let whole = folder.path().join("whole");
+        copy(&base, &whole);
+        let (made, operations) = with(usize::MAX, Fault::Once, || change(&Store::open(&whole).unwrap()));
+        assert!(made && operations > 4, "{name}: {operations}");
+        let after = content(&Store::open(&whole).unwrap());
+        fs::remove_dir_all(&whole).unwrap();
+        for (at, fault) in (0..operations).flat_map(|at| [Fault::Once, Fault::Killed, Fault::Full].map(|it| (at, it))) {
+            let dir = folder.path().join("stopped");
+            copy(&base, &dir);
+            let (made, _) = with(at, fault, || change(&Store::open(&dir).unwrap()));
+            tried += 1;
+            let what = format!("{name}, {fault:?} at operation {at} of {operations}");
+            let store = Store::open(&dir).unwrap();
+            let found = content(&store);
+            assert!(found == after || !made && found == before, "{what}: {} rows", found.len());
+            let report = store.check(&mut |_| {}).unwrap();
+            assert!(report.damage.is_empty(), "{what}: {:?}", report.damage);
+            // Held by nobody, and nothing in the way: the next writer gets through.
+            let number = store.version().unwrap().number;
+            if found == before {
+                assert!(change(&store), "{what}, again");
+                assert!(content(&store) == after, "{what}, again");
+            }
+            let more = batch("d", 3, 4);
+            assert!(store.append(&more, &mut quiet).unwrap().number > number);
+            assert_eq!(content(&store).len(), after.len() + 3);
+            assert!(fs::read_dir(dir.join(TMP)).unwrap().next().is_none(), "{what}: something is left in tmp");
+            fs::remove_dir_all(&dir).unwrap();
+        }
+    }
+    assert!(tried > 100, "{tried}");
+}
+
+/// Until its first version is there, a store can be made again in the same place.
+#[test]
+fn creation_stops_anywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let create = |dir: &Path| Store::create(dir, spec(), Root::Origin, Element::F32);
+    let (made, operations) = with(usize::MAX, Fault::Once, || create(&folder.path().join("whole")));
+    made.unwrap();
+    for at in 0..operations {
+        let dir = folder.path().join(at.to_string());
+        let (made, _) = with(at, Fault::Killed, || create(&dir));
+        assert!(made.is_err());
+        if Store::open(&dir).is_err() {
+            create(&dir).unwrap();
+        }
+        let store = Store::open(&dir).unwrap();
+        store.append(&batch("a", 3, 1), &mut quiet).unwrap();
+        assert_eq!(content(&store).len(), 3);
+    }
+}
+
+/// One bit of one byte, wherever: the check names the file, and nothing panics or answers with other rows as if nothing were wrong.
+#[test]
+fn a_flipped_bit_is_found_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("store");
+    let store = store(&dir);
+    store.append(&batch("a", 8, 1), &mut quiet).unwrap();
+    store.append(&batch("b", 8, 2), &mut quiet).unwrap();
+    store.delete(&["a5".to_owned()]).unwrap();
+    let expected = content(&store);
+    let mut tried = 0;
+    for path in files(&dir).into_iter().filter(|path| !path.ends_with(LOCK)) {
+        let bytes = fs::read(&path).unwrap();
+        for at in (0..bytes.len()).step_by((bytes.len() / 40).max(1)).chain([bytes.len() - 1]) {
+            tried += 1;
+            let mut changed = bytes.clone();
+            changed[at] ^= 1 << (at % 8);
+            fs::write(&path, changed).unwrap();
+            let damage = store.check(&mut |_| {}).unwrap().damage;
+            let name = path.to_str().unwrap();
+            assert!(damage.iter().any(|error| error.to_string().contains(name)), "{name}, byte {at}: {damage:?}");
+            if let Ok(rows) = Store::open(&dir).and_then(|it| it.snapshot()) {
+                assert_eq!(rows.ids, expected.ids, "{name}, byte {at}");
+            }
+        }
+        // Cut, and gone.
+        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        let named = |error: &Error| error.to_string().contains(path.to_str().unwrap());
+        assert!(store.check(&mut |_| {}).unwrap().damage.iter().any(named));
+        let of_old_version =
+            path.ends_with("00000001.json") || path.ends_with("00000002.json") || path.ends_with("00000003.json");
+        if !of_old_version {
+            assert!(named(&store.snapshot().err().unwrap()), "{path:?}");
+            fs::remove_file(&path).unwrap();
+            // Without the newest manifest, nothing says that there was one.
+            if !path.ends_with("00000004.json") {
+                assert!(named(&store.snapshot().err().unwrap()), "{path:?}");
+                assert!(store.check(&mut |_| {}).unwrap().damage.iter().any(named));
+            }
+        }
+        fs::write(&path, &bytes).unwrap();
+        assert!(store.check(&mut |_| {}).unwrap().damage.is_empty());
+    }
+    assert!(tried > 300, "{tried}");
+}
+
+/// Numbers that are no points (a checksum that nobody has looked at) are found before they are searched.
+#[test]
+fn points_that_are_none_are_not_searched() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    store.append(&batch("a", 8, 1), &mut quiet).unwrap();
+    let path = folder.path().join("segments/00000002/points.safetensors");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[256 + 12 * 5..][..4].copy_from_slice(&f32::NAN.to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    let error = FlatIndex::on(&store.snapshot().unwrap()).err().unwrap().to_string();
+    assert!(error.contains("row 5 (`a4`)") && error.contains("store check"), "{error}");
+    assert!(store.append(&batch("b", 2, 2), &mut quiet).is_ok() && store.compact(&mut quiet).is_err());
+}
+
+#[test]
+fn a_later_layout_is_told_from_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    let path = folder.path().join("versions/00000001.json");
+    let text = fs::read_to_string(&path).unwrap().replace("\"layout\": 1", "\"layout\": 2");
+    fs::write(&path, text).unwrap();
+    let error = store.snapshot().err().unwrap().to_string();
+    assert!(error.contains("00000001.json") && error.contains("`layout` is 2") && error.contains("later"), "{error}");
+    assert!(store.append(&batch("a", 1, 1), &mut quiet).is_err());
+}
+
+/// Readers see whole versions while one writes, puts together and removes old ones.
+#[test]
+fn readers_see_whole_versions() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    store.append(&batch("a", 10, 0), &mut quiet).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut seen, mut last) = (0, 0);
+                    while !done.load(Ordering::Relaxed) {
+                        let rows = store.snapshot().unwrap();
+                        assert!(rows.version().unwrap() >= last);
+                        last = rows.version().unwrap();
+                        // Batches come whole, in their order.
+                        assert_eq!(rows.len() % 10, 0);
+                        for (i, id) in rows.ids.iter().enumerate() {
+                            assert_eq!(*id, format!("a{}", (i % 10).saturating_sub(1)));
+                        }
+                        let expected = random_points(&spec(), 10, ((rows.len() / 10) - 1) as u64);
+                        let tail: Vec<f32> =
+                            (rows.len() - 10..rows.len()).flat_map(|i| rows.row(i).into_owned()).collect();
+                        assert_eq!(tail, expected);
+                        seen += 1;
+                    }
+                    seen
+                })
+            })
+            .collect();
+        for i in 1..40 {
+            store.append(&batch("a", 10, i), &mut quiet).unwrap();
+            if i % 3 == 0 {
+                store.compact(&mut quiet).unwrap();
+            }
+            store.gc(1).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        for reader in readers {
+            assert!(reader.join().unwrap() > 0);
+        }
+    });
+    assert_eq!(store.version().unwrap().rows, 400);
+}

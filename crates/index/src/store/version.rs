@@ -1,0 +1,185 @@
+//! What a store holds at one time: the file of a version.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use conifer_space::points::{Element, sha256_hex};
+use conifer_space::{ManifoldSpec, Root};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::disk::Seal;
+use crate::error::{Error, Result};
+
+/// A state of a store that was committed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Version {
+    /// From 1 on, one more for every change.
+    pub number: u64,
+    /// What made it: `create`, `append`, `delete` or `compact`.
+    pub made: String,
+    /// When, in seconds since 1970 (UTC).
+    pub time: u64,
+    /// Rows that are there.
+    pub rows: usize,
+    /// Rows that were deleted and still take up space.
+    pub deleted: usize,
+    /// Pieces in which the rows lie.
+    pub segments: usize,
+    /// Size of the segments, bytes.
+    pub bytes: u64,
+}
+
+/// `versions/NNNNNNNN.json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Manifest {
+    format: String,
+    layout: u32,
+    pub(super) number: u64,
+    pub(super) made: String,
+    pub(super) time: u64,
+    pub(super) spec: ManifoldSpec,
+    pub(super) root: Root,
+    element: String,
+    /// sha256 of the weights that made the points; empty as long as no set said so.
+    pub(super) weights: String,
+    pub(super) segments: Vec<Segment>,
+}
+
+/// Rows that were written together and never change.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Segment {
+    /// Name of the folder in `segments/`: the number of the version that it came with.
+    pub(super) name: String,
+    pub(super) rows: usize,
+    pub(super) files: BTreeMap<String, Seal>,
+    pub(super) deleted: Option<Deleted>,
+}
+
+/// The file in `deleted/` that says which rows of a segment are gone.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Deleted {
+    pub(super) name: String,
+    pub(super) rows: usize,
+    pub(super) seal: Seal,
+}
+
+impl Manifest {
+    const FORMAT: &str = "conifer store";
+    const LAYOUT: u32 = 1;
+
+    pub(super) fn new(spec: ManifoldSpec, root: Root, element: Element) -> Self {
+        Manifest {
+            format: Self::FORMAT.to_owned(),
+            layout: Self::LAYOUT,
+            number: 1,
+            made: "create".to_owned(),
+            time: now(),
+            spec,
+            root,
+            element: element.name().to_owned(),
+            weights: String::new(),
+            segments: Vec::new(),
+        }
+    }
+
+    /// The version after this one, with the same content so far.
+    pub(super) fn next(&self, made: &str) -> Self {
+        Manifest { number: self.number + 1, made: made.to_owned(), time: now(), ..self.clone() }
+    }
+
+    pub(super) fn element(&self) -> Element {
+        if self.element == Element::F16.name() { Element::F16 } else { Element::F32 }
+    }
+
+    /// Rows that are there.
+    pub(super) fn rows(&self) -> usize {
+        self.segments.iter().map(Segment::live).sum()
+    }
+
+    pub(super) fn version(&self) -> Version {
+        let deleted = self.segments.iter().filter_map(|it| it.deleted.as_ref()).map(|it| it.rows).sum();
+        let bytes = self.segments.iter().flat_map(|it| it.files.values()).map(|seal| seal.bytes).sum();
+        Version {
+            number: self.number,
+            made: self.made.clone(),
+            time: self.time,
+            rows: self.rows(),
+            deleted,
+            segments: self.segments.len(),
+            bytes,
+        }
+    }
+
+    /// The content of its file: JSON whose last field is the sha256 of all bytes before that field.
+    pub(super) fn encode(&self) -> Result<Vec<u8>> {
+        let json = serde_json::to_string_pretty(self)
+            .map_err(|e| Error::invalid("the manifest of a version", e, "values that JSON can hold"))?;
+        let body = json.trim_end_matches('}').trim_end();
+        Ok(format!("{body}{}", tail(body)).into_bytes())
+    }
+
+    /// # Errors
+    /// A file that is missing, damaged, of another kind or of a later layout.
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let bytes = fs::read(path).map_err(Error::io("read", path))?;
+        let damaged = |found: &dyn std::fmt::Display| {
+            Error::store(path, "the manifest of a version", found, "what was written: it was changed or damaged")
+        };
+        let text = std::str::from_utf8(&bytes).map_err(|e| damaged(&e))?;
+        let mut value: Value = serde_json::from_str(text).map_err(|e| damaged(&e))?;
+        // Before the checksum, which another layout may make otherwise.
+        let layout = value.get("layout").and_then(Value::as_u64);
+        if value["format"] == Self::FORMAT && layout.is_some_and(|layout| layout > u64::from(Self::LAYOUT)) {
+            let expected = format!("{}, the latest that this build reads: it was written by a later one", Self::LAYOUT);
+            return Err(Error::store(path, "`layout`", &value["layout"], expected));
+        }
+        let length = text.len().checked_sub(tail("").len());
+        let body = length.and_then(|at| text.get(..at)).ok_or_else(|| damaged(&"too short"))?;
+        if text[body.len()..] != tail(body) {
+            return Err(damaged(&"one with another checksum than its own"));
+        }
+        if let Value::Object(fields) = &mut value {
+            fields.remove("sha256");
+        }
+        let manifest: Self = serde_json::from_value(value).map_err(|e| damaged(&e))?;
+        if path.file_name().is_none_or(|name| name != file_name(manifest.number).as_str()) {
+            return Err(damaged(&format!("that of version {}", manifest.number)));
+        }
+        Ok(manifest)
+    }
+}
+
+impl Segment {
+    /// Rows that are there.
+    pub(super) fn live(&self) -> usize {
+        self.rows - self.deleted.as_ref().map_or(0, |it| it.rows)
+    }
+}
+
+/// The number with eight digits, by which names sort as numbers do.
+pub(super) fn name(number: u64) -> String {
+    format!("{number:08}")
+}
+
+pub(super) fn file_name(number: u64) -> String {
+    format!("{number:08}.json")
+}
+
+/// The number of the version with which a file or folder came, if its name is one that a store gives.
+pub(super) fn number_of(name: &str) -> Option<u64> {
+    let digits = name.split(['-', '.']).next()?;
+    if digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None }
+}
+
+fn tail(body: &str) -> String {
+    format!(",\n  \"sha256\": \"{}\"\n}}\n", sha256_hex(body.as_bytes()))
+}
+
+fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |it| it.as_secs())
+}

@@ -1,0 +1,106 @@
+//! A set on disk whose points stay there.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::load::{Sealed, header_of, read_manifest, read_rows};
+use super::{Element, Manifest, Modality, Source, check_count, folder};
+use crate::error::Result;
+use crate::root::Root;
+use crate::spec::ManifoldSpec;
+
+/// What a folder in the format of [`crate::points`] says of its rows, and where it keeps their points.
+#[derive(Clone, Debug)]
+pub struct StoredSet {
+    /// The space of the points.
+    pub spec: ManifoldSpec,
+    /// The apex of its cones.
+    pub root: Root,
+    /// Where the points come from.
+    pub source: Source,
+    /// One name per row.
+    pub ids: Vec<String>,
+    /// What each row embeds.
+    pub modality: Vec<Modality>,
+    /// Free metadata, as in [`EmbeddingSet`](super::EmbeddingSet).
+    pub columns: BTreeMap<String, Vec<String>>,
+    /// The file of the points.
+    pub points: PathBuf,
+    /// Where in the file the first number stands, bytes. Row `i` begins `i * dim` numbers later; all are little endian.
+    pub offset: u64,
+    /// How a number is stored.
+    pub element: Element,
+}
+
+impl StoredSet {
+    /// Reads what a folder says of its rows. Of the file of points only the length and the header are read: whether the numbers are
+    /// those that were written is known to [`EmbeddingSet::load`](super::EmbeddingSet::load) alone.
+    ///
+    /// # Errors
+    /// Those of [`EmbeddingSet::load`](super::EmbeddingSet::load), except for what it finds in the numbers.
+    pub fn open(dir: &Path) -> Result<Self> {
+        let dir = folder::resolve(dir)?;
+        let manifest = read_manifest(&dir.join(Manifest::FILE))?;
+        manifest.spec.check()?;
+        manifest.root.check(&manifest.spec)?;
+        manifest.source.check()?;
+        let points = dir.join(Manifest::POINTS);
+        let placed = header_of(&mut Sealed::open(&points, Manifest::POINTS, &manifest)?, &manifest)?;
+        let rows = read_rows(&dir, &manifest)?;
+        check_count("`modality`", rows.modality.len(), rows.ids.len())?;
+        let (offset, element) = (placed.offset, placed.element);
+        Ok(StoredSet {
+            spec: manifest.spec,
+            root: manifest.root,
+            source: manifest.source,
+            ids: rows.ids,
+            modality: rows.modality,
+            columns: rows.columns,
+            points,
+            offset,
+            element,
+        })
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::io::{Read, Seek, SeekFrom};
+
+    use super::*;
+    use crate::points::tests::sample;
+
+    /// Read as said, from the file, the numbers are those of the set.
+    #[test]
+    fn says_where_the_points_are() {
+        let set = sample();
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("set");
+        set.save(&dir).unwrap();
+        let stored = StoredSet::open(&dir).unwrap();
+        assert_eq!((&stored.ids, &stored.modality, &stored.columns), (&set.ids, &set.modality, &set.columns));
+        assert_eq!((stored.len(), stored.is_empty(), stored.element), (set.len(), false, Element::F32));
+        let mut file = std::fs::File::open(&stored.points).unwrap();
+        file.seek(SeekFrom::Start(stored.offset)).unwrap();
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).unwrap();
+        let found: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+        assert_eq!(found, set.points);
+
+        std::fs::OpenOptions::new().write(true).open(&stored.points).unwrap().set_len(stored.offset).unwrap();
+        let error = StoredSet::open(&dir).unwrap_err().to_string();
+        assert!(error.contains("points.safetensors") && error.contains("length"), "{error}");
+    }
+}
