@@ -20,6 +20,8 @@ mod select;
 mod table;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod traverse;
 
 pub use cells::{CellIndex, Effort, Found, Partition};
