@@ -9,6 +9,7 @@ mod growth;
 mod loading;
 mod memory;
 mod parts;
+mod search;
 mod step;
 mod texts;
 
@@ -75,6 +76,9 @@ type Case = Box<dyn FnMut() -> anyhow::Result<f32>>;
 type Numbers = Box<dyn FnMut() -> anyhow::Result<Vec<f64>>>;
 
 fn numbers(name: &str) -> anyhow::Result<Numbers> {
+    if let Some(what) = name.strip_prefix("search_") {
+        return search::case(what);
+    }
     match name.strip_prefix("eval_") {
         Some(what) => eval::case(what),
         None if name == "text_lengths" => texts::lengths(),

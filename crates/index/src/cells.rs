@@ -1,8 +1,11 @@
 //! Exact search that looks at a part of the rows.
 
 mod balls;
+mod discs;
+mod forecast;
 mod means;
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use conifer_space::{EmbeddingSet, ManifoldSpec, Root, Space};
@@ -11,9 +14,11 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::query::{Hit, Query, Ranking};
+use crate::scan::Floor;
 use crate::store::Snapshot;
-use crate::table::{Store, Table};
-use balls::Balls;
+use crate::table::{Looker, Store, Table, View};
+use balls::{Asked, Balls};
+use discs::{Discs, Offer};
 
 /// The rows of a set in cells around centres (k-means in the geometry of the space).
 ///
@@ -30,6 +35,10 @@ pub struct CellIndex {
     /// The places of every cell.
     cells: Vec<Range<usize>>,
     balls: Balls,
+    /// Where there are faster bounds.
+    discs: Option<Discs>,
+    /// Every row.
+    all: Kept,
     seed: u64,
 }
 
@@ -62,12 +71,15 @@ pub struct Found {
     pub visited: usize,
 }
 
-/// Rows that serve as queries when cells are counted for a recall.
-const SAMPLE: usize = 128;
-
 /// The share of the rows up to which a query looks into cells by itself; all rows at once, for all queries that need them, are looked at
 /// several times as fast.
 const WORTH: f64 = 0.2;
+
+/// Queries whose dot products with the centres are worked out together.
+const TOGETHER: usize = 16;
+
+/// Cells that an exact search looks into before it sorts those that are left.
+const FIRST: usize = 2;
 
 impl Default for Partition {
     fn default() -> Self {
@@ -125,7 +137,10 @@ impl CellIndex {
         let cells: Vec<Range<usize>> = (0..count).map(|cell| first(cell)..first(cell + 1)).collect();
         table.arrange(&order);
         let balls = Balls::new(&table, &centres, &cells)?;
-        Ok(CellIndex { table, order, places, cells, balls, seed: partition.seed })
+        let discs = balls.discs(&centres);
+        let starts = std::iter::once(0).chain(cells.iter().map(|cell| cell.end)).collect();
+        let all = Kept { places: (0..order.len() as u32).collect(), starts };
+        Ok(CellIndex { table, order, places, cells, balls, discs, all, seed: partition.seed })
     }
 
     /// Number of rows.
@@ -173,13 +188,24 @@ impl CellIndex {
     ) -> Result<Vec<Found>> {
         ranking.check()?;
         let queries: Vec<&[f32]> = query.checked(self.space())?.collect();
-        let kept = Kept::new(self, filter)?;
+        let passing;
+        let kept = match filter {
+            Filter::All => &self.all,
+            _ => {
+                passing = Kept::new(self, filter)?;
+                &passing
+            }
+        };
         let k = k.min(kept.places.len());
         if k == 0 {
             return Ok(vec![Found { hits: Vec::new(), visited: 0 }; queries.len()]);
         }
-        let one = |point: &&[f32]| self.top_k_of_one(point, ranking, k, &kept, effort);
-        let found: Vec<Option<Found>> = queries.par_iter().map(one).collect();
+        let some = |points: &[&[f32]]| -> Vec<Option<Found>> {
+            let dots = self.dots(points, ranking);
+            let one = |(i, point): (usize, &&[f32])| self.top_k_of_one(point, dots.of(i), ranking, k, kept, effort);
+            points.iter().enumerate().map(one).collect()
+        };
+        let found: Vec<Option<Found>> = queries.par_chunks(TOGETHER).flat_map_iter(some).collect();
         // Queries for which the cells rule out too little share a look at all rows, which is cheaper than one look each.
         let pairs = queries.iter().zip(&found);
         let rest: Vec<&[f32]> = pairs.filter(|(_, found)| found.is_none()).map(|(point, _)| *point).collect();
@@ -189,80 +215,135 @@ impl CellIndex {
         Ok(found.into_iter().map(|found| found.unwrap_or_else(&mut of_all)).collect())
     }
 
-    /// The smallest number of cells in which, on average over a sample of rows as queries, a share of at least `recall` of the ten
-    /// best other rows lies: for [`Effort::Cells`]. No more than a forecast for queries that are not like the rows.
-    ///
-    /// # Errors
-    /// A recall that is not between 0 and 1; a gate whose limit is not a number.
-    pub fn cells_for(&self, ranking: Ranking, recall: f64) -> Result<usize> {
-        if !(0.0..=1.0).contains(&recall) {
-            return Err(Error::invalid("the recall", recall, "between 0 and 1"));
+    /// The dot products of points with the centres, where bounds are made of them.
+    fn dots(&self, points: &[&[f32]], ranking: Ranking) -> Dots {
+        match &self.discs {
+            Some(discs) if discs.bounds(ranking) => Dots { values: discs.dots(points), cells: self.cells.len() },
+            _ => Dots { values: Vec::new(), cells: 0 },
         }
-        ranking.check()?;
-        let kept = Kept::new(self, &Filter::All)?;
-        let sample = means::sample(self.len(), SAMPLE.min(self.len()), self.seed.wrapping_add(1));
-        let ranks = sample.par_iter().map(|row| {
-            let point = self.table.row(self.places[*row as usize] as usize);
-            let k = 11.min(self.len());
-            let found = self.top_k_of_one(&point, ranking, k, &kept, Effort::Exact);
-            let hits = match found {
-                Some(found) => found.hits,
-                None => {
-                    let number = |place: u32| self.order[place as usize] as usize;
-                    self.table.best_of(&[&point], ranking, k, &kept.places, number).concat()
-                }
+    }
+
+    /// The cells that hold rows which may be found, in no particular order.
+    fn candidates(
+        &self,
+        asked: &Asked,
+        dots: Option<&[f32]>,
+        ranking: Ranking,
+        view: &View<'_>,
+        kept: &Kept,
+    ) -> Vec<Candidate> {
+        let filled = (0..self.cells.len()).filter(|cell| !kept.of(*cell).is_empty());
+        if let (Some(discs), Some(dots)) = (&self.discs, dots) {
+            let offers = discs.offers(asked, dots, ranking, filled);
+            let candidate = |offer: Offer| Candidate {
+                cell: offer.cell as usize,
+                order: offer.order,
+                floor: view.floor(offer.floor),
+                rough: true,
             };
-            let promise = self.balls.promise(&point, ranking);
-            let others = hits.iter().filter(|hit| hit.row != *row as usize).take(10);
-            let rank = |hit: &Hit| {
-                let place = self.places[hit.row] as usize;
-                let cell = self.cells.partition_point(|cell| cell.end <= place);
-                let before = |other: &usize| promise.before(*other, cell);
-                (0..self.cells.len()).filter(|other| !self.cells[*other].is_empty()).filter(before).count()
-            };
-            others.map(rank).collect::<Vec<usize>>()
-        });
-        let mut ranks: Vec<usize> = ranks.flatten().collect();
-        ranks.sort_unstable();
-        let needed = (recall * ranks.len() as f64).ceil() as usize;
-        Ok(if needed == 0 { 0 } else { ranks[needed - 1] + 1 })
+            return offers.into_iter().map(candidate).collect();
+        }
+        let candidate = |cell: usize| {
+            let promise = self.balls.promise(asked, cell, ranking);
+            let floor = view.floor(Floor::Score(promise.floor));
+            promise.passes(ranking).then_some(Candidate { cell, order: promise.order, floor, rough: false })
+        };
+        filled.filter_map(candidate).collect()
     }
 
     /// `None` where an exact answer would take more than [`WORTH`] of the rows.
-    fn top_k_of_one(&self, point: &[f32], ranking: Ranking, k: usize, kept: &Kept, effort: Effort) -> Option<Found> {
+    fn top_k_of_one(
+        &self,
+        point: &[f32],
+        dots: Option<&[f32]>,
+        ranking: Ranking,
+        k: usize,
+        kept: &Kept,
+        effort: Effort,
+    ) -> Option<Found> {
         let queries = [point];
         let view = self.table.view(&queries, ranking);
         let mut looker = view.looker(k);
-        let promise = self.balls.promise(point, ranking);
-        let limit = ranking.gate().map(|gate| f64::from(gate.limit()));
-        let passes = |cell: &usize| promise.gate_floor(*cell).zip(limit).is_none_or(|(floor, limit)| floor <= limit);
-        let filled = (0..self.cells.len()).filter(|cell| !kept.of(*cell).is_empty());
-        let mut cells: Vec<(usize, f32)> =
-            filled.filter(passes).map(|cell| (cell, view.floor(promise.floor(cell)))).collect();
-        cells.sort_unstable_by(|(a, _), (b, _)| promise.order(*a, *b));
-        if let Effort::Cells(most) = effort {
-            cells.truncate(most);
+        let asked = self.balls.asked(point);
+        let mut first = self.candidates(&asked, dots, ranking, &view, kept);
+        let count = match effort {
+            Effort::Exact => FIRST,
+            Effort::Cells(most) => most,
+        };
+        let mut rest = Vec::new();
+        if first.len() > count {
+            first.select_nth_unstable_by(count, Candidate::compare);
+            rest = first.split_off(count);
         }
+        if effort != Effort::Exact {
+            rest.clear();
+        }
+        first.sort_unstable_by(Candidate::compare);
         let mut visited = 0;
-        let mut judged = effort != Effort::Exact;
-        for (i, (cell, floor)) in cells.iter().enumerate() {
-            if !judged && visited >= 4 * k {
+        let mut visit = |looker: &mut Looker<'_>, candidate: &Candidate| {
+            let open = |floor: f32| floor <= looker.threshold(0);
+            if !open(candidate.floor) {
+                return;
+            }
+            if candidate.rough {
+                // Worth a closer look before all of its rows are.
+                let promise = self.balls.promise(&asked, candidate.cell, ranking);
+                if !promise.passes(ranking) || !open(view.floor(Floor::Score(promise.floor))) {
+                    return;
+                }
+            }
+            looker.look(kept.of(candidate.cell));
+            visited += kept.of(candidate.cell).len();
+        };
+        first.iter().for_each(|candidate| visit(&mut looker, candidate));
+        rest.retain(|candidate| candidate.floor <= looker.threshold(0));
+        rest.sort_unstable_by(Candidate::compare);
+        let mut judged = false;
+        for (i, candidate) in rest.iter().enumerate() {
+            if !judged && looker.threshold(0) < f32::INFINITY {
                 // The first rows say how good the best ones are; is the rest worth a look of its own?
-                let open = cells[i..].iter().filter(|(_, floor)| *floor <= looker.threshold(0));
-                let rows: usize = open.map(|(cell, _)| kept.of(*cell).len()).sum();
-                if (visited + rows) as f64 > WORTH * kept.places.len() as f64 {
+                let open = rest[i..].iter().filter(|other| other.floor <= looker.threshold(0));
+                let rows: usize = open.map(|other| kept.of(other.cell).len()).sum();
+                if rows as f64 > WORTH * kept.places.len() as f64 {
                     return None;
                 }
                 judged = true;
             }
-            if *floor <= looker.threshold(0) {
-                looker.look(kept.of(*cell));
-                visited += kept.of(*cell).len();
-            }
+            visit(&mut looker, candidate);
         }
         let rows = looker.selections.swap_remove(0).into_rows();
         let number = |place: u32| self.order[place as usize] as usize;
         Some(Found { hits: self.table.exact(point, ranking, k, rows, number), visited })
+    }
+}
+
+/// A cell that may hold what is searched for.
+struct Candidate {
+    cell: usize,
+    /// Small first.
+    order: f64,
+    /// On the scale of the keys.
+    floor: f32,
+    /// Whether there is a better floor to be had.
+    rough: bool,
+}
+
+impl Candidate {
+    fn compare(a: &Candidate, b: &Candidate) -> Ordering {
+        a.order.total_cmp(&b.order).then(a.cell.cmp(&b.cell))
+    }
+}
+
+/// Dot products with all centres.
+struct Dots {
+    values: Vec<f32>,
+    cells: usize,
+}
+
+impl Dots {
+    /// Of query `i`; nothing where there are none.
+    fn of(&self, i: usize) -> Option<&[f32]> {
+        (self.cells > 0).then(|| &self.values[i * self.cells..(i + 1) * self.cells])
     }
 }
 

@@ -95,12 +95,19 @@ impl FlatIndex {
     pub fn top_k(&self, query: &Query<'_>, ranking: Ranking, k: usize, filter: &Filter<'_>) -> Result<Vec<Vec<Hit>>> {
         ranking.check()?;
         let queries: Vec<&[f32]> = query.checked(self.space())?.collect();
-        let rows = filter.bitmap(&self.table, &|row| row)?.rows();
+        let passing;
+        let rows = match filter {
+            Filter::All => self.table.all(),
+            _ => {
+                passing = filter.bitmap(&self.table, &|row| row)?.rows();
+                &passing
+            }
+        };
         let k = k.min(rows.len());
         if k == 0 {
             return Ok(vec![Vec::new(); queries.len()]);
         }
-        Ok(self.table.best_of(&queries, ranking, k, &rows, |row| row as usize))
+        Ok(self.table.best_of(&queries, ranking, k, rows, |row| row as usize))
     }
 
     /// The rows that pass a filter, in order: how many there are, and, as [`Filter::Set`], the same filter evaluated once for several

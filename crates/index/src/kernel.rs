@@ -82,6 +82,63 @@ pub(crate) fn add_dots<S: Simd>(panel: &[Lanes], width: usize, points: &[&[f32]]
     }
 }
 
+/// `<x, y>` of every query with every row of `rows` `[n, dim]`: `[queries, n]`, with the error of [`dot_error`].
+pub(crate) fn dots(queries: &[&[f32]], rows: &[f32], dim: usize) -> Vec<f32> {
+    let mut out = vec![0.0; queries.len() * (rows.len() / dim)];
+    AutoArch::new().dispatch(Dots { queries, rows, dim, out: &mut out });
+    out
+}
+
+/// Queries up to which a panel would be mostly empty.
+const FEW: usize = 3;
+
+struct Dots<'a> {
+    queries: &'a [&'a [f32]],
+    rows: &'a [f32],
+    dim: usize,
+    out: &'a mut [f32],
+}
+
+impl WithSimd for Dots<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let (dim, count) = (self.dim, self.rows.len() / self.dim);
+        if self.queries.len() <= FEW {
+            for (query, out) in self.queries.iter().zip(self.out.chunks_exact_mut(count.max(1))) {
+                for (row, out) in self.rows.chunks_exact(dim).zip(out) {
+                    *out = dot::<S, f32>(query, row);
+                }
+            }
+            return;
+        }
+        let mut panel = vec![Lanes::ZERO; dim];
+        let mut sums = [Lanes::ZERO; ROWS];
+        let mut points: [&[f32]; ROWS] = [&[]; ROWS];
+        for (queries, out) in self.queries.chunks(LANES).zip(self.out.chunks_mut(LANES * count.max(1))) {
+            for (lane, query) in queries.iter().enumerate() {
+                for (lanes, v) in panel.iter_mut().zip(*query) {
+                    lanes.0[lane] = *v;
+                }
+            }
+            for (block, rows) in self.rows.chunks(ROWS * dim).enumerate() {
+                let filled = rows.len() / dim;
+                for i in 0..ROWS {
+                    points[i] = &rows[i.min(filled - 1) * dim..][..dim];
+                }
+                sums.fill(Lanes::ZERO);
+                add_dots::<S>(&panel, 1, &points, 0, &mut sums);
+                for lane in 0..queries.len() {
+                    for i in 0..filled {
+                        out[lane * count + block * ROWS + i] = sums[i].0[lane];
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A stored coordinate.
 pub(crate) trait Stored: Copy + Send + Sync + 'static {
     fn wide(self) -> f32;
@@ -91,6 +148,9 @@ pub(crate) trait Stored: Copy + Send + Sync + 'static {
 
     /// `<x, y>`.
     fn dot<S: Simd>(x: &[f32], y: &[Self]) -> f32;
+
+    /// [`LANES`] dot products of eight numbers each, which stand one behind another; `false` where the machine has no fast way.
+    fn dots_of_eight<S: Simd>(x: &[f32], y: &[Self], out: &mut Lanes) -> bool;
 }
 
 impl Stored for f32 {
@@ -106,6 +166,11 @@ impl Stored for f32 {
     #[inline(always)]
     fn dot<S: Simd>(x: &[f32], y: &[f32]) -> f32 {
         crate::raw::dot::<S>(x, y)
+    }
+
+    #[inline(always)]
+    fn dots_of_eight<S: Simd>(x: &[f32], y: &[f32], out: &mut Lanes) -> bool {
+        crate::raw::dots_of_eight::<S>(x, y, out)
     }
 }
 
@@ -139,6 +204,11 @@ impl Stored for f16 {
             total += crate::raw::dot::<S>(x, &wide[..x.len()]);
         }
         total
+    }
+
+    #[inline(always)]
+    fn dots_of_eight<S: Simd>(x: &[f32], y: &[f16], out: &mut Lanes) -> bool {
+        crate::raw::dots_of_eight_halves::<S>(x, y, out)
     }
 }
 

@@ -23,6 +23,8 @@ pub mod store;
 mod table;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod traverse;
 
 pub use cells::{CellIndex, Effort, Found, Partition};

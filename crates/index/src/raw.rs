@@ -148,3 +148,89 @@ pub(crate) fn dot_half<S: Simd>(x: &[f32], y: &[f16]) -> Option<f32> {
     }
     None
 }
+
+/// [`LANES`] dot products of eight numbers each, which stand one behind another; `false` where the machine is not for it.
+///
+/// # Panics
+/// Lists of another length than `8 LANES`.
+#[inline(always)]
+pub(crate) fn dots_of_eight<S: Simd>(x: &[f32], y: &[f32], out: &mut Lanes) -> bool {
+    assert!(x.len() == 8 * LANES && y.len() == 8 * LANES);
+    #[cfg(target_arch = "x86_64")]
+    if f32::lanes::<S>() == LANES {
+        use std::arch::x86_64::*;
+        // SAFETY: registers of sixteen are those of AVX-512, for which this code was chosen; eight of them make up each list.
+        unsafe {
+            let mut products = [_mm512_setzero_ps(); 8];
+            for i in 0..8 {
+                let y = _mm512_loadu_ps(y.as_ptr().add(i * LANES));
+                products[i] = _mm512_mul_ps(_mm512_loadu_ps(x.as_ptr().add(i * LANES)), y);
+            }
+            store_sums_of_eight(products, out);
+        }
+        return true;
+    }
+    let _ = (x, y, out);
+    false
+}
+
+/// [`dots_of_eight`] with numbers in half precision.
+///
+/// # Panics
+/// Lists of another length than `8 LANES`.
+#[inline(always)]
+pub(crate) fn dots_of_eight_halves<S: Simd>(x: &[f32], y: &[f16], out: &mut Lanes) -> bool {
+    assert!(x.len() == 8 * LANES && y.len() == 8 * LANES);
+    #[cfg(target_arch = "x86_64")]
+    if f32::lanes::<S>() == LANES {
+        use std::arch::x86_64::*;
+        // SAFETY: as in `dots_of_eight`; a register of halves is half as long.
+        unsafe {
+            let mut products = [_mm512_setzero_ps(); 8];
+            for i in 0..8 {
+                let y = _mm512_cvtph_ps(_mm256_loadu_si256(y.as_ptr().add(i * LANES).cast()));
+                products[i] = _mm512_mul_ps(_mm512_loadu_ps(x.as_ptr().add(i * LANES)), y);
+            }
+            store_sums_of_eight(products, out);
+        }
+        return true;
+    }
+    let _ = (x, y, out);
+    false
+}
+
+/// The sums of the halves of eight registers, the first half of the first register first.
+///
+/// # Safety
+/// The machine has AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn store_sums_of_eight(p: [std::arch::x86_64::__m512; 8], out: &mut Lanes) {
+    use std::arch::x86_64::*;
+    // SAFETY: the caller has AVX-512; `out` holds one register.
+    unsafe {
+        // Numbers of two registers side by side, added: after both steps every quarter holds one number of each of four registers.
+        macro_rules! pairs {
+            ($a:expr, $b:expr) => {
+                _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps($a, $b), _mm512_unpackhi_ps($a, $b)))
+            };
+        }
+        macro_rules! fours {
+            ($a:expr, $b:expr) => {
+                _mm512_add_ps(
+                    _mm512_castpd_ps(_mm512_unpacklo_pd($a, $b)),
+                    _mm512_castpd_ps(_mm512_unpackhi_pd($a, $b)),
+                )
+            };
+        }
+        let (front, middle) = (pairs!(p[0], p[1]), pairs!(p[2], p[3]));
+        let first = fours!(front, middle);
+        let (middle, back) = (pairs!(p[4], p[5]), pairs!(p[6], p[7]));
+        let last = fours!(middle, back);
+        // Even and odd quarters: the two quarters of each half.
+        let even = _mm512_shuffle_f32x4::<0b10_00_10_00>(first, last);
+        let odd = _mm512_shuffle_f32x4::<0b11_01_11_01>(first, last);
+        let order = _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+        _mm512_storeu_ps(out.0.as_mut_ptr(), _mm512_permutexvar_ps(order, _mm512_add_ps(even, odd)));
+    }
+}

@@ -17,6 +17,7 @@ use form::{Form, Limit};
 use places::Places;
 pub(crate) use sweep::{BLOCK, Scratch, Sweep};
 use terms::Factor;
+pub(crate) use terms::turn_of;
 
 /// What is known of all rows of one space besides their coordinates.
 pub(crate) struct Scan {
@@ -33,6 +34,17 @@ pub(crate) struct Scan {
 pub(crate) struct Plan {
     key: Form,
     gate: Option<(Form, Limit)>,
+}
+
+/// No score is better than this.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Floor {
+    /// A distance, an angle, a depth or minus an inner product.
+    Score(f64),
+    /// `cosh(sqrt(c) d) - 1` of a distance in one hyperboloid.
+    Excess(f64),
+    /// [`turn_of`] an angle in one hyperboloid.
+    Turn(f64),
 }
 
 impl Scan {

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::query::{Hit, Ranking};
 use crate::rows::Rows;
-use crate::scan::{BLOCK, Plan, Scan, Scratch, Sweep};
+use crate::scan::{BLOCK, Floor, Plan, Scan, Scratch, Sweep};
 use crate::select::{Bounds, Selection};
 use crate::store::Snapshot;
 
@@ -28,6 +28,7 @@ pub(crate) struct Table {
     pub(crate) rows: Rows,
     pub(crate) modality: Vec<Modality>,
     depths: OnceLock<Vec<f32>>,
+    all: OnceLock<Vec<u32>>,
 }
 
 /// How a table stores its rows.
@@ -64,7 +65,16 @@ impl Table {
     /// Rows that are known to be points of the space, fewer than 2^32.
     fn on(spec: ManifoldSpec, root: Root, rows: Rows, modality: Vec<Modality>) -> Result<Self> {
         let scan = Scan::new(&spec, &root, &rows);
-        Ok(Table { space: space(&spec)?, spec, root, scan, rows, modality, depths: OnceLock::new() })
+        Ok(Table {
+            space: space(&spec)?,
+            spec,
+            root,
+            scan,
+            rows,
+            modality,
+            depths: OnceLock::new(),
+            all: OnceLock::new(),
+        })
     }
 
     /// Works out anew what depends on the order of the rows.
@@ -75,6 +85,11 @@ impl Table {
 
     pub(crate) fn len(&self) -> usize {
         self.modality.len()
+    }
+
+    /// The number of every row.
+    pub(crate) fn all(&self) -> &[u32] {
+        self.all.get_or_init(|| (0..self.len() as u32).collect())
     }
 
     pub(crate) fn row(&self, i: usize) -> Cow<'_, [f32]> {
@@ -187,11 +202,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Where a floor lies on the scale of the keys: a distance, an angle, a depth or minus an inner product.
-    pub(crate) fn floor(&self, floor: f64) -> f32 {
-        match &self.sweep {
-            Some(sweep) => sweep.floor(floor),
-            None => (floor - 1e-6 * floor.abs()) as f32,
+    /// Where a floor lies on the scale of the keys.
+    pub(crate) fn floor(&self, floor: Floor) -> f32 {
+        match (&self.sweep, floor) {
+            (Some(sweep), floor) => sweep.floor(floor),
+            (None, Floor::Score(floor)) => (floor - 1e-6 * floor.abs()) as f32,
+            (None, _) => f32::NEG_INFINITY,
         }
     }
 

@@ -3,7 +3,6 @@
 //! Everything here is in `f64`, and every number that is rounded is taken with its error, so that a floor is never above the score
 //! that [`Space<f32>`] gives to a row of the cell.
 
-use std::cmp::Ordering;
 use std::f64::consts::PI;
 use std::ops::Range;
 
@@ -12,6 +11,7 @@ use conifer_space::spaces::lorentz::time_excess;
 use conifer_space::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
+use super::discs::{Discs, Known};
 use crate::error::Result;
 use crate::kernel::dot_error;
 use crate::query::{Direction, Gate, Ranking};
@@ -67,35 +67,27 @@ struct Sector {
 
 /// `sqrt(c) t - 1` and `|x|`, or the squared norm and the norm.
 #[derive(Clone, Copy)]
-struct Place {
-    excess: f64,
-    norm: f64,
+pub(super) struct Place {
+    pub(super) excess: f64,
+    pub(super) norm: f64,
 }
 
-/// A query before all cells.
+/// What a cell promises a query.
+#[derive(Clone, Copy)]
 pub(super) struct Promise {
-    /// For each cell: what its centre promises, the floor of its keys, and that of the gate.
-    cells: Vec<(f64, f64, Option<f64>)>,
+    /// How good its centre is: small first.
+    pub(super) order: f64,
+    /// No row of the cell has a score that is better than this, on the scale of a distance, an angle, a depth or minus an inner product.
+    pub(super) floor: f64,
+    /// No row of the cell has a smaller value at the gate.
+    pub(super) gate: Option<f64>,
 }
 
 impl Promise {
-    /// No row of the cell has a score that is better than this, on the scale of a distance, an angle, a depth or minus an inner product.
-    pub(super) fn floor(&self, cell: usize) -> f64 {
-        self.cells[cell].1
-    }
-
-    /// No row of the cell has a smaller value at the gate.
-    pub(super) fn gate_floor(&self, cell: usize) -> Option<f64> {
-        self.cells[cell].2
-    }
-
-    /// Which of two cells to visit first.
-    pub(super) fn order(&self, a: usize, b: usize) -> Ordering {
-        self.cells[a].0.total_cmp(&self.cells[b].0).then(a.cmp(&b))
-    }
-
-    pub(super) fn before(&self, a: usize, b: usize) -> bool {
-        self.order(a, b).is_lt()
+    /// Whether some row may pass the gate.
+    pub(super) fn passes(&self, ranking: Ranking) -> bool {
+        let limit = ranking.gate().map(|gate| f64::from(gate.limit()));
+        self.gate.zip(limit).is_none_or(|(floor, limit)| floor <= limit)
     }
 }
 
@@ -174,42 +166,53 @@ impl Balls {
         Ok(balls)
     }
 
-    /// What the cells promise to a query.
-    pub(super) fn promise(&self, point: &[f32], ranking: Ranking) -> Promise {
+    /// A point of a query, with what every cell asks of it.
+    pub(super) fn asked(&self, point: &[f32]) -> Asked {
         let wide: Vec<f64> = point.iter().map(|v| f64::from(*v)).collect();
         let places = self.places_of(&wide);
         let depths =
             (0..self.spec.factors).map(|i| self.between(i, &self.root, self.at_root[i], &wide, places[i]).dist);
-        let asked = Asked { depths: depths.collect(), point: wide, places };
-        let gate = ranking.gate();
-        let cell = |cell: usize| {
-            let pairs: Vec<Between> = (0..self.spec.factors)
-                .map(|i| {
-                    let at = cell * self.spec.factors + i;
-                    self.between(i, &asked.point, asked.places[i], self.centre(cell), self.places[at])
-                })
-                .collect();
-            let at_centre = self.joined(pairs.iter().map(|pair| pair.dist.low));
-            let (promise, floor) = match ranking {
-                Ranking::Distance => (at_centre, self.distance(&asked, cell, &pairs)),
-                Ranking::Similarity | Ranking::Gated(_) if self.spec.kind != "sphere" => {
-                    (at_centre, self.distance(&asked, cell, &pairs))
-                }
-                Ranking::Similarity | Ranking::Gated(_) | Ranking::Inner => {
-                    (at_centre, self.inner(&asked, cell, &pairs))
-                }
-                Ranking::Angle(direction) => {
-                    (self.angle_at_centre(&asked, cell, &pairs, direction), self.angle(&asked, cell, &pairs, direction))
-                }
-                Ranking::Depth(_) => (f64::from(self.shallow[cell]), f64::from(self.shallow[cell])),
-            };
-            let gate = gate.map(|gate| match gate {
-                Gate::Angle(direction, _) => self.angle(&asked, cell, &pairs, direction),
-                Gate::Distance(_) => self.distance(&asked, cell, &pairs),
-            });
-            (promise, floor, gate)
+        Asked { depths: depths.collect(), point: wide, places }
+    }
+
+    /// What a cell promises a query.
+    pub(super) fn promise(&self, asked: &Asked, cell: usize, ranking: Ranking) -> Promise {
+        let pairs: Vec<Between> = (0..self.spec.factors)
+            .map(|i| {
+                let at = cell * self.spec.factors + i;
+                self.between(i, &asked.point, asked.places[i], self.centre(cell), self.places[at])
+            })
+            .collect();
+        let at_centre = || self.joined(pairs.iter().map(|pair| pair.dist.low));
+        let (order, floor) = match ranking {
+            Ranking::Distance => (at_centre(), self.distance(asked, cell, &pairs)),
+            Ranking::Similarity | Ranking::Gated(_) if self.spec.kind != "sphere" => {
+                (at_centre(), self.distance(asked, cell, &pairs))
+            }
+            Ranking::Similarity | Ranking::Gated(_) | Ranking::Inner => (at_centre(), self.inner(asked, cell, &pairs)),
+            Ranking::Angle(direction) => {
+                (self.angle_at_centre(asked, cell, &pairs, direction), self.angle(asked, cell, &pairs, direction))
+            }
+            Ranking::Depth(_) => (f64::from(self.shallow[cell]), f64::from(self.shallow[cell])),
         };
-        Promise { cells: (0..self.shallow.len()).map(cell).collect() }
+        let gate = ranking.gate().map(|gate| match gate {
+            Gate::Angle(direction, _) => self.angle(asked, cell, &pairs, direction),
+            Gate::Distance(_) => self.distance(asked, cell, &pairs),
+        });
+        Promise { order, floor, gate }
+    }
+
+    /// The same bounds for one hyperboloid, faster; `None` for other spaces.
+    pub(super) fn discs(&self, centres: &[f32]) -> Option<Discs> {
+        let [curv] = self.spec.curv[..] else { return None };
+        let known = (0..self.shallow.len()).map(|cell| Known {
+            norm: self.places[cell].norm,
+            radius: self.radii[cell],
+            angle: self.sectors[cell].angle,
+            reach: (self.sectors[cell].reach.low, self.sectors[cell].reach.high),
+            shallow: self.shallow[cell],
+        });
+        Some(Discs::new(curv, self.spec.dim, self.roots[0] == Root::Origin, centres, known))
     }
 
     /// `d(q, y) >= d(q, m) - r`, in the whole space and in every factor.
@@ -359,12 +362,9 @@ impl Balls {
         &self.radii[cell * self.spec.factors..(cell + 1) * self.spec.factors]
     }
 
-    /// `sqrt(c) d(origin, y)` of the rows of a cell is at most this.
+    /// `sqrt(c) d(origin, y)` of the rows of a cell is at most this, on a hyperboloid.
     fn farthest(&self, cell: usize, i: usize) -> f64 {
-        let scale = self.spec.curv.get(i).map_or(0.0, |curv| curv.sqrt());
-        self.places[cell * self.spec.factors + i].excess.ln_1p()
-            + std::f64::consts::LN_2
-            + scale * self.radii_of(cell)[i]
+        self.sectors[cell * self.spec.factors + i].reach.high
     }
 
     /// Relative error of an exact distance.
@@ -432,9 +432,9 @@ impl Balls {
 }
 
 /// A point of a query.
-struct Asked {
+pub(super) struct Asked {
     point: Vec<f64>,
-    places: Vec<Place>,
+    pub(super) places: Vec<Place>,
     /// How far it is from the root, in every factor.
     depths: Vec<Span>,
 }

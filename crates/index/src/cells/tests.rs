@@ -75,31 +75,55 @@ fn set_depth(set: &EmbeddingSet, row: usize) -> f32 {
     space::<f32>(&set.spec).unwrap().depth(set.row(row), &set.root)
 }
 
-/// No row of a cell is better than the floor of the cell, which is what exactness rests on.
+impl CellIndex {
+    /// No row of a cell is better than a floor of the cell, be it the close or the rough one, which is what exactness rests on.
+    pub(crate) fn floors_hold(&self, queries: &[f32], ranking: Ranking, context: &dyn Fn() -> String) {
+        for query in queries.chunks_exact(self.table.spec.dim).take(3) {
+            let queries = [query];
+            let (view, asked, dots) =
+                (self.table.view(&queries, ranking), self.balls.asked(query), self.dots(&queries, ranking));
+            let rough = self.candidates(&asked, dots.of(0), ranking, &view, &self.all);
+            for (cell, places) in self.cells.iter().enumerate() {
+                let promise = self.balls.promise(&asked, cell, ranking);
+                let candidate = rough.iter().find(|it| it.cell == cell);
+                for place in places.clone() {
+                    let row = self.table.row(place);
+                    let score = ranking.score(self.space(), self.root(), query, &row);
+                    let gate = ranking.gate().map(|gate| gate.ranking().score(self.space(), self.root(), query, &row));
+                    let passes = ranking.gate().is_none_or(|gate| gate.admits(self.space(), self.root(), query, &row));
+                    let key = match (ranking, self.table.spec.kind.as_str()) {
+                        (Ranking::Similarity | Ranking::Gated(_), "sphere") | (Ranking::Inner, _) => -score,
+                        _ => score.abs(),
+                    };
+                    let (key, floor) = (f64::from(key), promise.floor);
+                    assert!(key >= floor - 1e-6 * floor.abs(), "{}: cell {cell}: {key} below {floor}", context());
+                    if let (Some(value), Some(floor)) = (gate, promise.gate) {
+                        assert!(
+                            f64::from(value) >= floor,
+                            "{}: cell {cell}: {value} below {floor} at the gate",
+                            context()
+                        );
+                    }
+                    let Some(bounds) = view.bounds(0, place, &row).filter(|_| passes) else { continue };
+                    match candidate {
+                        Some(it) => {
+                            assert!(it.floor <= bounds.high, "{}: {} above {bounds:?}", context(), it.floor);
+                        }
+                        None => panic!("{}: cell {cell} is left out, and {row:?} passes", context()),
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn floors_hold() {
     for spec in SPACES.iter().flat_map(|entry| (entry.sample)(71)) {
         for root in roots(&spec) {
             let index = CellIndex::new(set_of(&spec, root.clone(), cloud(&spec, 150, 2)), few()).unwrap();
-            for query in cloud(&spec, 2, 3).chunks_exact(spec.dim).step_by(3) {
-                for ranking in PLAIN {
-                    let promise = index.balls.promise(query, ranking);
-                    for (cell, places) in index.cells.iter().enumerate() {
-                        for place in places.clone() {
-                            let score = ranking.score(index.space(), &root, query, &index.table.row(place));
-                            let key = match (ranking, spec.kind.as_str()) {
-                                (Ranking::Similarity, "sphere") | (Ranking::Inner, _) => -score,
-                                _ => score.abs(),
-                            };
-                            let floor = promise.floor(cell);
-                            let room = 1e-6 * floor.abs();
-                            assert!(
-                                f64::from(key) >= floor - room,
-                                "{spec}, {root:?}, {ranking:?}: {key} below {floor}"
-                            );
-                        }
-                    }
-                }
+            for ranking in PLAIN.into_iter().chain(GATED) {
+                index.floors_hold(&cloud(&spec, 3, 3), ranking, &|| format!("{spec}, {root:?}, {ranking:?}"));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use conifer_space::ManifoldSpec;
 
+use super::Floor;
 use super::terms::{Factor, turn_of};
 use crate::query::{Direction, Ranking};
 
@@ -121,12 +122,17 @@ impl Form {
         })
     }
 
-    /// Where a floor lies, of a distance, an angle, a depth or minus an inner product.
-    pub(super) fn floor(self, factors: &[Factor], floor: f64) -> f32 {
-        match self {
-            Form::MinusDot | Form::MinusInner => (floor - 1e-6 * floor.abs()) as f32,
-            Form::Depth => floor as f32, // one of the depths, not rounded
-            _ => self.limit(factors, floor as f32).in_up_to,
+    /// Where a floor lies.
+    pub(super) fn floor(self, factors: &[Factor], floor: Floor) -> f32 {
+        match (self, floor) {
+            (Form::Cosh, Floor::Excess(floor)) | (Form::TurnDown | Form::TurnUp, Floor::Turn(floor)) => {
+                (floor - 1e-6 * floor.abs()) as f32
+            }
+            (Form::MinusDot | Form::MinusInner, Floor::Score(floor)) => (floor - 1e-6 * floor.abs()) as f32,
+            (Form::Depth, Floor::Score(floor)) => floor as f32, // one of the depths, not rounded
+            (_, Floor::Score(floor)) => self.limit(factors, floor as f32).in_up_to,
+            // Of another scale: nothing is known.
+            (_, Floor::Excess(_) | Floor::Turn(_)) => f32::NEG_INFINITY,
         }
     }
 

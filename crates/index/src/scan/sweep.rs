@@ -7,7 +7,7 @@ use macerator::{AutoArch, Simd, WithSimd};
 use super::form::{Form, with_term};
 use super::places::{Places, from_excess};
 use super::terms::{self, Factor, Place, Term};
-use super::{Plan, Scan};
+use super::{Floor, Plan, Scan};
 use crate::kernel::{self, LANES, Lanes, ROWS, Stored, WIDE, add_dots};
 use crate::mapped::Plain;
 use crate::raw::all_above;
@@ -150,8 +150,8 @@ impl<'a> Sweep<'a> {
         AutoArch::new().dispatch(Look { sweep: self, rows, numbers, depths, limits, scratch, found });
     }
 
-    /// Where a floor lies on the scale of the keys: a distance, an angle, a depth or minus an inner product.
-    pub(crate) fn floor(&self, floor: f64) -> f32 {
+    /// Where a floor lies on the scale of the keys.
+    pub(crate) fn floor(&self, floor: Floor) -> f32 {
         self.plan.key.floor(&self.scan.factors, floor)
     }
 
@@ -376,7 +376,7 @@ impl<'a> Look<'a, '_> {
             for lane in 0..LANES {
                 let factor = Factor { curv: curv.0[lane], unit: unit.0[lane], rounding, root: 0.0, joining };
                 let query = Place { a: a.0[lane], b: b.0[lane], c: c.0[lane] };
-                lows.0[lane] = T::low(factor, query, from_excess(around.0[lane], factor), dots.0[lane]);
+                lows.0[lane] = T::low_without_norm(factor, query, from_excess(around.0[lane], factor), dots.0[lane]);
             }
             let mut sum = 0.0;
             for (lane, low) in lows.0.iter().enumerate() {
@@ -408,6 +408,9 @@ fn lows(form: Form, factor: Factor, query: Place, rows: &[Lanes; 3], dots: &Lane
 #[inline(always)]
 fn factor_dots<S: Simd, E: Stored>(x: &[f32], y: &[E], dim: usize, out: &mut Lanes) {
     if dim == 8 && x.len() == 8 * LANES {
+        if E::dots_of_eight::<S>(x, y, out) {
+            return;
+        }
         let (x, y) = (x.as_chunks::<8>().0, y.as_chunks::<8>().0);
         for lane in 0..LANES {
             let (x, y) = (&x[lane], &y[lane]);

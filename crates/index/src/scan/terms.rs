@@ -48,6 +48,12 @@ pub(super) trait Term {
     fn low(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
         Self::bounds(factor, query, row, dot).low
     }
+
+    /// The same where the norm of the row costs a root of its own: it may do without.
+    #[inline(always)]
+    fn low_without_norm(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
+        Self::low(factor, query, row, dot)
+    }
 }
 
 /// Rounding of the exact distance, relative: its budget up to norm 10, with a factor of four in hand.
@@ -183,6 +189,16 @@ impl Term for Dist {
         let (u, slack) = cosh_excess(factor, query, row, dot);
         above(1.0 - dist_error(query, row), 0.0) * factor.unit * rapidity_below(u - slack)
     }
+
+    #[inline(always)]
+    fn low_without_norm(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
+        let terms = query.a + row.a + query.a * row.a;
+        // c |x| |y| is at most the mean of both squares, and (1 + a)(1 + b).
+        let squares = 0.5 * (query.a * (query.a + 2.0) + row.a * (row.a + 2.0));
+        let size = terms + if squares < 1.0 + terms { squares } else { 1.0 + terms };
+        let u = terms - factor.curv * dot - (factor.rounding * size + UNDERFLOW);
+        above(1.0 - dist_error(query, row), 0.0) * factor.unit * rapidity_below(u)
+    }
 }
 
 /// The square of [`Dist`].
@@ -198,6 +214,12 @@ impl Term for DistSquared {
     #[inline(always)]
     fn low(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
         let low = Dist::low(factor, query, row, dot);
+        low * low
+    }
+
+    #[inline(always)]
+    fn low_without_norm(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
+        let low = Dist::low_without_norm(factor, query, row, dot);
         low * low
     }
 }
@@ -256,7 +278,7 @@ impl Term for ConeUp {
 
 /// Where [`turn`] puts an angle: with `s`, `c` its sine and cosine, `s / (|c| + s)` up to a right angle, and 2 minus that beyond. The
 /// slope is `1 / (|c| + s)^2`, between 1/2 and 1.
-pub(super) fn turn_of(angle: f64) -> f64 {
+pub(crate) fn turn_of(angle: f64) -> f64 {
     if !(0.0..=std::f64::consts::PI).contains(&angle) {
         return if angle < 0.0 { -1.0 } else { 3.0 };
     }
