@@ -204,7 +204,7 @@ def switches(d):
     depths = [hit["depth"] for hit in answer["hits"]]
     d.check("general to specific: by depth", depths == sorted(depths))
     d.shot("08_general")
-    d.page.locator("input[value=image]").locator("..").click()
+    d.answer(lambda: d.page.locator("input[value=image]").locator("..").click())
     answer = d.answer(lambda: d.page.locator("input[value=text]").locator("..").click())
     d.check("kinds of rows are kept to", {hit["modality"] for hit in answer["hits"]} <= {"image", "text"})
     d.check("one of two kinds is in the address", "modality=image%2Ctext" in d.state())
