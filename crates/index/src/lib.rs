@@ -29,4 +29,4 @@ pub use filter::Filter;
 pub use flat::FlatIndex;
 pub use pairs::{score_pairs, score_rows};
 pub use query::{Direction, Gate, Hit, Query, Ranking};
-pub use traverse::{Cone, Place, Stop, Traversal};
+pub use traverse::{Cone, Place, Step, Stop, Traversal};

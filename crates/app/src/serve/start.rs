@@ -26,7 +26,7 @@ use crate::output::{note, print, print_json};
 use crate::request::open_source;
 
 /// Photos whose bytes are in memory at a time.
-const UPLOADS: usize = 4;
+pub(crate) const UPLOADS: usize = 4;
 /// Shortest token: 16 characters of a random one are 96 bits.
 const SHORTEST_TOKEN: usize = 16;
 
