@@ -35,4 +35,4 @@ pub use flat::FlatIndex;
 pub use pairs::{score_pairs, score_rows};
 pub use query::{Direction, Gate, Hit, Query, Ranking};
 pub use store::{Snapshot, Store};
-pub use traverse::{Cone, Place, Stop, Traversal};
+pub use traverse::{Cone, Place, Step, Stop, Traversal};

@@ -103,6 +103,14 @@ impl Rows {
             Rows::F16(parts) => parts.arrange(dim, order),
         }
     }
+
+    /// These rows, which must be there, where they lie.
+    pub(crate) fn select(&self, rows: &[usize]) -> Self {
+        match self {
+            Rows::F32(parts) => Rows::F32(parts.select(rows)),
+            Rows::F16(parts) => Rows::F16(parts.select(rows)),
+        }
+    }
 }
 
 impl<E: Plain> Parts<E> {
@@ -127,6 +135,15 @@ impl<E: Plain> Parts<E> {
     pub(crate) fn view(&self) -> Lines<'_, E> {
         let whole = if self.places.is_none() { self.parts[0].numbers() } else { &[] };
         Lines { whole, parts: &self.parts, places: self.places.as_deref() }
+    }
+
+    fn select(&self, rows: &[usize]) -> Self {
+        let place = |row: &usize| match &self.places {
+            // Indexes hold less than 2^32 rows.
+            None => Place { part: 0, row: *row as u32 },
+            Some(places) => places[*row],
+        };
+        Parts::gathered(self.parts.clone(), rows.iter().map(place).collect())
     }
 
     fn arrange(&mut self, dim: usize, order: &[u32]) {

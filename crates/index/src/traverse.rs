@@ -42,6 +42,17 @@ pub struct Stop {
     pub similarity: f32,
 }
 
+/// One point of a walk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The fraction of the path that lies behind, in [0, 1].
+    pub at: f32,
+    /// The nearest row that is admitted there.
+    pub nearest: Option<Hit>,
+    /// The similarity of the point to the end of the path.
+    pub to_end: f32,
+}
+
 /// What can be met on a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -73,23 +84,35 @@ impl FlatIndex {
     /// `from` is not one point of the space of the index; fewer than two steps; the sphere with the origin as its root,
     /// which is no point of it.
     pub fn traverse_to_root(&self, from: &Query<'_>, traversal: &Traversal, filter: &Filter<'_>) -> Result<Vec<Stop>> {
+        let mut stops = Vec::new();
+        let mut root_stop = None;
+        for step in self.steps_to_root(from, traversal, filter)? {
+            match step.nearest {
+                Some(hit) => push_new(&mut stops, hit, step.at),
+                None => {
+                    root_stop = root_stop.or(Some(Stop { place: Place::Root, at: step.at, similarity: step.to_end }))
+                }
+            }
+        }
+        let root = self.root_point()?;
+        let at_end = Stop { place: Place::Root, at: 1.0, similarity: self.space().similarity(&root, &root) };
+        stops.push(root_stop.unwrap_or(at_end));
+        Ok(stops)
+    }
+
+    /// Every point of the walk of [`FlatIndex::traverse_to_root`], for whoever puts several indexes together: a row is named where it is
+    /// at least as similar as the root.
+    ///
+    /// # Errors
+    /// Those of [`FlatIndex::traverse_to_root`].
+    pub fn steps_to_root(&self, from: &Query<'_>, traversal: &Traversal, filter: &Filter<'_>) -> Result<Vec<Step>> {
         let root = self.root_point()?;
         let path = self.path("the start of a traversal", from, &root, traversal.steps)?;
         let to_root: Vec<f32> =
             path.chunks_exact(root.len()).map(|point| self.space().similarity(point, &root)).collect();
         let nearest = self.nearest_on_path(&path, &to_root, traversal.cone, filter)?;
-        let mut stops = Vec::new();
-        let mut root_stop = None;
-        for (i, (hit, similarity)) in nearest.into_iter().zip(to_root).enumerate() {
-            let at = fraction(i, traversal.steps);
-            match hit {
-                Some(hit) => push_new(&mut stops, hit, at),
-                None => root_stop = root_stop.or(Some(Stop { place: Place::Root, at, similarity })),
-            }
-        }
-        let at_end = Stop { place: Place::Root, at: 1.0, similarity: self.space().similarity(&root, &root) };
-        stops.push(root_stop.unwrap_or(at_end));
-        Ok(stops)
+        let step = |(i, (nearest, to_end))| Step { at: fraction(i, traversal.steps), nearest, to_end };
+        Ok(nearest.into_iter().zip(to_root).enumerate().map(step).collect())
     }
 
     /// Walks from the single point `from` to the single point `to`.
@@ -103,17 +126,33 @@ impl FlatIndex {
         traversal: &Traversal,
         filter: &Filter<'_>,
     ) -> Result<Vec<Stop>> {
+        let mut stops = Vec::new();
+        for step in self.steps_between(from, to, traversal, filter)? {
+            if let Some(hit) = step.nearest {
+                push_new(&mut stops, hit, step.at);
+            }
+        }
+        Ok(stops)
+    }
+
+    /// Every point of the walk of [`FlatIndex::traverse_between`], for whoever puts several indexes together.
+    ///
+    /// # Errors
+    /// Those of [`FlatIndex::traverse_between`].
+    pub fn steps_between(
+        &self,
+        from: &Query<'_>,
+        to: &Query<'_>,
+        traversal: &Traversal,
+        filter: &Filter<'_>,
+    ) -> Result<Vec<Step>> {
         let to = to.single("the end of a traversal", self.space())?;
         let path = self.path("the start of a traversal", from, to, traversal.steps)?;
         let anything = vec![f32::NEG_INFINITY; traversal.steps];
         let nearest = self.nearest_on_path(&path, &anything, traversal.cone, filter)?;
-        let mut stops = Vec::new();
-        for (i, hit) in nearest.into_iter().enumerate() {
-            if let Some(hit) = hit {
-                push_new(&mut stops, hit, fraction(i, traversal.steps));
-            }
-        }
-        Ok(stops)
+        let to_end = path.chunks_exact(to.len()).map(|point| self.space().similarity(point, to));
+        let step = |(i, (nearest, to_end))| Step { at: fraction(i, traversal.steps), nearest, to_end };
+        Ok(nearest.into_iter().zip(to_end).enumerate().map(step).collect())
     }
 
     /// The root as a point of the space.

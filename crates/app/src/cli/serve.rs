@@ -8,7 +8,7 @@ use super::rows;
 
 #[derive(Args)]
 pub(crate) struct Serve {
-    /// The embedding set.
+    /// The embedding set or store.
     pub(crate) set: PathBuf,
     /// The checkpoint that made the set: embeds texts and photos.
     #[arg(long, value_name = "MODEL")]

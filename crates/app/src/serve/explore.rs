@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use axum::extract::rejection::QueryRejection;
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use conifer_space::Modality;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use super::error::{Answer, Refusal};
 use super::factors::{FactorSummary, Factors};
 use super::hits::Hit;
 use super::map::Disc;
-use super::rows::{number, settings};
+use super::rows::{Number, settings};
 use super::search::{MIN_RADIUS, MOST_HITS};
 use super::state::State as Rows;
 use super::tree::ClassTree;
@@ -127,8 +127,7 @@ fn letter(modality: Modality) -> char {
 }
 
 /// `GET /api/map/row/{row}`.
-pub(crate) async fn map_row(State(server): State<Arc<Server>>, Path(row): Path<String>) -> Answer {
-    let row = number(&row)?;
+pub(crate) async fn map_row(State(server): State<Arc<Server>>, Number(row): Number) -> Answer {
     server.state.check_row(row)?;
     server
         .work(move |server| {
@@ -158,9 +157,10 @@ pub(crate) async fn factors(State(server): State<Arc<Server>>) -> Answer {
 /// `GET /api/factors/{i}`.
 pub(crate) async fn factor(
     State(server): State<Arc<Server>>,
-    Path(factor): Path<String>,
+    factor: Result<Path<String>, PathRejection>,
     query: Result<Query<Top>, QueryRejection>,
 ) -> Answer {
+    let Path(factor) = factor.map_err(|error| Refusal::new(error.status(), error.body_text()))?;
     let Top { k, modality } = settings(query)?;
     let k = k.unwrap_or(10);
     let count = server.explorer.factors.len();

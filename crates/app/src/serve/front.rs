@@ -10,11 +10,12 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, Method, Uri};
 use axum::response::Response;
 use axum::routing::{get, post};
 use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 pub(crate) use start::front;
@@ -23,10 +24,11 @@ use super::body::{JSON_BYTES, json as reply, parse, part, read, typed};
 use super::error::{Answer, Refusal};
 use super::gate::Gate;
 use super::metrics::Metrics;
-use super::query::{Asked, split};
+use super::query::{Asked, Wanted, split};
 use super::routes::behind;
-use super::rows::number;
+use super::rows::Number;
 use super::search::{MOST_HITS, Search};
+use super::traverse::Walk;
 use super::{openapi, page};
 use crate::ranking::By;
 use client::Shard;
@@ -36,6 +38,8 @@ pub(crate) struct Front {
     shards: Vec<Arc<Shard>>,
     metrics: Arc<Metrics>,
     max_upload: usize,
+    /// Photos whose bytes are in memory.
+    uploads: Semaphore,
 }
 
 type Shared = State<Arc<Front>>;
@@ -50,6 +54,7 @@ fn router(front: Arc<Front>, gate: Arc<Gate>) -> Router {
         .route("/api/info", get(info))
         .route("/api/search", post(search))
         .route("/api/point", post(point))
+        .route("/api/traverse", post(traverse))
         .route("/api/photos", post(photos))
         .route("/api/rows", get(by_id))
         .route("/api/rows/{row}", get(one))
@@ -145,6 +150,21 @@ impl Front {
         ask_point(self.first()?, &named).await
     }
 
+    /// Puts points in place of what the filter of a body names.
+    async fn lower(&self, wanted: &Wanted, body: &mut Map<String, Value>) -> Answer<()> {
+        if let Some(inside) = &wanted.inside {
+            body.insert("inside".to_owned(), self.point(inside).await?);
+        }
+        if let Some(not) = &wanted.not {
+            let mut points = Vec::new();
+            for it in not {
+                points.push(self.point(it).await?);
+            }
+            body.insert("not".to_owned(), json!(points));
+        }
+        Ok(())
+    }
+
     /// The best rows of all shards. `body` is a search with points in place of names, without `k` and `offset`.
     async fn best(
         &self,
@@ -208,19 +228,32 @@ async fn search(State(front): Shared, headers: HeaderMap, body: Body) -> Answer 
     wanted.check(search.query.check()?)?;
     let mut asked = raw;
     asked.insert("query".to_owned(), front.point(&search.query).await?);
-    if let Some(inside) = &wanted.inside {
-        asked.insert("inside".to_owned(), front.point(inside).await?);
-    }
-    if let Some(not) = &wanted.not {
-        let mut points = Vec::new();
-        for it in not {
-            points.push(front.point(it).await?);
-        }
-        asked.insert("not".to_owned(), json!(points));
-    }
+    front.lower(&wanted, &mut asked).await?;
     let (hits, about, passing) = front.best(asked, search.by, search.offset, search.k).await?;
     let took = started.elapsed().as_secs_f64() * 1e3;
     reply(&json!({ "query": about, "hits": hits, "rows_passing": passing, "took_ms": took }))
+}
+
+async fn traverse(State(front): Shared, headers: HeaderMap, body: Body) -> Answer {
+    let mut asked: Map<String, Value> = parse(&read(&headers, body, JSON_BYTES).await?)?;
+    let (walk, wanted): (Walk, _) = split(asked.clone())?;
+    wanted.check(walk.check()?)?;
+    asked.insert("from".to_owned(), front.point(&walk.from).await?);
+    if let Some(to) = &walk.to {
+        asked.insert("to".to_owned(), front.point(to).await?);
+    }
+    front.lower(&wanted, &mut asked).await?;
+    asked.insert("each".to_owned(), json!(true));
+    let mut paths = front.all(Method::POST, "/api/traverse", Some(&Value::Object(asked))).await?;
+    let mut all = Vec::new();
+    for (i, path) in paths.iter_mut().enumerate() {
+        let mut stops: Vec<Value> = part(path["stops"].take())?;
+        for hit in stops.iter_mut().filter_map(|it| it.get_mut("hit")) {
+            merge::renumber(hit, i, front.shards.len())?;
+        }
+        all.push(stops);
+    }
+    reply(&json!({ "stops": merge::path(&all, walk.to.is_none(), walk.each) }))
 }
 
 async fn point(State(front): Shared, headers: HeaderMap, body: Body) -> Answer {
@@ -234,6 +267,7 @@ async fn point(State(front): Shared, headers: HeaderMap, body: Body) -> Answer {
 }
 
 async fn photos(State(front): Shared, headers: HeaderMap, body: Body) -> Answer {
+    let _turn = front.uploads.acquire().await.map_err(|error| Refusal::fault(error.to_string()))?;
     let bytes = read(&headers, body, front.max_upload).await?;
     reply(&front.first()?.json(Method::POST, "/api/photos", Some(bytes)).await?)
 }
@@ -243,8 +277,7 @@ async fn by_id(State(front): Shared, RawQuery(query): RawQuery) -> Answer {
 }
 
 /// A row, or its thumbnail.
-async fn one(State(front): Shared, Path(row): Path<String>, uri: Uri) -> Answer {
-    let row = number(&row)?;
+async fn one(State(front): Shared, Number(row): Number, uri: Uri) -> Answer {
     let query = uri.query().map(|it| format!("?{it}")).unwrap_or_default();
     if uri.path().ends_with("/thumbnail") {
         let found = front.of_row(row, &format!("/thumbnail{query}")).await?;
@@ -256,8 +289,7 @@ async fn one(State(front): Shared, Path(row): Path<String>, uri: Uri) -> Answer 
     reply(&hit)
 }
 
-async fn neighbours(State(front): Shared, Path(row): Path<String>, RawQuery(query): RawQuery) -> Answer {
-    let row = number(&row)?;
+async fn neighbours(State(front): Shared, Number(row): Number, RawQuery(query): RawQuery) -> Answer {
     let (mut k, mut filter) = (10, Map::new());
     for pair in query.iter().flat_map(|it| it.split('&')).filter(|it| !it.is_empty()) {
         match pair.split_once('=') {

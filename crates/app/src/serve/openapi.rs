@@ -119,6 +119,7 @@ fn schemas() -> Value {
             "to": reference("Query"),
             "steps": { "type": "integer", "minimum": 2, "maximum": 200, "default": 50 },
             "cone": { "type": "boolean", "default": true, "description": "only rows whose cone contains the point of the path" },
+            "each": { "type": "boolean", "default": false, "description": "every point of the path with the nearest row there" },
         })), &["from"]),
         "PointOf": exact(json!({ "query": reference("Query") }), &["query"]),
         "Point": open(json!({ "point": list(number.clone()) }), &["point"]),

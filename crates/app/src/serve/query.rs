@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use conifer_index::{Cone, Filter, Query as Points, conjunction};
 use conifer_space::Modality;
+use conifer_space::slices::dot;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -16,6 +17,8 @@ use super::state::State;
 const MOST_POINTS: usize = 32;
 /// Most characters of a text; models read some dozens of tokens.
 const MOST_CHARACTERS: usize = 10_000;
+/// Largest norm of a point: up to there every space promises finite distances and angles, and models end long before.
+const FARTHEST: f32 = 1e4;
 
 /// A point. Exactly one of the fields is there.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -133,10 +136,14 @@ impl Asked {
                 point.len()
             )));
         }
-        match point.iter().position(|it| !it.is_finite()) {
-            Some(i) => Err(Refusal::invalid(format!("`point[{i}]` is {}; expected a finite number", point[i]))),
-            None => Ok(point),
+        if let Some(i) = point.iter().position(|it| !it.is_finite()) {
+            return Err(Refusal::invalid(format!("`point[{i}]` is {}; expected a finite number", point[i])));
         }
+        let norm = dot(&point, &point).sqrt();
+        if norm > FARTHEST {
+            return Err(Refusal::invalid(format!("`point` has norm {norm}; expected at most {FARTHEST}")));
+        }
+        Ok(point)
     }
 }
 
@@ -153,7 +160,7 @@ impl Wanted {
             return Err(Refusal::invalid(format!("{points} points; expected at most {MOST_POINTS} in one request")));
         }
         if let Some([least, most]) = self.depth
-            && !(least <= most)
+            && least > most
         {
             return Err(Refusal::invalid(format!("`depth` is [{least}, {most}]; expected the smaller one first")));
         }

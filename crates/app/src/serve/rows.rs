@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRequestParts, Path, Query, State};
+use axum::http::request::Parts;
 use conifer_index::{Direction, Filter, Ranking};
 use conifer_space::Modality;
 use serde::{Deserialize, Serialize};
@@ -39,8 +40,17 @@ struct Neighbours<'a> {
 }
 
 /// The number of a row, as it stands in a path.
-pub(crate) fn number(text: &str) -> Answer<usize> {
-    text.parse().map_err(|_| Refusal::invalid(format!("`{text}` is no number of a row; expected digits")))
+pub(crate) struct Number(pub(crate) usize);
+
+impl<S: Send + Sync> FromRequestParts<S> for Number {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
+        let found = Path::<String>::from_request_parts(parts, state).await;
+        let Path(text) = found.map_err(|error| Refusal::new(error.status(), error.body_text()))?;
+        let number = text.parse().map(Number);
+        number.map_err(|_| Refusal::invalid(format!("`{text}` is no number of a row; expected digits")))
+    }
 }
 
 /// The settings behind the question mark, once they are what they must be.
@@ -48,8 +58,7 @@ pub(crate) fn settings<T>(found: Result<Query<T>, axum::extract::rejection::Quer
     found.map(|Query(it)| it).map_err(|error| Refusal::invalid(error.body_text()))
 }
 
-pub(crate) async fn one(State(server): State<Arc<Server>>, Path(row): Path<String>) -> Answer {
-    let row = number(&row)?;
+pub(crate) async fn one(State(server): State<Arc<Server>>, Number(row): Number) -> Answer {
     server.state.check_row(row)?;
     json(&Hit::of(&server, row))
 }
@@ -65,10 +74,9 @@ pub(crate) async fn by_id(
 
 pub(crate) async fn neighbours(
     State(server): State<Arc<Server>>,
-    Path(row): Path<String>,
+    Number(row): Number,
     query: Result<Query<Around>, axum::extract::rejection::QueryRejection>,
 ) -> Answer {
-    let row = number(&row)?;
     let Around { k, modality } = settings(query)?;
     server.state.check_row(row)?;
     let k = k.unwrap_or(10);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use burn::tensor::Device;
 use conifer_data::hierarchy::Tree;
-use conifer_space::EmbeddingSet;
+use conifer_index::Snapshot;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -27,13 +27,13 @@ use crate::output::{note, print, print_json};
 use crate::request::open_source;
 
 /// Photos whose bytes are in memory at a time.
-const UPLOADS: usize = 4;
+pub(crate) const UPLOADS: usize = 4;
 /// Shortest token: 16 characters of a random one are 96 bits.
 const SHORTEST_TOKEN: usize = 16;
 
 pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let (listener, gate) = door(&args.door, as_json)?;
-    let set = EmbeddingSet::load(&args.set)?;
+    let set = Snapshot::open(&args.set)?;
     let model = args.checkpoint.as_deref().map(|it| ModelEmbedder::open(it, device)).transpose()?;
     if let Some(model) = &model {
         model.check_made(&set.spec, &set.source)?;

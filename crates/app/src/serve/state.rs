@@ -5,8 +5,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
 
 use conifer_data::hierarchy::Tree;
-use conifer_index::{CellIndex, FlatIndex, Partition};
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Space};
+use conifer_index::{CellIndex, FlatIndex, Partition, Snapshot};
+use conifer_space::{ManifoldSpec, Modality, Root, Space};
 
 use super::error::{Answer, Refusal};
 
@@ -54,19 +54,10 @@ struct ById {
 impl State {
     /// # Errors
     /// Those of the indexes.
-    pub(crate) fn new(set: EmbeddingSet, cells: bool, tree: Option<Tree>) -> anyhow::Result<Self> {
-        let EmbeddingSet { spec, root, ids, modality, points, columns, source } = set;
-        let geometry = |points| EmbeddingSet {
-            spec: spec.clone(),
-            root: root.clone(),
-            ids: vec![String::new(); modality.len()],
-            modality: modality.clone(),
-            points,
-            columns: BTreeMap::new(),
-            source: Default::default(),
-        };
-        let cells = if cells { Some(CellIndex::new(geometry(points.clone()), Partition::default())?) } else { None };
-        let flat = FlatIndex::of(geometry(points))?;
+    pub(crate) fn new(set: Snapshot, cells: bool, tree: Option<Tree>) -> anyhow::Result<Self> {
+        let cells = if cells { Some(CellIndex::on(&set, Partition::default())?) } else { None };
+        let flat = FlatIndex::on(&set)?;
+        let Snapshot { ids, modality, columns, source, .. } = set;
         let depths = (0..flat.len()).map(|row| flat.space().depth(&flat.row(row), flat.root())).collect();
         let tree = tree.map(|tree| {
             let node = |label: &String| tree.find(label).and_then(|node| u32::try_from(node).ok());

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
 use conifer_data::loader::guarded;
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::Server;
 use super::body::typed;
 use super::error::{Answer, Refusal};
-use super::rows::{number, settings};
+use super::rows::{Number, settings};
 use super::state::State as Rows;
 use crate::progress;
 
@@ -116,10 +116,9 @@ impl Thumbnails {
 
 pub(crate) async fn thumbnail(
     State(server): State<Arc<Server>>,
-    Path(row): Path<String>,
+    Number(row): Number,
     query: Result<Query<Size>, axum::extract::rejection::QueryRejection>,
 ) -> Answer {
-    let row = number(&row)?;
     let size = settings(query)?.size.unwrap_or(256);
     if !(32..=1024).contains(&size) {
         return Err(Refusal::invalid(format!("`size` is {size}; expected 32 to 1024")));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use conifer_index::{Cone, Hit as Found, Place, Query as Points, Traversal};
+use conifer_index::{Cone, Hit as Found, Place, Query as Points, Step, Traversal};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -21,14 +21,30 @@ const MOST_STEPS: usize = 200;
 /// The body without its filter.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Walk {
-    from: Asked,
-    to: Option<Asked>,
+pub(crate) struct Walk {
+    pub(crate) from: Asked,
+    pub(crate) to: Option<Asked>,
     #[serde(default = "fifty")]
-    steps: usize,
+    pub(crate) steps: usize,
     /// Only rows whose cone contains the point of the path, as MERU walks; else the nearest row, as HyCoCLIP interpolates.
     #[serde(default = "yes")]
     cone: bool,
+    /// Tell every point of the path with the nearest row there, not the rows in the order in which they are met: what a front needs.
+    #[serde(default)]
+    pub(crate) each: bool,
+}
+
+impl Walk {
+    /// How many points it names.
+    ///
+    /// # Errors
+    /// A number of steps out of its range; an end that is not exactly one thing.
+    pub(crate) fn check(&self) -> Answer<usize> {
+        if !(2..=MOST_STEPS).contains(&self.steps) {
+            return Err(Refusal::invalid(format!("`steps` is {}; expected 2 to {MOST_STEPS}", self.steps)));
+        }
+        Ok(self.to.as_ref().map_or(Ok(0), Asked::check)? + self.from.check()?)
+    }
 }
 
 fn fifty() -> usize {
@@ -56,11 +72,7 @@ struct Stop<'a> {
 pub(crate) async fn traverse(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> Answer {
     let bytes = read(&headers, body, JSON_BYTES).await?;
     let (walk, wanted): (Walk, _) = split(parse::<Map<String, Value>>(&bytes)?)?;
-    if !(2..=MOST_STEPS).contains(&walk.steps) {
-        return Err(Refusal::invalid(format!("`steps` is {}; expected 2 to {MOST_STEPS}", walk.steps)));
-    }
-    let ends = walk.to.as_ref().map_or(Ok(0), Asked::check)? + walk.from.check()?;
-    wanted.check(ends)?;
+    wanted.check(walk.check()?)?;
     let from = walk.from.point(&server).await?;
     let to = match &walk.to {
         Some(to) => Some(to.point(&server).await?),
@@ -73,19 +85,27 @@ pub(crate) async fn traverse(State(server): State<Arc<Server>>, headers: HeaderM
             let passing = limits.passing(state)?;
             let settings = Traversal { steps: walk.steps, cone: walk.cone.then(Cone::default) };
             let start = Points::new(state.spec(), &from);
-            let path = match &to {
-                None => state.flat.traverse_to_root(&start, &settings, &passing.filter())?,
-                Some(to) => {
-                    let end = Points::new(state.spec(), to);
-                    state.flat.traverse_between(&start, &end, &settings, &passing.filter())?
-                }
+            let end = to.as_deref().map(|to| Points::new(state.spec(), to));
+            let (flat, filter) = (&state.flat, passing.filter());
+            let seen = |row, similarity| Some(Hit::found(server, Found { row, score: similarity }, &from));
+            if walk.each {
+                let steps = match &end {
+                    None => flat.steps_to_root(&start, &settings, &filter)?,
+                    Some(end) => flat.steps_between(&start, end, &settings, &filter)?,
+                };
+                let stop = |it: Step| {
+                    let hit = it.nearest.and_then(|hit| seen(hit.row, hit.score));
+                    Stop { at: it.at, root: false, hit }
+                };
+                return json(&Reply { stops: steps.into_iter().map(stop).collect() });
+            }
+            let path = match &end {
+                None => flat.traverse_to_root(&start, &settings, &filter)?,
+                Some(end) => flat.traverse_between(&start, end, &settings, &filter)?,
             };
             let stops = path.into_iter().map(|stop| match stop.place {
                 Place::Root => Stop { at: stop.at, root: true, hit: None },
-                Place::Row(row) => {
-                    let hit = Hit::found(server, Found { row, score: stop.similarity }, &from);
-                    Stop { at: stop.at, root: false, hit: Some(hit) }
-                }
+                Place::Row(row) => Stop { at: stop.at, root: false, hit: seen(row, stop.similarity) },
             });
             json(&Reply { stops: stops.collect() })
         })

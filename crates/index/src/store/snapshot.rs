@@ -82,6 +82,27 @@ impl Snapshot {
         self.rows.get(i, self.spec.dim)
     }
 
+    /// These rows, in this order. Their points stay where they lie.
+    ///
+    /// # Errors
+    /// A row past the end.
+    pub fn select(&self, rows: &[usize]) -> Result<Self> {
+        if let Some(row) = rows.iter().find(|row| **row >= self.len()) {
+            return Err(Error::invalid("a selected row", row, format!("a row below {}", self.len())));
+        }
+        let pick = |list: &Vec<String>| rows.iter().map(|row| list[*row].clone()).collect();
+        Ok(Snapshot {
+            spec: self.spec.clone(),
+            root: self.root.clone(),
+            ids: pick(&self.ids),
+            modality: rows.iter().map(|row| self.modality[*row]).collect(),
+            columns: self.columns.iter().map(|(name, column)| (name.clone(), pick(column))).collect(),
+            source: self.source.clone(),
+            version: self.version,
+            rows: self.rows.select(rows),
+        })
+    }
+
     /// A copy in memory.
     pub fn to_set(&self) -> EmbeddingSet {
         EmbeddingSet {

@@ -1,6 +1,6 @@
 //! What all shards say, as one index would say it. Shard `i` of `n` holds rows `i`, `i + n`, `i + 2 n` and so on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -33,6 +33,27 @@ pub(crate) fn best(mut hits: Vec<Value>, large_first: bool, offset: usize, k: us
         a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
     });
     hits.into_iter().skip(offset).take(k).collect()
+}
+
+/// The stops of a path from what every shard finds at its points: at each the most similar row of all, the earlier one of equals. With
+/// `each`, all of them; else rows in the order in which they are first met, and the root, where it is the end, last.
+pub(crate) fn path(shards: &[Vec<Value>], to_root: bool, each: bool) -> Vec<Value> {
+    let points = shards.iter().map(Vec::len).min().unwrap_or(0);
+    let (mut stops, mut met, mut root) = (Vec::new(), BTreeSet::new(), None);
+    for i in 0..points {
+        let at = shards.first().map_or(Value::Null, |it| it[i]["at"].clone());
+        let hits = shards.iter().filter_map(|it| it[i].get("hit").cloned()).collect();
+        match best(hits, true, 0, 1).pop() {
+            Some(hit) if each || met.insert(hit["row"].as_u64()) => stops.push(json!({ "at": at, "hit": hit })),
+            Some(_) => {}
+            None if each => stops.push(json!({ "at": at })),
+            None => _ = root.get_or_insert(at),
+        }
+    }
+    if to_root && !each {
+        stops.push(json!({ "at": root.unwrap_or(json!(1.0)), "root": true }));
+    }
+    stops
 }
 
 /// What all shards are together. Counts add up; deciles of depth are the means of those of the shards, whose rows are as good as drawn
@@ -118,6 +139,24 @@ mod tests {
         assert_eq!(rows(best(hits.clone(), true, 0, 9)), [1, 4, 2, 3]);
         assert_eq!(rows(best(hits, true, 1, 2)), [4, 2]);
         assert!(renumber(&mut json!({}), 0, 2).is_err());
+    }
+
+    #[test]
+    fn a_path_meets_each_row_once_and_the_root_last() {
+        let at = |i: usize| json!(i as f64 / 3.0);
+        let hit = |i: usize, row: u64, score: f64| json!({ "at": at(i), "hit": { "row": row, "score": score } });
+        let none = |i: usize| json!({ "at": at(i) });
+        // Equally similar at the first point; nothing at the third.
+        let shards = [
+            vec![hit(0, 6, -0.5), hit(1, 6, -0.9), none(2), none(3)],
+            vec![hit(0, 1, -0.5), hit(1, 3, -0.7), none(2), hit(3, 1, -0.1)],
+        ];
+        let root = json!({ "at": at(2), "root": true });
+        assert_eq!(path(&shards, true, false), [hit(0, 1, -0.5), hit(1, 3, -0.7), root]);
+        assert_eq!(path(&shards, false, true), [hit(0, 1, -0.5), hit(1, 3, -0.7), none(2), hit(3, 1, -0.1)]);
+        assert_eq!(path(&shards, false, false).len(), 2);
+        let last = path(&[vec![hit(0, 1, -0.5)]], true, false);
+        assert_eq!(last[1], json!({ "at": 1.0, "root": true }));
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use axum::http::Method;
 use serde_json::json;
+use tokio::sync::Semaphore;
 
-use super::super::start::{door, run, token};
+use super::super::start::{UPLOADS, door, run, token};
 use super::client::Shard;
 use super::{Front, router};
 use crate::cli::Front as Args;
@@ -22,7 +23,8 @@ pub(crate) fn front(args: Args, as_json: bool) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(check(&shards))?;
     let gate = Arc::new(gate);
-    let front = Front { shards, metrics: Arc::clone(&gate.metrics), max_upload: args.max_upload };
+    let metrics = Arc::clone(&gate.metrics);
+    let front = Front { shards, metrics, max_upload: args.max_upload, uploads: Semaphore::new(UPLOADS) };
     let what = format!("{} shards", front.shards.len());
     run(listener, router(Arc::new(front), Arc::clone(&gate)), &gate, &args.door, as_json, &what)
 }

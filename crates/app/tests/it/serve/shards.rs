@@ -77,6 +77,17 @@ fn a_front_answers_as_one_index() {
     // More than a page of a shard, and what no shard alone can number.
     let all = json!({ "query": { "row": 4 }, "k": 1000, "offset": 20 });
     assert_eq!(timeless(&front_server, "/api/search", &all), timeless(&one, "/api/search", &all));
+    for more in [
+        json!({}),
+        json!({ "cone": false }),
+        json!({ "cone": false, "each": true, "steps": 7 }),
+        json!({ "cone": false, "to": { "text": "a dog" }, "modality": ["text", "box_text"], "steps": 200 }),
+        json!({ "to": { "row": 9 }, "not": [{ "row": 5 }] }),
+    ] {
+        let mut body = json!({ "from": { "row": 4 } });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        assert_eq!(front_server.good("/api/traverse", &body), one.good("/api/traverse", &body), "{body}");
+    }
     let photo = one.get("/api/rows/0/thumbnail?size=64").body;
     let token = front_server.send("POST", "/api/photos", "", &photo).json();
     assert_eq!(
