@@ -58,7 +58,8 @@ pub struct Partition {
 pub enum Effort {
     /// Until no other row can be among the best.
     Exact,
-    /// In so many of the most promising cells that hold rows which pass the filter (fewer where the others are known to be worse).
+    /// In so many of the most promising cells that hold rows which pass the filter (fewer where the others are known to be worse). Where
+    /// that is a large part of the rows, all are looked at, which takes less time.
     Cells(usize),
 }
 
@@ -251,7 +252,7 @@ impl CellIndex {
         filled.filter_map(candidate).collect()
     }
 
-    /// `None` where an exact answer would take more than [`WORTH`] of the rows.
+    /// `None` where it would take more than [`WORTH`] of the rows.
     fn top_k_of_one(
         &self,
         point: &[f32],
@@ -266,18 +267,12 @@ impl CellIndex {
         let mut looker = view.looker(k);
         let asked = self.balls.asked(point);
         let mut first = self.candidates(&asked, dots, ranking, &view, kept);
-        let count = match effort {
-            Effort::Exact => FIRST,
+        let most = match effort {
+            Effort::Exact => usize::MAX,
             Effort::Cells(most) => most,
         };
-        let mut rest = Vec::new();
-        if first.len() > count {
-            first.select_nth_unstable_by(count, Candidate::compare);
-            rest = first.split_off(count);
-        }
-        if effort != Effort::Exact {
-            rest.clear();
-        }
+        let mut rest = Candidate::behind(&mut first, FIRST.min(most));
+        drop(Candidate::behind(&mut rest, most.saturating_sub(first.len())));
         first.sort_unstable_by(Candidate::compare);
         let mut visited = 0;
         let mut visit = |looker: &mut Looker<'_>, candidate: &Candidate| {
@@ -331,6 +326,15 @@ struct Candidate {
 impl Candidate {
     fn compare(a: &Candidate, b: &Candidate) -> Ordering {
         a.order.total_cmp(&b.order).then(a.cell.cmp(&b.cell))
+    }
+
+    /// Leaves the first `count` in `candidates`, and takes the others out; both in no particular order.
+    fn behind(candidates: &mut Vec<Candidate>, count: usize) -> Vec<Candidate> {
+        if candidates.len() <= count {
+            return Vec::new();
+        }
+        candidates.select_nth_unstable_by(count, Candidate::compare);
+        candidates.split_off(count)
     }
 }
 

@@ -8,8 +8,9 @@ use crate::query::Query;
 /// The point that is, factor by factor, the most specific one of the points of a query: the part that lies farthest from the origin,
 /// the first of equally far ones.
 ///
-/// On a product of hyperboloids whose factors stand for concepts this is "dog AND car": PHyCLIP composes by the factor-wise maximum
-/// of the norms. A space of one factor has the most specific point itself as the answer.
+/// On a product of hyperboloids whose factors stand for concepts this is "dog AND car": what PHyCLIP embeds of both together is far from
+/// the origin in the factors of either, as the element-wise maximum of a Boolean algebra (Sec. 4.3). A space of one factor has the most
+/// specific point itself as the answer.
 ///
 /// # Errors
 /// No point at all, or those of a search: points that are not whole, not finite or not on their space.

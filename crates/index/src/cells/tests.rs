@@ -157,6 +157,20 @@ fn clusters_are_found_without_looking_everywhere() {
     assert_eq!(message, "search: the recall is 1.5; expected between 0 and 1");
 }
 
+/// Points without any order: a few cells are looked into one by one, and where most would be, all rows are, once for all queries.
+#[test]
+fn many_cells_are_as_all_rows() {
+    let spec = ManifoldSpec::lorentz(32, 1.0);
+    let points = random_points(&spec, 2000, 8);
+    let index = CellIndex::new(set_of(&spec, Root::Origin, points), Partition::default()).unwrap();
+    let others = random_points(&spec, 20, 9);
+    let query = Query::new(&spec, &others);
+    let find = |effort| index.top_k(&query, Ranking::Distance, 10, &Filter::All, effort).unwrap();
+    let (exact, many, few) = (find(Effort::Exact), find(Effort::Cells(index.cells() - 1)), find(Effort::Cells(2)));
+    assert!(many.iter().zip(&exact).all(|(many, exact)| many.hits == exact.hits && many.visited == 2000));
+    assert!(few.iter().all(|found| found.visited < 400 && found.hits.len() == 10));
+}
+
 #[test]
 fn small_sets_have_small_answers() {
     let spec = ManifoldSpec::product_l2(2, 2, vec![1.0, 0.5]);
