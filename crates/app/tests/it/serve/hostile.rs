@@ -159,10 +159,12 @@ fn photos_that_are_none_or_too_much() {
 }
 
 #[test]
-fn thousands_of_idle_connections() {
+fn hundreds_of_idle_connections() {
     let server = start(&["serve", "set", "--connections", "64"]);
-    let idle: Vec<_> = (0..2000).map(|_| server.connect()).collect();
-    std::thread::sleep(Duration::from_millis(800));
+    // Fewer than the 1,024 files that many systems let a program open.
+    let idle: Vec<_> = (0..900).map(|_| server.connect()).collect();
+    // A connection is spared for half a second.
+    std::thread::sleep(Duration::from_secs(2));
     server.is_well();
     let metrics = String::from_utf8(server.get("/metrics").body).unwrap();
     let open = metrics.lines().find_map(|it| it.strip_prefix("conifer_connections ")).unwrap();
@@ -179,8 +181,8 @@ fn thousands_of_idle_connections() {
             Ok(_) => panic!("{start:?}"),
         }] += 1;
     }
-    let [turned_away, still_open, _] = counts;
-    assert!(turned_away > 0 && still_open <= 64, "{counts:?}");
+    let [turned_away, still_open, closed] = counts;
+    assert!(turned_away + closed >= 900 - 64 && still_open <= 64, "{counts:?}");
     server.is_well();
 }
 
@@ -214,7 +216,7 @@ fn a_head_that_never_ends() {
 
 #[test]
 fn more_than_is_worked_on_at_a_time() {
-    let server = start(&["serve", "set", "--concurrency", "1", "--timeout", "3"]);
+    let server = start(&["serve", "set", "--concurrency", "1", "--timeout", "8"]);
     let mut slow = server.connect();
     slow.write_all(b"POST /api/search HTTP/1.1\r\nhost: localhost\r\ncontent-length: 20\r\n\r\n{").unwrap();
     let body = json!({ "query": { "row": 0 } });
@@ -224,7 +226,7 @@ fn more_than_is_worked_on_at_a_time() {
         if reply.status != 200 {
             break reply;
         }
-        assert!(started.elapsed() < Duration::from_secs(2), "it was never busy");
+        assert!(started.elapsed() < Duration::from_secs(7), "it was never busy");
     };
     assert_eq!(reply.status, 429);
     assert!(reply.head.contains("retry-after: 1"), "{}", reply.head);
