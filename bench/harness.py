@@ -80,14 +80,14 @@ def busy():
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
 
-def python():
-    """The Python that has PyTorch: `BENCH_PYTHON`, else an environment beside this file, made on first use."""
-    if "BENCH_PYTHON" in os.environ:
-        return os.environ["BENCH_PYTHON"]
-    if not (VENV / "bin/python").exists():
-        subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
-        subprocess.run([VENV / "bin/pip", "install", "-q", *PACKAGES], check=True)
-    return str(VENV / "bin/python")
+def python(named="BENCH_PYTHON", venv=VENV, packages=PACKAGES):
+    """The Python that has these packages (PyTorch's side): what the environment names, else an environment beside this file, made on first use."""
+    if named in os.environ:
+        return os.environ[named]
+    if not (venv / "bin/python").exists():
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+        subprocess.run([venv / "bin/pip", "install", "-q", *packages], check=True)
+    return str(venv / "bin/python")
 
 
 def build():

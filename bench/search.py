@@ -56,12 +56,7 @@ def jobs(group):
 
 
 def python():
-    if "BENCH_SEARCH_PYTHON" in os.environ:
-        return os.environ["BENCH_SEARCH_PYTHON"]
-    if not (VENV / "bin/python").exists():
-        subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
-        subprocess.run([VENV / "bin/pip", "install", "-q", *PACKAGES], check=True)
-    return str(VENV / "bin/python")
+    return harness.python("BENCH_SEARCH_PYTHON", VENV, PACKAGES)
 
 
 def measure(group, rounds, program):

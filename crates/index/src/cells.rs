@@ -360,11 +360,10 @@ struct Kept {
 
 impl Kept {
     fn new(index: &CellIndex, filter: &Filter<'_>) -> Result<Self> {
-        let all = matches!(filter, Filter::All);
         let bitmap = filter.bitmap(&index.table, &|row| index.places[row] as usize)?;
         let (mut places, mut starts) = (Vec::new(), vec![0]);
         for cell in &index.cells {
-            let passing = cell.clone().filter(|place| all || bitmap.contains(index.order[*place] as usize));
+            let passing = cell.clone().filter(|place| bitmap.contains(index.order[*place] as usize));
             places.extend(passing.map(|place| place as u32));
             starts.push(places.len());
         }

@@ -8,6 +8,7 @@ mod places;
 mod sweep;
 mod terms;
 
+use conifer_space::safe::bounds;
 use conifer_space::{ManifoldSpec, Root};
 
 use crate::kernel::dot_error;
@@ -81,6 +82,11 @@ impl Scan {
         };
         Some(Plan { key: form(ranking)?, gate })
     }
+}
+
+/// A floor as a key of `f32` that is not above it.
+pub(crate) fn below(floor: f64) -> f32 {
+    (floor - bounds::KEY * floor.abs()) as f32
 }
 
 /// How far exact scores may be from what they would be without rounding.

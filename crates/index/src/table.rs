@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::query::{Hit, Ranking};
 use crate::rows::Rows;
-use crate::scan::{BLOCK, Floor, Plan, Scan, Scratch, Sweep};
+use crate::scan::{self, BLOCK, Floor, Plan, Scan, Scratch, Sweep};
 use crate::select::{Bounds, Selection};
 use crate::store::Snapshot;
 
@@ -206,7 +206,7 @@ impl<'a> View<'a> {
     pub(crate) fn floor(&self, floor: Floor) -> f32 {
         match (&self.sweep, floor) {
             (Some(sweep), floor) => sweep.floor(floor),
-            (None, Floor::Score(floor)) => (floor - 1e-6 * floor.abs()) as f32,
+            (None, Floor::Score(floor)) => scan::below(floor),
             (None, _) => f32::NEG_INFINITY,
         }
     }

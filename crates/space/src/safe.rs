@@ -27,6 +27,43 @@ pub const UNIT_TOLERANCE: f64 = 1e-2;
 /// the last digits (1e-6 and less), and another model or program differs by far more.
 pub const SAME_POINT: f32 = 1e-4;
 
+/// What bounds of scores (crate `index`) leave as room for rounding, so that no row is lost: of the exact scores in `f32`, which are measured
+/// budgets, and of the bounds themselves.
+pub mod bounds {
+    /// Rounding of the exact distance, relative: its budget up to norm 10, with a factor of four in hand.
+    pub const DIST_ERROR: f32 = 2e-6;
+    /// What it grows by for every unit of `sqrt(c) t`: the budgets of norms 1e2 to 1e4 (which are twice what was measured).
+    pub const FAR_DIST_ERROR: f32 = 7e-7;
+    /// Rounding of an exact angle, radians: its budget up to norm 10, with a factor of two in hand.
+    pub const ANGLE_ERROR: f32 = 4e-5;
+    /// What it grows by for every unit of `sqrt(c) t`, as above.
+    pub const FAR_ANGLE_ERROR: f32 = 7e-6;
+    /// Rounding of the exact score of flat space and the sphere (an arc or an angle, radians, or a relative distance), on the scale
+    /// of a cosine.
+    pub const CHORD_ERROR: f32 = 4e-6;
+    /// What squares and products of numbers below 1e-19 lose, whatever their size: a thousand times the smallest number for each of ten
+    /// thousand terms is less.
+    pub const UNDERFLOW: f32 = f32::MIN_POSITIVE;
+    /// The same where a product in `f32` goes on in `f64`, with room for the sizes of both sides.
+    pub const UNDERFLOW_OF_F32: f64 = 1e-36;
+    /// A result in `f64` after some thousand roundings of 1.1e-16, relative.
+    pub const ROUNDED: f64 = 1e-12;
+    /// The same after a chain of hyperbolic functions and their inverses, which multiply an error; also an angle in radians.
+    pub const CHAINED: f64 = 1e-9;
+    /// Radians: near 0 and pi an angle has half the digits of its cosine, the root of [`ROUNDED`].
+    pub const HALF_THE_DIGITS: f64 = 1e-6;
+    /// A leg of a triangle that is shorter than this (at curvature -1), in `f64`, has no direction.
+    pub const SHORT_LEG: f64 = 1e-12;
+    /// The same relative to its terms, where one of them comes from `f32`.
+    pub const SHORT_SIDE: f64 = 1e-6;
+    /// A key in `f64` that becomes one in `f32` (6e-8), with a factor of ten in hand.
+    pub const KEY: f64 = 1e-6;
+    /// A place on the scale of a turn (`index`), in `f32`.
+    pub const TURN: f64 = 2e-6;
+    /// An angle that is worked out in `f32` by the approximation of half a turn, with a factor of two in hand.
+    pub const TURN_ERROR: f32 = 8e-7;
+}
+
 /// `asin` for an argument that may leave [-1, 1] by rounding, or on purpose (an aperture that covers everything).
 /// Radians in [-pi/2, pi/2].
 pub fn asin<T: Real>(sine: T) -> T {

@@ -6,6 +6,7 @@
 use std::f64::consts::PI;
 use std::ops::Range;
 
+use conifer_space::safe::{TINY_F32, acosh_1p, bounds};
 use conifer_space::slices::{dot, norm, sums};
 use conifer_space::spaces::lorentz::time_excess;
 use conifer_space::{ManifoldSpec, Root, Space, space};
@@ -220,10 +221,11 @@ impl Balls {
         if self.spec.kind == "sphere" {
             // The arc is 2 atan2(|q - y|, |q + y|); rows may be off the sphere by their tolerance, so only chords are bounded.
             let radius = self.radii[cell];
-            let along =
-                sums(&asked.point, self.centre(cell), |a, b| [(a + b) * (a + b)])[0].sqrt() * (1.0 + 1e-12) + radius;
+            let along = sums(&asked.point, self.centre(cell), |a, b| [(a + b) * (a + b)])[0].sqrt()
+                * (1.0 + bounds::ROUNDED)
+                + radius;
             let arc = 2.0 * (pairs[0].dist.low - radius).max(0.0).atan2(along);
-            return arc * (1.0 - self.dist_error(asked, cell)) - 1e-6;
+            return arc * (1.0 - self.dist_error(asked, cell)) - bounds::HALF_THE_DIGITS;
         }
         let parts = pairs.iter().enumerate().map(|(i, pair)| self.factor_distance(asked, cell, i, *pair));
         let whole = self.joined(pairs.iter().map(|pair| pair.dist.low)) - self.whole[cell];
@@ -240,18 +242,21 @@ impl Balls {
         let Sector { angle, reach } = self.sectors[at];
         let theta = (pair.apart.low - angle).max(0.0);
         let far = self.rapidity(i, asked.places[i]).low;
-        let a = (far.tanh() * theta.cos()).clamp(-1.0, 1.0 - 1e-16).atanh().clamp(reach.low, reach.high.max(reach.low));
+        let a = (far.tanh() * theta.cos())
+            .clamp(-1.0, 1.0_f64.next_down())
+            .atanh()
+            .clamp(reach.low, reach.high.max(reach.low));
         // cosh(D - a) + sinh D sinh a (1 - cos): no difference of large numbers.
         let half = (theta / 2.0).sin();
         let u = 2.0 * ((far - a) / 2.0).sinh().powi(2) + 2.0 * far.sinh() * a.sinh() * half * half;
-        let by_sector = conifer_space::safe::acosh_1p(u) / curv.sqrt() * (1.0 - 1e-9) - 1e-9;
+        let by_sector = acosh_1p(u) / curv.sqrt() * (1.0 - bounds::CHAINED) - bounds::CHAINED;
         by_radius.max(by_sector)
     }
 
     /// `sqrt(c)` times the distance from the origin.
     fn rapidity(&self, i: usize, place: Place) -> Span {
         let rapidity = self.spec.curv.get(i).map_or(0.0, |curv| (curv.sqrt() * place.norm).asinh());
-        Span { low: rapidity * (1.0 - 1e-12), high: rapidity * (1.0 + 1e-12) }
+        Span { low: rapidity * (1.0 - bounds::ROUNDED), high: rapidity * (1.0 + bounds::ROUNDED) }
     }
 
     /// Minus the largest inner product.
@@ -286,7 +291,7 @@ impl Balls {
                         Some(scale) => (scale * radius).sinh() / (scale * pair.dist.low).sinh(),
                         None => radius / pair.dist.low,
                     };
-                    match !by_sector && depth.low > 1e-12 && pair.dist.low > radius {
+                    match !by_sector && depth.low > bounds::SHORT_LEG && pair.dist.low > radius {
                         true => self.down_at_centre(asked, cell, i) - share.min(1.0).asin(),
                         false => 0.0,
                     }
@@ -318,14 +323,14 @@ impl Balls {
             Direction::Down => (far.low, reach.high),
             Direction::Up => (reach.low, far.high),
         };
-        if self.roots[i] != Root::Origin || parent <= 1e-12 {
+        if self.roots[i] != Root::Origin || parent <= bounds::SHORT_LEG {
             return 0.0;
         }
         let theta = match child >= parent {
             true => least,
             false => (child.tanh() / parent.tanh()).clamp(-1.0, 1.0).acos().clamp(least, most),
         };
-        seen_angle(parent, child, theta) - 1e-6
+        seen_angle(parent, child, theta) - bounds::HALF_THE_DIGITS
     }
 
     /// The exterior angle at or of the centre, summed over factors: only for the order of visits.
@@ -413,21 +418,30 @@ impl Balls {
         let anywhere = Span { low: 0.0, high: PI };
         let Some(curv) = self.spec.curv.get(i) else {
             let d = sums(x, y, |a, b| [(a - b) * (a - b)])[0].sqrt();
-            return Between { dist: Span { low: d * (1.0 - 1e-12), high: d * (1.0 + 1e-12) }, apart: anywhere };
+            return Between {
+                dist: Span { low: d * (1.0 - bounds::ROUNDED), high: d * (1.0 + bounds::ROUNDED) },
+                apart: anywhere,
+            };
         };
         let (dot, size) = (dot(x, y), a.norm * b.norm);
         let terms = a.excess + b.excess + a.excess * b.excess;
         let u = terms - curv * dot;
         let rounding = f64::EPSILON * (dim / 4 + 32) as f64;
         let error = rounding * (terms + curv * size);
-        let dist = |u: f64| conifer_space::safe::acosh_1p(u) / curv.sqrt();
-        let apart = match size > f64::from(conifer_space::safe::TINY_F32) {
+        let dist = |u: f64| acosh_1p(u) / curv.sqrt();
+        let apart = match size > f64::from(TINY_F32) {
             true => {
                 Span { low: (dot / size + rounding).min(1.0).acos(), high: (dot / size - rounding).max(-1.0).acos() }
             }
             false => anywhere,
         };
-        Between { dist: Span { low: dist(u - error) * (1.0 - 1e-12), high: dist(u + error) * (1.0 + 1e-12) }, apart }
+        Between {
+            dist: Span {
+                low: dist(u - error) * (1.0 - bounds::ROUNDED),
+                high: dist(u + error) * (1.0 + bounds::ROUNDED),
+            },
+            apart,
+        }
     }
 }
 
@@ -456,7 +470,7 @@ fn seen_angle(parent: f64, child: f64, theta: f64) -> f64 {
 /// flat space `cos = (a^2 + b^2 - D^2) / 2 a b`, least where `a^2 = b^2 - D^2`. Near the root all of these are differences of nearly
 /// equal numbers; what is computed is `sin^2(angle / 2) = (1 + cos) / 2 = sinh s sinh(s - D) / (sinh a sinh b)` with `2 s = a + b + D`.
 fn least_turn(scale: Option<f64>, a: Span, b: Span, depth: f64) -> f64 {
-    if a.low <= 1e-12 || b.low <= 1e-12 {
+    if a.low <= bounds::SHORT_LEG || b.low <= bounds::SHORT_LEG {
         return 0.0;
     }
     let scaled = |v: f64| scale.unwrap_or(1.0) * v;
@@ -472,7 +486,7 @@ fn least_turn(scale: Option<f64>, a: Span, b: Span, depth: f64) -> f64 {
         // cosh a - 1 = (cosh b - K) / K.
         Some(_) => {
             let above = (other - depth).max(0.0);
-            conifer_space::safe::acosh_1p(2.0 * sinh((other + depth) / 2.0) * sinh(above / 2.0) / depth.cosh())
+            acosh_1p(2.0 * sinh((other + depth) / 2.0) * sinh(above / 2.0) / depth.cosh())
         }
         None => ((other - depth).max(0.0) * (other + depth)).sqrt(),
     };
@@ -483,5 +497,5 @@ fn least_turn(scale: Option<f64>, a: Span, b: Span, depth: f64) -> f64 {
         square(least_at(b.high).clamp(a.low, a.high), b.high),
     ];
     let least = sides.into_iter().fold(1.0, f64::min);
-    2.0 * least.sqrt().asin() - 1e-6
+    2.0 * least.sqrt().asin() - bounds::HALF_THE_DIGITS
 }

@@ -3,6 +3,7 @@
 //! Distances are kept as their hyperbolic cosines and sines, angles as their cosines and sines, and a floor is compared on the scale of the
 //! keys (`cosh(sqrt(c) d) - 1`, [`turn_of`]), so that nothing needs a logarithm or an arc. Lengths are at curvature -1.
 
+use conifer_space::safe::{EPS_F64, bounds};
 use conifer_space::spaces::lorentz::time_excess;
 
 use super::balls;
@@ -89,17 +90,6 @@ pub(super) struct Offer {
     pub(super) floor: Floor,
 }
 
-/// Room for the rounding of a few operations in `f64`, relative to the size of their terms.
-const ROUNDING: f64 = 1e-14;
-/// Radians by which the angle of a cell is taken larger, for the rounding of all that is done with it.
-const ANGLE_ROOM: f64 = 1e-9;
-/// What a product below the numbers of `f32` may lose.
-const UNDERFLOW: f64 = 1e-36;
-/// A side of a triangle that is shorter than this, relative to its terms, has no direction.
-const SHORT: f64 = 1e-6;
-/// Room for the rounding of a place on the scale of [`turn_of`].
-const TURN_ROOM: f64 = 2e-6;
-
 impl Leg {
     fn of(distance: f64) -> Self {
         let half = (distance / 2.0).sinh();
@@ -148,7 +138,7 @@ impl Discs {
         let disc = |it: Known| {
             // A cell without rows is never asked for.
             let reach = if it.reach.0 <= it.reach.1 { it.reach } else { (0.0, 0.0) };
-            let angle = (it.angle + ANGLE_ROOM).min(std::f64::consts::PI);
+            let angle = (it.angle + bounds::CHAINED).min(std::f64::consts::PI);
             Disc {
                 centre: leg_of(it.norm * scale),
                 radius: Leg::of(scale * it.radius),
@@ -186,9 +176,9 @@ impl Discs {
         let gate = ranking.gate().map(|gate| {
             let limit = f64::from(gate.limit());
             let place = match gate {
-                Gate::Angle(..) => turn_of(limit) + TURN_ROOM,
+                Gate::Angle(..) => turn_of(limit) + bounds::TURN,
                 Gate::Distance(_) if limit < 0.0 => -1.0,
-                Gate::Distance(_) => Leg::of(self.curv.sqrt() * limit).excess * (1.0 + SHORT),
+                Gate::Distance(_) => Leg::of(self.curv.sqrt() * limit).excess * (1.0 + bounds::SHORT_SIDE),
             };
             (gate, place)
         });
@@ -224,12 +214,12 @@ impl Discs {
     fn pair(&self, asked: &Asked, disc: &Disc, dot: f64) -> Pair {
         let (query, centre) = (asked.leg, disc.centre);
         let (product, size) = (self.curv * dot, query.sinh * centre.sinh);
-        let error = (f64::from(dot_error(self.dim)) + ROUNDING) * size + self.curv * UNDERFLOW;
+        let error = (f64::from(dot_error(self.dim)) + EPS_F64) * size + self.curv * bounds::UNDERFLOW_OF_F32;
         let terms = query.excess + centre.excess + query.excess * centre.excess;
         let excess = (terms - product).max(0.0);
-        let least = (terms - product - error - ROUNDING * terms).max(0.0);
+        let least = (terms - product - error - EPS_F64 * terms).max(0.0);
         // Where one of them is the origin, nothing is known of the angle.
-        let room = error / size + ROUNDING;
+        let room = error / size + EPS_F64;
         if room.is_nan() || room >= 1.0 {
             return Pair { excess, least, cos: 1.0, lowest: -1.0, highest: 1.0 };
         }
@@ -244,14 +234,14 @@ impl Discs {
         // cosh(d - r) = cosh d cosh r - sinh d sinh r.
         let by_radius = if pair.least > disc.radius.excess {
             let (cosh, sinh) = (1.0 + pair.least, (pair.least * (pair.least + 2.0)).sqrt());
-            cosh * disc.radius.cosh * (1.0 - ROUNDING) - sinh * disc.radius.sinh - 1.0
+            cosh * disc.radius.cosh * (1.0 - EPS_F64) - sinh * disc.radius.sinh - 1.0
         } else {
             0.0
         };
         let beside = Turn::of_cos(pair.highest).less(disc.angle);
         let query = asked.leg;
         let nearest = query.tanh() * beside.cos;
-        let at = |leg: Leg| query.cosh * leg.cosh * (1.0 - ROUNDING) - query.sinh * leg.sinh * beside.cos - 1.0;
+        let at = |leg: Leg| query.cosh * leg.cosh * (1.0 - EPS_F64) - query.sinh * leg.sinh * beside.cos - 1.0;
         let by_sector = if nearest <= disc.near.tanh() {
             at(disc.near)
         } else if nearest >= disc.far.tanh() {
@@ -259,7 +249,7 @@ impl Discs {
         } else {
             // There sinh d = sinh D sin(theta).
             let square = query.sinh * query.sinh * beside.sin * beside.sin;
-            square / (1.0 + (1.0 + square).sqrt()) * (1.0 - ANGLE_ROOM)
+            square / (1.0 + (1.0 + square).sqrt()) * (1.0 - bounds::CHAINED)
         };
         let far = query.excess + disc.far.cosh;
         // A relative error of a distance a is a sinh(a) <= (2 + a)(cosh a - 1) times as much here, and a is at most the sum of both reaches.
@@ -292,7 +282,7 @@ impl Discs {
                 Turn::of_cos(tangent)
             }
         };
-        let error = errors::angle(asked.leg.excess + disc.far.cosh) + TURN_ROOM;
+        let error = errors::angle(asked.leg.excess + disc.far.cosh) + bounds::TURN;
         turn_between(parent, child, beside).map_or(0.0, |turn| (turn - error).max(0.0))
     }
 }
@@ -315,7 +305,7 @@ fn turn_between(parent: Leg, child: Leg, beside: Turn) -> Option<f64> {
     let across = child.sinh * beside.sin;
     let along = child.sinh * parent.cosh * beside.cos - child.cosh * parent.sinh;
     let sum = along.abs() + across;
-    if parent.sinh <= SHORT * SHORT || sum <= SHORT * parent.cosh * child.cosh {
+    if parent.sinh <= bounds::SHORT_SIDE * bounds::SHORT_SIDE || sum <= bounds::SHORT_SIDE * parent.cosh * child.cosh {
         return None;
     }
     let acute = across / sum;

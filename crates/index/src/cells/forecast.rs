@@ -1,5 +1,7 @@
 //! How many cells it takes for a recall.
 
+use conifer_space::safe::bounds;
+
 use super::{CellIndex, Effort, means};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
@@ -104,7 +106,7 @@ fn enough(mut events: Vec<(usize, usize, f64)>, count: f64, recall: f64) -> usiz
         let mean = sum / count;
         let variance = (squares / count - mean * mean).max(0.0);
         // Sums of shares like 1/3 round.
-        if mean - MARGIN * (variance / count).sqrt() >= recall - 1e-9 {
+        if mean - MARGIN * (variance / count).sqrt() >= recall - bounds::CHAINED {
             return *cells;
         }
     }

@@ -1,9 +1,10 @@
 //! Which formula bounds which ranking on which space.
 
 use conifer_space::ManifoldSpec;
+use conifer_space::safe::bounds;
 
-use super::Floor;
 use super::terms::{Factor, turn_of};
+use super::{Floor, below};
 use crate::query::{Direction, Ranking};
 
 /// The formulas of [`super::terms`] by name, and the depth of a row, which is stored.
@@ -125,10 +126,8 @@ impl Form {
     /// Where a floor lies.
     pub(super) fn floor(self, factors: &[Factor], floor: Floor) -> f32 {
         match (self, floor) {
-            (Form::Cosh, Floor::Excess(floor)) | (Form::TurnDown | Form::TurnUp, Floor::Turn(floor)) => {
-                (floor - 1e-6 * floor.abs()) as f32
-            }
-            (Form::MinusDot | Form::MinusInner, Floor::Score(floor)) => (floor - 1e-6 * floor.abs()) as f32,
+            (Form::Cosh, Floor::Excess(floor)) | (Form::TurnDown | Form::TurnUp, Floor::Turn(floor)) => below(floor),
+            (Form::MinusDot | Form::MinusInner, Floor::Score(floor)) => below(floor),
             (Form::Depth, Floor::Score(floor)) => floor as f32, // one of the depths, not rounded
             (_, Floor::Score(floor)) => self.limit(factors, floor as f32).in_up_to,
             // Of another scale: nothing is known.
@@ -157,7 +156,7 @@ impl Form {
             },
             Form::MinusDot | Form::MinusInner | Form::Depth => (f64::NAN, 0.0), // limits nothing: every row is looked at
         };
-        let room = 1e-6 * at.abs().max(size); // more than the rounding to f32
+        let room = bounds::KEY * at.abs().max(size);
         Limit { out_above: (at + room) as f32, in_up_to: (at - room) as f32 }
     }
 }

@@ -6,6 +6,9 @@
 use std::f32::consts::PI;
 
 use conifer_space::safe::TINY_F32;
+use conifer_space::safe::bounds::{
+    ANGLE_ERROR, CHORD_ERROR, DIST_ERROR, FAR_ANGLE_ERROR, FAR_DIST_ERROR, TURN_ERROR, UNDERFLOW,
+};
 use conifer_space::vector::{half_turn, ln_1p};
 
 use crate::select::Bounds;
@@ -55,23 +58,6 @@ pub(super) trait Term {
         Self::low(factor, query, row, dot)
     }
 }
-
-/// Rounding of the exact distance, relative: its budget up to norm 10, with a factor of four in hand.
-const DIST_ERROR: f32 = 2e-6;
-/// What it grows by for every unit of `sqrt(c) t`: the budgets of norms 1e2 to 1e4 (which are twice what was measured).
-const FAR_DIST_ERROR: f32 = 7e-7;
-/// Rounding of an exact angle, radians: its budget up to norm 10, with a factor of two in hand.
-const ANGLE_ERROR: f32 = 4e-5;
-/// What it grows by for every unit of `sqrt(c) t`, as above.
-const FAR_ANGLE_ERROR: f32 = 7e-6;
-/// Rounding of the exact score of flat space and the sphere (an arc or an angle, radians, or a relative distance), on the scale
-/// of a cosine.
-const CHORD_ERROR: f32 = 4e-6;
-/// What squares and products of numbers below 1e-19 lose, whatever their size: a thousand times the smallest number for each of ten
-/// thousand terms is less.
-const UNDERFLOW: f32 = f32::MIN_POSITIVE;
-/// Rounding of an angle here: that of [`half_turn`], with a factor of two in hand.
-const TURN_ERROR: f32 = 8e-7;
 
 /// Relative error of an exact distance between points whose `sqrt(c) t` add up to `far`.
 pub(crate) fn distance_error(far: f64) -> f64 {
