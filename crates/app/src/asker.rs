@@ -6,11 +6,11 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use burn::tensor::Device;
-use conifer_index::{Cone, Filter, FlatIndex, Query as Points, Snapshot};
-use conifer_space::Modality;
+use conifer_index::{FlatIndex, Snapshot};
 
 use crate::cli::{Only, Query, ViewArg};
 use crate::embedder::ModelEmbedder;
+use crate::limits::Limits;
 
 /// A set and the model that made it, which is opened when something has to be embedded.
 pub(crate) struct Asker<'a> {
@@ -54,38 +54,23 @@ impl<'a> Asker<'a> {
 
     /// The rows of these modalities (of any, when none is named) that pass what `only` says.
     pub(crate) fn rows(&self, index: &FlatIndex, views: &[ViewArg], only: &Only) -> anyhow::Result<Vec<usize>> {
-        let spec = &self.set.spec;
-        let modalities: Vec<Modality> = views.iter().map(|&it| it.into()).collect();
-        let mut columns: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut columns: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for it in &only.columns {
             let (name, value) = it
                 .split_once('=')
                 .with_context(|| format!("--where is `{it}`; expected a column and a value, such as label=car"))?;
-            columns.entry(name).or_default().push(value);
+            columns.entry(name.to_owned()).or_default().push(value.to_owned());
         }
-        let inside = only.inside.iter().map(|it| self.named(it)).collect::<anyhow::Result<Vec<_>>>()?;
-        let not = only.not.iter().map(|it| self.named(it)).collect::<anyhow::Result<Vec<_>>>()?;
-        let cone = |point| Filter::Inside(Points::new(spec, point), Cone::default());
-        let excluded: Vec<Filter<'_>> = not.iter().map(|it| cone(it)).collect();
-
-        let mut all: Vec<Filter<'_>> = Vec::new();
-        if !modalities.is_empty() {
-            all.push(Filter::Modality(&modalities));
-        }
-        for (name, wanted) in &columns {
-            let column = self.set.columns.get(*name).with_context(|| {
-                let known: Vec<&str> = self.set.columns.keys().map(String::as_str).collect();
-                format!("no column is called `{name}`; the set has: {}", known.join(", "))
-            })?;
-            all.push(Filter::Column { column, wanted });
-        }
-        if let [least, most] = only.depth[..] {
-            anyhow::ensure!(least <= most, "--depth is {least} {most}; expected the smaller one first");
-            all.push(Filter::Depth(least, most));
-        }
-        all.extend(inside.iter().map(|it| cone(it)));
-        all.extend(excluded.iter().map(Filter::Not));
-        Ok(index.passing(&Filter::And(&all))?)
+        let depth = match only.depth[..] {
+            [least, most] if least > most => anyhow::bail!("--depth is {least} {most}; expected the smaller one first"),
+            [least, most] => Some([least, most]),
+            _ => None,
+        };
+        let points = |named: &[String]| named.iter().map(|it| self.named(it)).collect::<anyhow::Result<Vec<_>>>();
+        let modality = (!views.is_empty()).then(|| views.iter().map(|&it| it.into()).collect());
+        let limits = Limits { modality, columns, depth, inside: points(&only.inside)?, not: points(&only.not)? };
+        let rows = limits.rows(index, &self.set.columns, None)?;
+        Ok(rows.unwrap_or_else(|| (0..index.len()).collect()))
     }
 
     fn embedder(&self) -> anyhow::Result<&ModelEmbedder> {

@@ -6,6 +6,7 @@ mod cli;
 mod commands;
 mod device;
 mod embedder;
+mod limits;
 mod output;
 mod pictures;
 mod progress;

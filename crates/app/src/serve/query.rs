@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use conifer_index::{Cone, Filter, Query as Points, conjunction};
+use conifer_index::{Filter, Query as Points, conjunction};
 use conifer_space::Modality;
 use conifer_space::slices::dot;
 use serde::Deserialize;
@@ -12,6 +12,7 @@ use super::Server;
 use super::body::part;
 use super::error::{Answer, Refusal};
 use super::state::State;
+use crate::limits::Limits;
 
 /// Most points of one request, those of its filters included.
 const MOST_POINTS: usize = 32;
@@ -50,10 +51,9 @@ const FILTERS: [&str; 6] = ["modality", "columns", "depth", "inside", "not", "su
 
 /// [`Wanted`] with points in place of what names them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Limits {
-    wanted: Wanted,
-    inside: Option<Vec<f32>>,
-    not: Vec<Vec<f32>>,
+pub(crate) struct Meant {
+    limits: Limits,
+    subtree: Option<String>,
 }
 
 /// The rows that pass.
@@ -168,44 +168,28 @@ impl Wanted {
     }
 
     /// With points in place of texts and photos.
-    pub(crate) async fn limits(self, server: &Server) -> Answer<Limits> {
-        let mut not = Vec::new();
+    pub(crate) async fn meant(self, server: &Server) -> Answer<Meant> {
+        let (mut inside, mut not) = (Vec::new(), Vec::new());
+        if let Some(it) = &self.inside {
+            inside.push(it.point(server).await?);
+        }
         for it in self.not.iter().flatten() {
             not.push(it.point(server).await?);
         }
-        let inside = match &self.inside {
-            Some(it) => Some(it.point(server).await?),
-            None => None,
-        };
-        Ok(Limits { wanted: self, inside, not })
+        let Wanted { modality, columns, depth, subtree, .. } = self;
+        Ok(Meant { limits: Limits { modality, columns: columns.unwrap_or_default(), depth, inside, not }, subtree })
     }
 }
 
-impl Limits {
+impl Meant {
     /// The rows that pass.
     pub(crate) fn passing(&self, state: &State) -> Answer<Passing> {
-        let Wanted { modality, columns, depth, subtree, .. } = &self.wanted;
-        let cone = |point| Filter::Inside(Points::new(state.spec(), point), Cone::default());
-        let columns: Vec<(&[String], Vec<&str>)> = columns
-            .iter()
-            .flatten()
-            .map(|(name, wanted)| Ok((state.column(name)?, wanted.iter().map(String::as_str).collect())))
-            .collect::<Answer<_>>()?;
-        let below = subtree.as_deref().map(|name| state.subtree(name)).transpose()?;
+        let below = self.subtree.as_deref().map(|name| state.subtree(name)).transpose()?;
         let is_below = |row: usize| below.as_ref().is_some_and(|below| below.contains(row));
-        let excluded: Vec<Filter<'_>> = self.not.iter().map(|point| cone(point)).collect();
-
-        let mut all: Vec<Filter<'_>> = Vec::new();
-        all.extend(modality.iter().map(|it| Filter::Modality(it)));
-        all.extend(columns.iter().map(|(column, wanted)| Filter::Column { column, wanted }));
-        all.extend(depth.map(|[least, most]| Filter::Depth(least, most)));
-        all.extend(self.inside.iter().map(|point| cone(point)));
-        all.extend(excluded.iter().map(Filter::Not));
-        all.extend(below.is_some().then_some(Filter::Rows(&is_below)));
-        if all.is_empty() {
-            return Ok(Passing::All(state.len()));
-        }
-        Ok(Passing::Rows(state.flat.passing(&Filter::And(&all))?))
+        let subtree = below.is_some().then_some(Filter::Rows(&is_below));
+        let rows = self.limits.rows(&state.flat, &state.columns, subtree);
+        let rows = rows.map_err(|error| Refusal::invalid(error.to_string()))?;
+        Ok(rows.map_or(Passing::All(state.len()), Passing::Rows))
     }
 }
 

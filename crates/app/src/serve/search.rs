@@ -86,10 +86,10 @@ pub(crate) async fn search(State(server): State<Arc<Server>>, headers: HeaderMap
     let ranking = search.check()?;
     wanted.check(search.query.check()?)?;
     let point = search.query.point(&server).await?;
-    let limits = wanted.limits(&server).await?;
+    let meant = wanted.meant(&server).await?;
     server
         .work(move |server| {
-            let passing = limits.passing(&server.state)?;
+            let passing = meant.passing(&server.state)?;
             let found = best(server, &point, ranking, search.k, search.offset, &passing)?;
             json(&Reply {
                 query: About::new(server, &point),

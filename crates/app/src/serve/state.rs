@@ -96,13 +96,6 @@ impl State {
         Err(Refusal::absent(format!("row {row} is not there; expected one below {}", self.len())))
     }
 
-    pub(crate) fn column(&self, name: &str) -> Answer<&[String]> {
-        self.columns.get(name).map(Vec::as_slice).ok_or_else(|| {
-            let known: Vec<&str> = self.columns.keys().map(String::as_str).collect();
-            Refusal::invalid(format!("no column is called `{name}`; expected one of: {}", known.join(", ")))
-        })
-    }
-
     /// The rows whose label is a class or lies below it.
     pub(crate) fn subtree(&self, name: &str) -> Answer<Below<'_>> {
         let classes = self.tree.as_ref();

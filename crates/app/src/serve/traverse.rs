@@ -78,11 +78,11 @@ pub(crate) async fn traverse(State(server): State<Arc<Server>>, headers: HeaderM
         Some(to) => Some(to.point(&server).await?),
         None => None,
     };
-    let limits = wanted.limits(&server).await?;
+    let meant = wanted.meant(&server).await?;
     server
         .work(move |server| {
             let state = &server.state;
-            let passing = limits.passing(state)?;
+            let passing = meant.passing(state)?;
             let settings = Traversal { steps: walk.steps, cone: walk.cone.then(Cone::default) };
             let start = Points::new(state.spec(), &from);
             let end = to.as_deref().map(|to| Points::new(state.spec(), to));
