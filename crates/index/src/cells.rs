@@ -18,7 +18,7 @@ use crate::scan::Floor;
 use crate::store::Snapshot;
 use crate::table::{Looker, Store, Table, View};
 use balls::{Asked, Balls};
-use discs::{Discs, Offer};
+use discs::{Discs, Dots, Offer};
 
 /// The rows of a set in cells around centres (k-means in the geometry of the space).
 ///
@@ -203,7 +203,10 @@ impl CellIndex {
         }
         let some = |points: &[&[f32]]| -> Vec<Option<Found>> {
             let dots = self.dots(points, ranking);
-            let one = |(i, point): (usize, &&[f32])| self.top_k_of_one(point, dots.of(i), ranking, k, kept, effort);
+            let dots = dots.as_ref();
+            let one = |(i, point): (usize, &&[f32])| {
+                self.top_k_of_one(point, dots.map(|dots| (dots, i)), ranking, k, kept, effort)
+            };
             points.iter().enumerate().map(one).collect()
         };
         let found: Vec<Option<Found>> = queries.par_chunks(TOGETHER).flat_map_iter(some).collect();
@@ -217,25 +220,22 @@ impl CellIndex {
     }
 
     /// The dot products of points with the centres, where bounds are made of them.
-    fn dots(&self, points: &[&[f32]], ranking: Ranking) -> Dots {
-        match &self.discs {
-            Some(discs) if discs.bounds(ranking) => Dots { values: discs.dots(points), cells: self.cells.len() },
-            _ => Dots { values: Vec::new(), cells: 0 },
-        }
+    fn dots(&self, points: &[&[f32]], ranking: Ranking) -> Option<Dots> {
+        self.discs.as_ref().filter(|discs| discs.bounds(ranking)).map(|discs| discs.dots(points))
     }
 
     /// The cells that hold rows which may be found, in no particular order.
     fn candidates(
         &self,
         asked: &Asked,
-        dots: Option<&[f32]>,
+        dots: Option<(&Dots, usize)>,
         ranking: Ranking,
         view: &View<'_>,
         kept: &Kept,
     ) -> Vec<Candidate> {
         let filled = (0..self.cells.len()).filter(|cell| !kept.of(*cell).is_empty());
-        if let (Some(discs), Some(dots)) = (&self.discs, dots) {
-            let offers = discs.offers(asked, dots, ranking, filled);
+        if let (Some(discs), Some((dots, query))) = (&self.discs, dots) {
+            let offers = discs.offers(asked, dots, query, ranking, filled);
             let candidate = |offer: Offer| Candidate {
                 cell: offer.cell as usize,
                 order: offer.order,
@@ -256,7 +256,7 @@ impl CellIndex {
     fn top_k_of_one(
         &self,
         point: &[f32],
-        dots: Option<&[f32]>,
+        dots: Option<(&Dots, usize)>,
         ranking: Ranking,
         k: usize,
         kept: &Kept,
@@ -335,19 +335,6 @@ impl Candidate {
         }
         candidates.select_nth_unstable_by(count, Candidate::compare);
         candidates.split_off(count)
-    }
-}
-
-/// Dot products with all centres.
-struct Dots {
-    values: Vec<f32>,
-    cells: usize,
-}
-
-impl Dots {
-    /// Of query `i`; nothing where there are none.
-    fn of(&self, i: usize) -> Option<&[f32]> {
-        (self.cells > 0).then(|| &self.values[i * self.cells..(i + 1) * self.cells])
     }
 }
 

@@ -18,7 +18,7 @@ use form::{Form, Limit};
 use places::Places;
 pub(crate) use sweep::{BLOCK, Scratch, Sweep};
 use terms::Factor;
-pub(crate) use terms::turn_of;
+pub(crate) use terms::{acosh_1p_below, turn_of};
 
 /// What is known of all rows of one space besides their coordinates.
 pub(crate) struct Scan {
@@ -62,8 +62,8 @@ impl Scan {
         let rounding = 2.0 * dot_error(spec.factor_dim()) + 4.0 * f32::EPSILON;
         let square = conifer_space::slices::dot(&at, &at);
         let curv = (0..spec.factors).map(|i| spec.curv.get(i).map_or(1.0, |c| *c as f32));
-        // Every term is at most twice its size, and goes through an addition for every factor, here and there.
-        let joining = if spec.factors == 1 { 0.0 } else { 4.0 * spec.factors as f32 * f32::EPSILON };
+        // Every term is at most twice its size, and is added up here and there.
+        let joining = 4.0 * errors::joining(spec.factors) as f32;
         let factors =
             curv.map(|curv| Factor { curv, unit: 1.0 / curv.sqrt(), rounding, root: square, joining }).collect();
         let places = Places::of(spec, &at, rows);
@@ -89,9 +89,18 @@ pub(crate) fn below(floor: f64) -> f32 {
     (floor - bounds::KEY * floor.abs()) as f32
 }
 
+impl Floor {
+    /// The number, on its scale.
+    pub(crate) fn value(self) -> f64 {
+        let (Floor::Score(value) | Floor::Excess(value) | Floor::Turn(value)) = self;
+        value
+    }
+}
+
 /// How far exact scores may be from what they would be without rounding.
 pub(crate) mod errors {
     pub(crate) use super::terms::{
         angle_error as angle, chord_distance_error as chord_distance, distance_error as distance,
+        joining_error as joining,
     };
 }

@@ -12,7 +12,7 @@ use conifer_space::spaces::lorentz::time_excess;
 use conifer_space::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
-use super::discs::{Discs, Known};
+use super::discs::{Discs, Known, Whole};
 use crate::error::Result;
 use crate::kernel::dot_error;
 use crate::query::{Direction, Gate, Ranking};
@@ -203,17 +203,20 @@ impl Balls {
         Promise { order, floor, gate }
     }
 
-    /// The same bounds for one hyperboloid, faster; `None` for other spaces.
+    /// The same bounds on hyperboloids, faster; `None` for other spaces.
     pub(super) fn discs(&self, centres: &[f32]) -> Option<Discs> {
-        let [curv] = self.spec.curv[..] else { return None };
-        let known = (0..self.shallow.len()).map(|cell| Known {
-            norm: self.places[cell].norm,
-            radius: self.radii[cell],
-            angle: self.sectors[cell].angle,
-            reach: (self.sectors[cell].reach.low, self.sectors[cell].reach.high),
-            shallow: self.shallow[cell],
+        if self.spec.curv.is_empty() {
+            return None;
+        }
+        let known = (0..self.places.len()).map(|i| Known {
+            norm: self.places[i].norm,
+            radius: self.radii[i],
+            angle: self.sectors[i].angle,
+            reach: (self.sectors[i].reach.low, self.sectors[i].reach.high),
         });
-        Some(Discs::new(curv, self.spec.dim, self.roots[0] == Root::Origin, centres, known))
+        let whole = |(radius, shallow): (&f64, &f32)| Whole { radius: *radius, shallow: *shallow };
+        let wholes = self.whole.iter().zip(&self.shallow).map(whole).collect();
+        Some(Discs::new(&self.spec, self.roots.iter().all(|root| *root == Root::Origin), centres, known, wholes))
     }
 
     /// `d(q, y) >= d(q, m) - r`, in the whole space and in every factor.
@@ -261,7 +264,7 @@ impl Balls {
 
     /// Minus the largest inner product.
     fn inner(&self, asked: &Asked, cell: usize, pairs: &[Between]) -> f64 {
-        let rounding = 8.0 * f64::from(dot_error(self.spec.factor_dim()));
+        let rounding = 8.0 * f64::from(dot_error(self.spec.factor_dim())) + errors::joining(self.spec.factors);
         if self.spec.curv.is_empty() {
             // <q, y> = <q, m> + <q, y - m>.
             let (norm, radius) = (norm(&asked.point), self.radii[cell]);
@@ -304,7 +307,8 @@ impl Balls {
             let floor = floor.max(self.angle_by_sector(asked, cell, i, *pair, direction));
             (floor - self.angle_error(asked, cell, i)).max(0.0)
         };
-        pairs.iter().enumerate().map(factor).sum::<f64>() / self.spec.factors as f64
+        let mean = pairs.iter().enumerate().map(factor).sum::<f64>() / self.spec.factors as f64;
+        mean * (1.0 - errors::joining(self.spec.factors))
     }
 
     /// The least exterior angle of rows in a sector, seen from a root at the origin; 0 elsewhere.
@@ -377,7 +381,10 @@ impl Balls {
         let far = |i: usize| asked.places[i].excess + self.farthest(cell, i).cosh();
         match self.spec.curv.is_empty() {
             true => errors::chord_distance(self.spec.dim),
-            false => (0..self.spec.factors).map(|i| errors::distance(far(i))).fold(0.0, f64::max),
+            false => {
+                let of_factors = (0..self.spec.factors).map(|i| errors::distance(far(i))).fold(0.0, f64::max);
+                of_factors + errors::joining(self.spec.factors)
+            }
         }
     }
 

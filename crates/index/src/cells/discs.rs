@@ -1,28 +1,46 @@
-//! The bounds of [`super::balls`] for one hyperboloid, fast: from one `f32` dot product a cell, with no function but the square root.
+//! The bounds of [`super::balls`] for hyperboloids and their products, fast: from one `f32` dot product for each cell and factor.
 //!
-//! Distances are kept as their hyperbolic cosines and sines, angles as their cosines and sines, and a floor is compared on the scale of the
-//! keys (`cosh(sqrt(c) d) - 1`, [`turn_of`]), so that nothing needs a logarithm or an arc. Lengths are at curvature -1.
+//! Distances are kept as their hyperbolic cosines and sines, angles as their cosines and sines. On one hyperboloid a floor is compared on
+//! the scale of the keys (`cosh(sqrt(c) d) - 1`, [`turn_of`]), so that nothing needs a logarithm or an arc; those of several factors
+//! add up, and are made with the approximations of the scan, from below. Lengths are at curvature -1.
 
+use conifer_space::ManifoldSpec;
 use conifer_space::safe::{EPS_F64, bounds};
 use conifer_space::spaces::lorentz::time_excess;
+use conifer_space::vector::half_turn;
 
 use super::balls;
 use crate::kernel::{self, dot_error};
 use crate::query::{Direction, Gate, Ranking};
-use crate::scan::{Floor, errors, turn_of};
+use crate::scan::{Floor, acosh_1p_below, errors, turn_of};
 
-/// All cells of one hyperboloid.
+/// All cells of a hyperboloid or a product of them.
 pub(super) struct Discs {
-    curv: f64,
+    /// Of every factor.
+    curvs: Vec<f64>,
+    /// Of one factor.
     dim: usize,
+    /// Whether the distances of the factors join as the root of their mean square, not as their mean.
+    squares: bool,
     /// Whether angles are seen from the origin; from elsewhere they have no bound here.
     at_origin: bool,
-    /// `[cells, dim]`.
+    /// `[factors, cells, dim]`.
     centres: Vec<f32>,
+    /// `[cells, factors]`.
     discs: Vec<Disc>,
+    /// `[cells]`.
+    wholes: Vec<Whole>,
 }
 
-/// What is known of a cell.
+/// What is known of a cell in the whole space.
+pub(super) struct Whole {
+    /// No row is farther from the centre.
+    pub(super) radius: f64,
+    /// The smallest depth of a row.
+    pub(super) shallow: f32,
+}
+
+/// What is known of a cell in one factor.
 pub(super) struct Known {
     /// `|centre|`.
     pub(super) norm: f64,
@@ -32,8 +50,20 @@ pub(super) struct Known {
     pub(super) angle: f64,
     /// The smallest and the largest distance of a row from the origin.
     pub(super) reach: (f64, f64),
-    /// The smallest depth of a row.
-    pub(super) shallow: f32,
+}
+
+/// Dot products of queries with the centres of all cells.
+pub(super) struct Dots {
+    /// `[factors, queries, cells]`.
+    values: Vec<f32>,
+    queries: usize,
+    cells: usize,
+}
+
+impl Dots {
+    fn at(&self, factor: usize, query: usize, cell: usize) -> f64 {
+        f64::from(self.values[(factor * self.queries + query) * self.cells + cell])
+    }
 }
 
 /// A distance.
@@ -58,18 +88,17 @@ struct Disc {
     angle: Turn,
     near: Leg,
     far: Leg,
-    shallow: f32,
     /// The distance behind `far`.
     reach: f64,
 }
 
-/// A point of a query.
+/// A point of a query in one factor.
 struct Asked {
     leg: Leg,
     reach: f64,
 }
 
-/// A query and the centre of a cell.
+/// A query and the centre of a cell in one factor.
 struct Pair {
     /// `cosh - 1` of the distance between them: as it is, and at least.
     excess: f64,
@@ -127,15 +156,17 @@ impl Turn {
 }
 
 impl Discs {
+    /// `centres` are `[cells, factors, dim]`, `cells` `[cells, factors]`.
     pub(super) fn new(
-        curv: f64,
-        dim: usize,
+        spec: &ManifoldSpec,
         at_origin: bool,
         centres: &[f32],
         cells: impl Iterator<Item = Known>,
+        wholes: Vec<Whole>,
     ) -> Self {
-        let scale = curv.sqrt();
-        let disc = |it: Known| {
+        let (curvs, dim) = (spec.curv.clone(), spec.factor_dim());
+        let disc = |(i, it): (usize, Known)| {
+            let scale = curvs[i % curvs.len()].sqrt();
             // A cell without rows is never asked for.
             let reach = if it.reach.0 <= it.reach.1 { it.reach } else { (0.0, 0.0) };
             let angle = (it.angle + bounds::CHAINED).min(std::f64::consts::PI);
@@ -145,11 +176,13 @@ impl Discs {
                 angle: Turn { cos: angle.cos(), sin: angle.sin().max(0.0) },
                 near: Leg::of(reach.0),
                 far: Leg::of(reach.1),
-                shallow: it.shallow,
                 reach: reach.1,
             }
         };
-        Discs { curv, dim, at_origin, centres: centres.to_vec(), discs: cells.map(disc).collect() }
+        let discs = cells.enumerate().map(disc).collect();
+        let of_factor = |i: usize| centres.chunks_exact(dim).skip(i).step_by(spec.factors).flatten().copied();
+        let centres = (0..spec.factors).flat_map(of_factor).collect();
+        Discs { dim, squares: spec.kind == "product_l2", at_origin, centres, discs, wholes, curvs }
     }
 
     /// Whether this ranking, and its gate, have a bound here.
@@ -158,63 +191,151 @@ impl Discs {
         self.at_origin || !(is_angle(ranking) || ranking.gate().is_some_and(|gate| is_angle(gate.ranking())))
     }
 
-    /// `<query, centre>`, `[queries, cells]`.
-    pub(super) fn dots(&self, queries: &[&[f32]]) -> Vec<f32> {
-        kernel::dots(queries, &self.centres, self.dim)
+    /// `<query, centre>` in every factor.
+    pub(super) fn dots(&self, queries: &[&[f32]]) -> Dots {
+        let (dim, cells) = (self.dim, self.wholes.len());
+        let of_factor = |i: usize| {
+            let parts: Vec<&[f32]> = queries.iter().map(|query| &query[i * dim..(i + 1) * dim]).collect();
+            kernel::dots(&parts, &self.centres[i * cells * dim..(i + 1) * cells * dim], dim)
+        };
+        Dots { values: (0..self.curvs.len()).flat_map(of_factor).collect(), queries: queries.len(), cells }
     }
 
-    /// What the cells of `wanted` offer a query, `dots` being its dot products with all centres: those whose rows may pass the gate.
+    /// What the cells of `wanted` offer query `query` of those of `dots`: those whose rows may pass the gate.
     pub(super) fn offers(
         &self,
         point: &balls::Asked,
-        dots: &[f32],
+        dots: &Dots,
+        query: usize,
         ranking: Ranking,
         wanted: impl Iterator<Item = usize>,
     ) -> Vec<Offer> {
-        let (excess, sinh) = (point.places[0].excess, self.curv.sqrt() * point.places[0].norm);
-        let asked = Asked { leg: Leg { cosh: 1.0 + excess, sinh, excess }, reach: sinh.asinh() };
-        let gate = ranking.gate().map(|gate| {
-            let limit = f64::from(gate.limit());
-            let place = match gate {
-                Gate::Angle(..) => turn_of(limit) + bounds::TURN,
-                Gate::Distance(_) if limit < 0.0 => -1.0,
-                Gate::Distance(_) => Leg::of(self.curv.sqrt() * limit).excess * (1.0 + bounds::SHORT_SIDE),
-            };
-            (gate, place)
-        });
+        let asked = |(curv, place): (&f64, &balls::Place)| {
+            let sinh = curv.sqrt() * place.norm;
+            Asked { leg: Leg { cosh: 1.0 + place.excess, sinh, excess: place.excess }, reach: sinh.asinh() }
+        };
+        let asked: Vec<Asked> = self.curvs.iter().zip(&point.places).map(asked).collect();
+        let gate = ranking.gate().map(|gate| (gate, self.limit(gate)));
+        let mut pairs = Vec::new();
         let offer = |cell: usize| {
-            let disc = &self.discs[cell];
-            let pair = self.pair(&asked, disc, f64::from(dots[cell]));
+            let cell_discs = self.of(cell);
+            let pair = |i: usize| self.pair(i, &asked[i], &cell_discs[i], dots.at(i, query, cell));
+            pairs.clear();
+            pairs.extend((0..asked.len()).map(pair));
             if let Some((gate, limit)) = gate {
                 let least = match gate {
-                    Gate::Angle(direction, _) => self.turn(&asked, disc, &pair, direction),
-                    Gate::Distance(_) => self.excess(&asked, disc, &pair),
+                    Gate::Angle(direction, _) => self.angle(&asked, cell, &pairs, direction),
+                    Gate::Distance(_) => self.distance(&asked, cell, &pairs),
                 };
-                if least > limit {
+                if least.value() > limit {
                     return None;
                 }
             }
             let (order, floor) = match ranking {
                 Ranking::Distance | Ranking::Similarity | Ranking::Gated(_) => {
-                    (pair.excess, Floor::Excess(self.excess(&asked, disc, &pair)))
+                    (self.at_centre(&pairs), self.distance(&asked, cell, &pairs))
                 }
-                Ranking::Inner => (pair.excess, Floor::Score(self.inner(&asked, disc, &pair))),
+                Ranking::Inner => (self.at_centre(&pairs), Floor::Score(self.inner(&asked, cell, &pairs))),
                 Ranking::Angle(direction) => {
-                    let (parent, child) = sides(direction, asked.leg, disc.centre, disc.centre);
-                    let order = turn_between(parent, child, Turn::of_cos(pair.cos)).unwrap_or(0.0);
-                    (order, Floor::Turn(self.turn(&asked, disc, &pair, direction)))
+                    let turn = |((asked, disc), pair): ((&Asked, &Disc), &Pair)| {
+                        let (parent, child) = sides(direction, asked.leg, disc.centre, disc.centre);
+                        Side::of(parent, child, Turn::of_cos(pair.cos)).map_or(0.0, |side| side.turn())
+                    };
+                    let order = asked.iter().zip(cell_discs).zip(&pairs).map(turn).sum();
+                    (order, self.angle(&asked, cell, &pairs, direction))
                 }
-                Ranking::Depth(_) => (f64::from(disc.shallow), Floor::Score(f64::from(disc.shallow))),
+                Ranking::Depth(_) => {
+                    let shallow = f64::from(self.wholes[cell].shallow);
+                    (shallow, Floor::Score(shallow))
+                }
             };
             Some(Offer { cell: cell as u32, order, floor })
         };
         wanted.filter_map(offer).collect()
     }
 
-    fn pair(&self, asked: &Asked, disc: &Disc, dot: f64) -> Pair {
-        let (query, centre) = (asked.leg, disc.centre);
-        let (product, size) = (self.curv * dot, query.sinh * centre.sinh);
-        let error = (f64::from(dot_error(self.dim)) + EPS_F64) * size + self.curv * bounds::UNDERFLOW_OF_F32;
+    /// A limit on the scale of [`Self::distance`] or [`Self::angle`].
+    fn limit(&self, gate: Gate) -> f64 {
+        let limit = f64::from(gate.limit());
+        match (&self.curvs[..], gate) {
+            ([_], Gate::Angle(..)) => turn_of(limit) + bounds::TURN,
+            ([_], Gate::Distance(_)) if limit < 0.0 => -1.0,
+            ([curv], Gate::Distance(_)) => Leg::of(curv.sqrt() * limit).excess * (1.0 + bounds::SHORT_SIDE),
+            _ => limit,
+        }
+    }
+
+    fn of(&self, cell: usize) -> &[Disc] {
+        let count = self.curvs.len();
+        &self.discs[cell * count..(cell + 1) * count]
+    }
+
+    /// No row is nearer than this.
+    fn distance(&self, asked: &[Asked], cell: usize, pairs: &[Pair]) -> Floor {
+        let discs = self.of(cell);
+        if let ([asked], [disc], [pair]) = (asked, discs, pairs) {
+            // A relative error of a distance a is a sinh(a) <= (2 + a)(cosh a - 1) times as much here, and a is at most the sum of both
+            // reaches.
+            let error = asked.dist_error(disc) * (4.0 + asked.reach + disc.reach);
+            return Floor::Excess(asked.excess(disc, pair) * (1.0 - error).max(0.0));
+        }
+        let each = asked.iter().zip(discs).zip(pairs);
+        let by_factor = self.joined(each.map(|((asked, disc), pair)| asked.excess(disc, pair)));
+        let by_radius = self.joined(pairs.iter().map(|pair| pair.least)) - self.wholes[cell].radius;
+        let error = asked.iter().zip(discs).map(|(asked, disc)| asked.dist_error(disc)).fold(0.0, f64::max);
+        let error = error + errors::joining(self.curvs.len());
+        Floor::Score(by_factor.max(by_radius).max(0.0) * (1.0 - error).max(0.0))
+    }
+
+    /// How near the centre is: small first.
+    fn at_centre(&self, pairs: &[Pair]) -> f64 {
+        match pairs {
+            [pair] => pair.excess,
+            _ => self.joined(pairs.iter().map(|pair| pair.excess)),
+        }
+    }
+
+    /// The distance in the whole space, at most, of those with `cosh - 1` in the factors.
+    fn joined(&self, excesses: impl Iterator<Item = f64>) -> f64 {
+        let distances = excesses.zip(&self.curvs).map(|(u, curv)| acosh_1p_below(u) / curv.sqrt());
+        let count = self.curvs.len() as f64;
+        let joined = match self.squares {
+            true => (distances.map(|d| d * d).sum::<f64>() / count).sqrt(),
+            false => distances.sum::<f64>() / count,
+        };
+        joined * (1.0 - bounds::ROUNDED)
+    }
+
+    /// Minus the largest inner product.
+    fn inner(&self, asked: &[Asked], cell: usize, pairs: &[Pair]) -> f64 {
+        let rounding = 8.0 * f64::from(dot_error(self.dim)) + errors::joining(self.curvs.len());
+        let each = asked.iter().zip(self.of(cell)).zip(pairs).zip(&self.curvs);
+        let of_factor = |(((asked, disc), pair), curv): (((&Asked, &Disc), &Pair), &f64)| {
+            (1.0 + asked.excess(disc, pair) - rounding * asked.leg.cosh * disc.far.cosh) / curv
+        };
+        each.map(of_factor).sum()
+    }
+
+    /// No exterior angle is smaller than this.
+    fn angle(&self, asked: &[Asked], cell: usize, pairs: &[Pair], direction: Direction) -> Floor {
+        let each = asked.iter().zip(self.of(cell)).zip(pairs);
+        let of_factor = |((asked, disc), pair): ((&Asked, &Disc), &Pair)| {
+            let error = errors::angle(asked.leg.excess + disc.far.cosh) + bounds::TURN;
+            (asked.least_side(disc, pair, direction), error)
+        };
+        if pairs.len() == 1 {
+            let turn = |(side, error): (Option<Side>, f64)| side.map_or(0.0, |side| (side.turn() - error).max(0.0));
+            return Floor::Turn(each.map(of_factor).map(turn).sum());
+        }
+        let angle = |(side, error): (Option<Side>, f64)| side.map_or(0.0, |side| (side.angle() - error).max(0.0));
+        let mean = each.map(of_factor).map(angle).sum::<f64>() / self.curvs.len() as f64;
+        Floor::Score(mean * (1.0 - errors::joining(self.curvs.len())))
+    }
+
+    fn pair(&self, factor: usize, asked: &Asked, disc: &Disc, dot: f64) -> Pair {
+        let (query, centre, curv) = (asked.leg, disc.centre, self.curvs[factor]);
+        let (product, size) = (curv * dot, query.sinh * centre.sinh);
+        let error = (f64::from(dot_error(self.dim)) + EPS_F64) * size + curv * bounds::UNDERFLOW_OF_F32;
         let terms = query.excess + centre.excess + query.excess * centre.excess;
         let excess = (terms - product).max(0.0);
         let least = (terms - product - error - EPS_F64 * terms).max(0.0);
@@ -227,10 +348,12 @@ impl Discs {
         let within = |cos: f64| cos.clamp(-1.0, 1.0);
         Pair { excess, least, cos: within(cos), lowest: within(cos - room), highest: within(cos + room) }
     }
+}
 
+impl Asked {
     /// `cosh(sqrt(c) d) - 1` of every row is at least this: the better of `d(q, m) - r` and the law of cosines in the sector, see
-    /// `Balls::factor_distance`, less the error of the exact distance.
-    fn excess(&self, asked: &Asked, disc: &Disc, pair: &Pair) -> f64 {
+    /// `Balls::factor_distance`.
+    fn excess(&self, disc: &Disc, pair: &Pair) -> f64 {
         // cosh(d - r) = cosh d cosh r - sinh d sinh r.
         let by_radius = if pair.least > disc.radius.excess {
             let (cosh, sinh) = (1.0 + pair.least, (pair.least * (pair.least + 2.0)).sqrt());
@@ -239,7 +362,7 @@ impl Discs {
             0.0
         };
         let beside = Turn::of_cos(pair.highest).less(disc.angle);
-        let query = asked.leg;
+        let query = self.leg;
         let nearest = query.tanh() * beside.cos;
         let at = |leg: Leg| query.cosh * leg.cosh * (1.0 - EPS_F64) - query.sinh * leg.sinh * beside.cos - 1.0;
         let by_sector = if nearest <= disc.near.tanh() {
@@ -251,22 +374,17 @@ impl Discs {
             let square = query.sinh * query.sinh * beside.sin * beside.sin;
             square / (1.0 + (1.0 + square).sqrt()) * (1.0 - bounds::CHAINED)
         };
-        let far = query.excess + disc.far.cosh;
-        // A relative error of a distance a is a sinh(a) <= (2 + a)(cosh a - 1) times as much here, and a is at most the sum of both reaches.
-        let error = errors::distance(far) * (4.0 + asked.reach + disc.reach);
-        by_radius.max(by_sector).max(0.0) * (1.0 - error).max(0.0)
+        by_radius.max(by_sector).max(0.0)
     }
 
-    /// Minus the largest inner product.
-    fn inner(&self, asked: &Asked, disc: &Disc, pair: &Pair) -> f64 {
-        let rounding = 8.0 * f64::from(dot_error(self.dim));
-        let size = asked.leg.cosh * disc.far.cosh;
-        (1.0 + self.excess(asked, disc, pair) - rounding * size) / self.curv
+    /// Relative error of the exact distance of a row.
+    fn dist_error(&self, disc: &Disc) -> f64 {
+        errors::distance(self.leg.excess + disc.far.cosh)
     }
 
-    /// [`turn_of`] the exterior angle of every row is at least this, see `Balls::angle_by_sector`.
-    fn turn(&self, asked: &Asked, disc: &Disc, pair: &Pair, direction: Direction) -> f64 {
-        let (parent, child) = sides(direction, asked.leg, disc.near, disc.far);
+    /// What belongs to the least exterior angle, see `Balls::angle_by_sector`.
+    fn least_side(&self, disc: &Disc, pair: &Pair, direction: Direction) -> Option<Side> {
+        let (parent, child) = sides(direction, self.leg, disc.near, disc.far);
         let least = Turn::of_cos(pair.highest).less(disc.angle);
         let beside = if child.cosh >= parent.cosh {
             least
@@ -282,8 +400,35 @@ impl Discs {
                 Turn::of_cos(tangent)
             }
         };
-        let error = errors::angle(asked.leg.excess + disc.far.cosh) + bounds::TURN;
-        turn_between(parent, child, beside).map_or(0.0, |turn| (turn - error).max(0.0))
+        Side::of(parent, child, beside)
+    }
+}
+
+/// The child as the parent sees it, with `|along| + across = 1`.
+struct Side {
+    across: f64,
+    along: f64,
+}
+
+impl Side {
+    /// Nothing where one cannot tell.
+    fn of(parent: Leg, child: Leg, beside: Turn) -> Option<Side> {
+        let across = child.sinh * beside.sin;
+        let along = child.sinh * parent.cosh * beside.cos - child.cosh * parent.sinh;
+        let sum = along.abs() + across;
+        let unknown = parent.sinh <= bounds::SHORT_SIDE * bounds::SHORT_SIDE
+            || sum <= bounds::SHORT_SIDE * parent.cosh * child.cosh;
+        (!unknown).then(|| Side { across: across / sum, along: along / sum })
+    }
+
+    /// [`turn_of`] the exterior angle.
+    fn turn(&self) -> f64 {
+        if self.along < 0.0 { 2.0 - self.across } else { self.across }
+    }
+
+    /// The exterior angle, within [`bounds::TURN_ERROR`].
+    fn angle(&self) -> f64 {
+        f64::from(half_turn(self.across as f32, self.along as f32))
     }
 }
 
@@ -298,18 +443,6 @@ fn sides(direction: Direction, query: Leg, near: Leg, far: Leg) -> (Leg, Leg) {
 fn leg_of(sinh: f64) -> Leg {
     let excess = time_excess(sinh * sinh, 1.0);
     Leg { cosh: 1.0 + excess, sinh, excess }
-}
-
-/// [`turn_of`] the exterior angle at a parent of a child that is `beside` it; nothing where one cannot tell.
-fn turn_between(parent: Leg, child: Leg, beside: Turn) -> Option<f64> {
-    let across = child.sinh * beside.sin;
-    let along = child.sinh * parent.cosh * beside.cos - child.cosh * parent.sinh;
-    let sum = along.abs() + across;
-    if parent.sinh <= bounds::SHORT_SIDE * bounds::SHORT_SIDE || sum <= bounds::SHORT_SIDE * parent.cosh * child.cosh {
-        return None;
-    }
-    let acute = across / sum;
-    Some(if along < 0.0 { 2.0 - acute } else { acute })
 }
 
 #[cfg(test)]

@@ -72,7 +72,8 @@ impl CellIndex {
         let queries = [point];
         let view = self.table.view(&queries, ranking);
         let dots = self.dots(&queries, ranking);
-        let mut cells = self.candidates(&self.balls.asked(point), dots.of(0), ranking, &view, &self.all);
+        let mut cells =
+            self.candidates(&self.balls.asked(point), dots.as_ref().map(|it| (it, 0)), ranking, &view, &self.all);
         cells.sort_unstable_by(super::Candidate::compare);
         let mut ranks = vec![cells.len(); self.cells.len()];
         cells.iter().enumerate().for_each(|(rank, candidate)| ranks[candidate.cell] = rank + 1);

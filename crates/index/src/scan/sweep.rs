@@ -83,8 +83,8 @@ impl<'a> Sweep<'a> {
             shrink: 1.0,
             grows: with_term!(plan.key, T => T::GROWS, depth => true),
         };
-        if factors.len() > 1 && sweep.grows {
-            sweep.shrink = 1.0 - 2.0 * factors.len() as f32 * f32::EPSILON;
+        if sweep.grows {
+            sweep.shrink = 1.0 - 2.0 * super::errors::joining(factors.len()) as f32;
         }
         if queries.len() > FEW {
             let wide = if queries.len() > LANES { kernel::wide() } else { 1 };

@@ -69,6 +69,17 @@ pub(crate) fn angle_error(far: f64) -> f64 {
     f64::from(ANGLE_ERROR) + f64::from(FAR_ANGLE_ERROR) * far
 }
 
+/// Error of a sum over the factors of a product in `f32`, one after the other, with respect to the sum of the sizes of its terms: half a
+/// machine epsilon for each, with a factor of two in hand.
+pub(crate) fn joining_error(factors: usize) -> f64 {
+    if factors == 1 { 0.0 } else { f64::from(f32::EPSILON) * factors as f64 }
+}
+
+/// At most `acosh(1 + u)`, for `u >= 0`: by up to 5e-5 of it, and by more from 1e18 on.
+pub(crate) fn acosh_1p_below(u: f64) -> f64 {
+    f64::from(rapidity_below(super::below(u.min(1e18))))
+}
+
 /// Relative error of an exact distance in flat space.
 pub(crate) fn chord_distance_error(dim: usize) -> f64 {
     f64::from(CHORD_ERROR + crate::kernel::dot_error(dim))
