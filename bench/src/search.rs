@@ -66,7 +66,7 @@ pub(crate) fn case(name: &str) -> anyhow::Result<Numbers> {
     let cells = loaded.cells()?;
     let effort = match index {
         "exact" => Effort::Exact,
-        "approximate" => Effort::Cells(cells.cells_for(ranking, 0.99)?),
+        "approximate" => Effort::Cells(cells.cells_for(ranking, 0.99, &Filter::All)?),
         _ => bail!("unknown index `{index}`"),
     };
     let all = Query::new(&loaded.set.spec, &loaded.queries);

@@ -93,6 +93,14 @@ impl Bitmap {
     }
 }
 
+/// What is looked for, however often it is named.
+fn sorted<T: Ord + Copy>(wanted: &[T]) -> Vec<T> {
+    let mut wanted = wanted.to_vec();
+    wanted.sort_unstable();
+    wanted.dedup();
+    wanted
+}
+
 impl Filter<'_> {
     /// The rows of a table that pass. Row `i` of the set is row `place(i)` of the table.
     ///
@@ -106,13 +114,17 @@ impl Filter<'_> {
         };
         Ok(match self {
             Filter::All => Bitmap::of(rows, |_| true),
-            Filter::Modality(wanted) => Bitmap::of(rows, |row| wanted.contains(&table.modality[place(row)])),
+            Filter::Modality(wanted) => {
+                let wanted = sorted(wanted);
+                Bitmap::of(rows, |row| wanted.binary_search(&table.modality[place(row)]).is_ok())
+            }
             Filter::Column { column, wanted } => {
                 if column.len() != rows {
                     let found = format!("a list of {}", column.len());
                     return Err(Error::invalid("the column of a filter", found, format!("{rows}, one per row")));
                 }
-                Bitmap::of(rows, |row| wanted.contains(&column[row].as_str()))
+                let wanted = sorted(wanted);
+                Bitmap::of(rows, |row| wanted.binary_search(&column[row].as_str()).is_ok())
             }
             Filter::Depth(least, most) => {
                 if least.is_nan() || most.is_nan() {

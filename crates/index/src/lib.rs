@@ -1,9 +1,11 @@
-//! Search over a set of embeddings, and walks through it towards the root.
+//! Search over embeddings on disk or in memory, and walks through them towards the root.
 //!
-//! [`FlatIndex`] compares a query with every row, exactly: by distance, by similarity, by the exterior angle of the
-//! hierarchy in either direction, or among the rows within a limit, by similarity or by depth ([`Ranking`]). It needs no training, gives the same answer for any number of threads,
-//! and is the truth to which approximate indexes are held. [`Traversal`] walks from a point to the root of the hierarchy
-//! (or to another point) and names the nearest row at every step.
+//! * [`FlatIndex`] compares a query with every row: by distance, by similarity, by the exterior angle of the hierarchy in either direction, or
+//!   among the rows within a limit, by similarity or by depth ([`Ranking`]); behind a [`Filter`]. It needs no training and gives the same answer
+//!   for any number of threads.
+//! * [`CellIndex`] gives that answer, to the bit, from a part of the rows where the points allow it; or most of it ([`Effort`]) from fewer.
+//! * [`Traversal`] walks from a point to the root of the hierarchy, or to another point, and names the nearest row at every step.
+//! * [`store`] keeps embeddings in a folder that grows and shrinks, searched where they lie ([`Snapshot`]); [`export`] writes them for other engines.
 
 mod cells;
 mod compose;

@@ -1,6 +1,6 @@
 //! What a search is asked, and what it answers.
 
-use conifer_space::safe::UNIT_TOLERANCE;
+use conifer_space::safe::{FARTHEST, UNIT_TOLERANCE};
 use conifer_space::{EmbeddingSet, ManifoldSpec, Root, Space};
 
 use crate::error::{Error, Result};
@@ -49,7 +49,7 @@ impl<'a> Query<'a> {
     ///
     /// # Errors
     /// Another space than the index has; a number of coordinates that is no multiple of `dim`; a coordinate that is not
-    /// finite; a point that is not on the space.
+    /// finite; a point that is not on the space, or farther out than [`FARTHEST`].
     pub(crate) fn checked(&self, space: &dyn Space<f32>) -> Result<std::slice::ChunksExact<'a, f32>> {
         let index = space.spec();
         if self.spec != index {
@@ -64,6 +64,11 @@ impl<'a> Query<'a> {
             return Err(Error::invalid(what, self.points[i], "a finite number"));
         }
         let points = self.points.chunks_exact(index.dim);
+        if let Some((i, reach)) =
+            points.clone().map(|point| index.reach(point)).enumerate().find(|(_, it)| *it > FARTHEST)
+        {
+            return Err(Error::invalid(format!("query {i}, `sqrt(c) |x|`,"), reach, format!("at most {FARTHEST:e}")));
+        }
         for (i, off) in points.clone().map(|point| space.off_manifold(point)).enumerate() {
             if f64::from(off) > UNIT_TOLERANCE {
                 let expected = format!("at most {UNIT_TOLERANCE}: was it lifted?");

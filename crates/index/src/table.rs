@@ -98,11 +98,13 @@ impl Table {
 
     /// [`Space::depth`] of every row, worked out when first asked for.
     pub(crate) fn depths(&self) -> &[f32] {
-        self.depths.get_or_init(|| {
-            let depth =
-                |scratch: &mut Vec<f32>, i| self.space.depth(self.rows.row(i, self.spec.dim, scratch), &self.root);
-            (0..self.len()).into_par_iter().map_init(Vec::new, depth).collect()
-        })
+        if let Some(depths) = self.depths.get() {
+            return depths;
+        }
+        // Not under the lock: a thread that waits there for others takes up other work, which may come here, too, and wait for itself.
+        let depth = |scratch: &mut Vec<f32>, i| self.space.depth(self.rows.row(i, self.spec.dim, scratch), &self.root);
+        let depths = (0..self.len()).into_par_iter().map_init(Vec::new, depth).collect();
+        self.depths.get_or_init(|| depths)
     }
 
     /// The `k` best of `candidates`, rows of this table, by their exact scores; equal scores in the order of `number`.

@@ -148,6 +148,8 @@ fn rankings(random: &mut Random, case: &Case) -> Vec<Ranking> {
             Gate::Distance(space.dist(query, row)),
             Gate::Angle(Direction::Down, 3.2),
             Gate::Distance(-1.0),
+            // What a row that is the query keeps.
+            Gate::Distance(space.dist(row, row)),
         ]);
         rankings.push(if random.below(2) == 0 { Ranking::Gated(gate) } else { Ranking::Depth(gate) });
     }

@@ -7,6 +7,7 @@
 
 use conifer_space::Root;
 use conifer_space::safe::UNIT_TOLERANCE;
+use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::filter::Filter;
@@ -184,8 +185,8 @@ impl FlatIndex {
 
     /// For every point of a path, the nearest row that is admitted and at least as similar as `at_least`.
     ///
-    /// Cones are tested in the order of nearness: first for the 64 nearest rows of every point, then for eight times as
-    /// many of the points that are still open, until a row is found or those left are too far.
+    /// Cones are tested in the order of nearness, for the 64 nearest rows of every point; then, in the points that are still open
+    /// and whose 64th row was near enough, for all rows.
     fn nearest_on_path(
         &self,
         path: &[f32],
@@ -193,30 +194,56 @@ impl FlatIndex {
         cone: Option<Cone>,
         filter: &Filter<'_>,
     ) -> Result<Vec<Option<Hit>>> {
-        let dim = self.spec().dim;
-        let point = |i: usize| &path[i * dim..(i + 1) * dim];
-        let mut nearest = vec![None; at_least.len()];
-        let mut open: Vec<usize> = (0..nearest.len()).collect();
-        let mut tested = 0;
-        let mut k = if cone.is_some() { 64 } else { 1 };
-        while !open.is_empty() {
-            let points: Vec<f32> = open.iter().flat_map(|i| point(*i)).copied().collect();
-            let hits = self.top_k(&Query::new(self.spec(), &points), Ranking::Similarity, k, filter)?;
-            let mut still_open = Vec::new();
-            for (i, hits) in open.into_iter().zip(hits) {
-                let admitted = |hit: &&Hit| cone.is_none_or(|cone| self.contains(cone, hit.row, point(i)));
-                let near = hits.iter().skip(tested).take_while(|hit| hit.score >= at_least[i]);
-                nearest[i] = near.clone().find(admitted).copied();
-                let more = tested + near.count() == k;
-                if nearest[i].is_none() && more {
-                    still_open.push(i);
-                }
+        let points: Vec<&[f32]> = path.chunks_exact(self.spec().dim).collect();
+        let k = if cone.is_some() { FIRST } else { 1 };
+        let hits = self.top_k(&Query::new(self.spec(), path), Ranking::Similarity, k, filter)?;
+        let mut nearest = vec![None; points.len()];
+        let mut open = Vec::new();
+        for (i, hits) in hits.iter().enumerate() {
+            let admitted = |hit: &&Hit| cone.is_none_or(|cone| self.contains(cone, hit.row, points[i]));
+            let near = hits.iter().take_while(|hit| hit.score >= at_least[i]);
+            nearest[i] = near.clone().find(admitted).copied();
+            if nearest[i].is_none() && near.count() == k {
+                open.push(i);
             }
-            open = still_open;
-            tested = k;
-            k = k.saturating_mul(8);
+        }
+        if let Some(cone) = cone.filter(|_| !open.is_empty()) {
+            let rows = self.passing(filter)?;
+            for (i, hit) in open.iter().zip(self.nearest_of_all(&points, &open, at_least, cone, &rows)) {
+                nearest[*i] = hit;
+            }
         }
         Ok(nearest)
+    }
+
+    /// The nearest of `rows` that is admitted and at least as similar as `at_least`, for the points `open`; of equal ones the first. Nothing is
+    /// kept of the others, however many there are.
+    fn nearest_of_all(
+        &self,
+        points: &[&[f32]],
+        open: &[usize],
+        at_least: &[f32],
+        cone: Cone,
+        rows: &[usize],
+    ) -> Vec<Option<Hit>> {
+        let better = |a: Option<Hit>, b: Option<Hit>| match (a, b) {
+            (Some(a), Some(b)) if b.score > a.score || (b.score == a.score && b.row < a.row) => Some(b),
+            (a, b) => a.or(b),
+        };
+        let look = |mut best: Vec<Option<Hit>>, row: &usize| {
+            let point = self.row(*row);
+            for (best, i) in best.iter_mut().zip(open) {
+                let score = self.space().similarity(points[*i], &point);
+                let least = best.map_or(at_least[*i], |best| best.score);
+                if score >= least && self.contains(cone, *row, points[*i]) {
+                    *best = better(*best, Some(Hit { row: *row, score }));
+                }
+            }
+            best
+        };
+        let none = || vec![None; open.len()];
+        let join = |a: Vec<_>, b: Vec<_>| a.into_iter().zip(b).map(|(a, b)| better(a, b)).collect();
+        rows.par_iter().fold(none, look).reduce(none, join)
     }
 
     /// Whether the cone of a row contains a point.
@@ -225,6 +252,9 @@ impl FlatIndex {
         self.space().cone_excess(&parent, point, cone.min_radius, cone.aperture_scale, self.root()) <= 0.0
     }
 }
+
+/// Rows of every point that are tested in the order of nearness: enough for most walks, few enough to keep.
+const FIRST: usize = 64;
 
 /// Position of step `i` on the path, exactly 0 and 1 at its ends.
 fn fraction(i: usize, steps: usize) -> f32 {

@@ -231,6 +231,11 @@ impl EmbeddingSet {
                 let what = format!("{}, component {at},", place());
                 return Err(Error::invalid(what, row[at], "a finite number"));
             }
+            let reach = self.spec.reach(row);
+            if reach > safe::FARTHEST {
+                let what = format!("{}, `sqrt(c) |x|`,", place());
+                return Err(Error::invalid(what, reach, format!("at most {:e}", safe::FARTHEST)));
+            }
             let off = space.off_manifold(row);
             if f64::from(off) > safe::UNIT_TOLERANCE {
                 let found = format!("{off} off the {}", self.spec);

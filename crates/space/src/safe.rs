@@ -23,6 +23,12 @@ pub const MAX_RAPIDITY: f64 = 11.090_354_889_191_955;
 /// normalised in half precision (bfloat16 keeps 8 bits), tight enough to catch features that never were normalised.
 pub const UNIT_TOLERANCE: f64 = 1e-2;
 
+/// The farthest point that has scores, as `sqrt(c) |x|` in every factor (`|x|` where there is no curvature): `cosh` of the distance between
+/// two such points, 2e18, and its square are still numbers of `f32`. Lifts end at [`MAX_SINH`].
+pub const FARTHEST: f32 = 1e9;
+/// Curvature parameters for which lengths up to [`FARTHEST`] have squares in `f32`.
+pub const CURVATURES: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
+
 /// How far two computations of one embedding may be apart, relative to its length: a batch of another size rounds otherwise in
 /// the last digits (1e-6 and less), and another model or program differs by far more.
 pub const SAME_POINT: f32 = 1e-4;

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::safe::CURVATURES;
+use crate::slices;
 use crate::space::entry;
 
 /// Which space a set of points belongs to. Plain data; [`crate::space()`] turns it into geometry.
@@ -78,13 +80,22 @@ impl ManifoldSpec {
             let expected = format!("a list of {wanted}, one per curved factor");
             return Err(Error::invalid(field("curv"), found, expected));
         }
-        match self.curv.iter().position(|c| !(c.is_finite() && *c > 0.0)) {
+        match self.curv.iter().position(|c| !CURVATURES.contains(c)) {
             Some(i) => {
                 let what = format!("manifold `{}`: `curv[{i}]`", self.kind);
-                Err(Error::invalid(what, self.curv[i], "a finite number above 0"))
+                let expected = format!("a number from {:e} to {:e}", CURVATURES.start(), CURVATURES.end());
+                Err(Error::invalid(what, self.curv[i], expected))
             }
             None => Ok(()),
         }
+    }
+
+    /// How far a point is out: the largest `sqrt(c) |x|` of its factors, `|x|` where there is no curvature; infinite where a square is.
+    /// Points up to [`FARTHEST`](crate::safe::FARTHEST) have scores.
+    pub fn reach(&self, point: &[f32]) -> f32 {
+        let of_factor =
+            |(i, part): (usize, &[f32])| slices::norm(part) * self.curv.get(i).map_or(1.0, |c| c.sqrt() as f32);
+        point.chunks_exact(self.factor_dim()).enumerate().map(of_factor).fold(0.0, f32::max)
     }
 
     fn flat(kind: &str, dim: usize) -> Self {
@@ -148,9 +159,11 @@ mod tests {
         );
         assert_eq!(
             message(product(vec![1.0, -0.5])),
-            "manifold `product_l1`: `curv[1]` is -0.5; expected a finite number above 0"
+            "manifold `product_l1`: `curv[1]` is -0.5; expected a number from 1e-9 to 1e9"
         );
-        assert!(product(vec![1.0, f64::NAN]).check().is_err());
+        for curv in [f64::NAN, f64::INFINITY, 0.0, 1e-46, 1e300] {
+            assert!(product(vec![1.0, curv]).check().is_err(), "{curv}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::f64::consts::PI;
 use std::ops::Range;
 
-use conifer_space::safe::{TINY_F32, acosh_1p, bounds};
+use conifer_space::safe::{EPS_F64, TINY_F32, acosh_1p, bounds};
 use conifer_space::slices::{dot, norm, sums};
 use conifer_space::spaces::lorentz::time_excess;
 use conifer_space::{ManifoldSpec, Root, Space, space};
@@ -237,7 +237,7 @@ impl Balls {
 
     /// In one factor, the better of two bounds: `d(q, m) - r`, and that of the sector. Rows are at a distance a of the origin and, seen
     /// from there, at least `theta` beside the query: `cosh d >= cosh D cosh a - sinh D sinh a cos(theta)` (D that of the query), which is
-    /// least at `tanh a = tanh D cos(theta)`, or at the end of the span of a that is nearest to it.
+    /// least at `tanh a = tanh D cos(theta)`, where `sinh d = sinh D sin(theta)`, or at the end of the span of a that is nearest to it.
     fn factor_distance(&self, asked: &Asked, cell: usize, i: usize, pair: Between) -> f64 {
         let at = cell * self.spec.factors + i;
         let by_radius = (pair.dist.low - self.radii[at]).max(0.0);
@@ -245,14 +245,21 @@ impl Balls {
         let Sector { angle, reach } = self.sectors[at];
         let theta = (pair.apart.low - angle).max(0.0);
         let far = self.rapidity(i, asked.places[i]).low;
-        let a = (far.tanh() * theta.cos())
-            .clamp(-1.0, 1.0_f64.next_down())
-            .atanh()
-            .clamp(reach.low, reach.high.max(reach.low));
-        // cosh(D - a) + sinh D sinh a (1 - cos): no difference of large numbers.
-        let half = (theta / 2.0).sin();
-        let u = 2.0 * ((far - a) / 2.0).sinh().powi(2) + 2.0 * far.sinh() * a.sinh() * half * half;
-        let by_sector = acosh_1p(u) / curv.sqrt() * (1.0 - bounds::CHAINED) - bounds::CHAINED;
+        let at = |a: f64| {
+            // cosh(D - a) + sinh D sinh a (1 - cos): no difference of large numbers.
+            let half = (theta / 2.0).sin();
+            acosh_1p(2.0 * ((far - a) / 2.0).sinh().powi(2) + 2.0 * far.sinh() * a.sinh() * half * half)
+        };
+        // Far out all of these are nearly 1, and do not tell the span from what is beside it: where they do not, the least of all a holds.
+        let nearest = far.tanh() * theta.cos();
+        let least = if nearest <= reach.low.tanh() - EPS_F64 {
+            at(reach.low)
+        } else if nearest >= reach.high.tanh() + EPS_F64 {
+            at(reach.high)
+        } else {
+            (far.sinh() * theta.sin()).asinh()
+        };
+        let by_sector = least / curv.sqrt() * (1.0 - bounds::CHAINED) - bounds::CHAINED;
         by_radius.max(by_sector)
     }
 
@@ -382,7 +389,9 @@ impl Balls {
         match self.spec.curv.is_empty() {
             true => errors::chord_distance(self.spec.dim),
             false => {
-                let of_factors = (0..self.spec.factors).map(|i| errors::distance(far(i))).fold(0.0, f64::max);
+                let of_factors = (0..self.spec.factors)
+                    .map(|i| errors::distance(far(i), self.spec.factor_dim()))
+                    .fold(0.0, f64::max);
                 of_factors + errors::joining(self.spec.factors)
             }
         }
@@ -391,8 +400,8 @@ impl Balls {
     /// Error of an exact angle, and of the arithmetic here.
     fn angle_error(&self, asked: &Asked, cell: usize, i: usize) -> f64 {
         match self.spec.curv.is_empty() {
-            true => errors::angle(0.0),
-            false => errors::angle(asked.places[i].excess + self.farthest(cell, i).cosh()),
+            true => errors::angle(0.0, self.spec.factor_dim()),
+            false => errors::angle(asked.places[i].excess + self.farthest(cell, i).cosh(), self.spec.factor_dim()),
         }
     }
 

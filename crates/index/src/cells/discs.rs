@@ -276,13 +276,13 @@ impl Discs {
         if let ([asked], [disc], [pair]) = (asked, discs, pairs) {
             // A relative error of a distance a is a sinh(a) <= (2 + a)(cosh a - 1) times as much here, and a is at most the sum of both
             // reaches.
-            let error = asked.dist_error(disc) * (4.0 + asked.reach + disc.reach);
+            let error = asked.dist_error(disc, self.dim) * (4.0 + asked.reach + disc.reach);
             return Floor::Excess(asked.excess(disc, pair) * (1.0 - error).max(0.0));
         }
         let each = asked.iter().zip(discs).zip(pairs);
         let by_factor = self.joined(each.map(|((asked, disc), pair)| asked.excess(disc, pair)));
         let by_radius = self.joined(pairs.iter().map(|pair| pair.least)) - self.wholes[cell].radius;
-        let error = asked.iter().zip(discs).map(|(asked, disc)| asked.dist_error(disc)).fold(0.0, f64::max);
+        let error = asked.iter().zip(discs).map(|(asked, disc)| asked.dist_error(disc, self.dim)).fold(0.0, f64::max);
         let error = error + errors::joining(self.curvs.len());
         Floor::Score(by_factor.max(by_radius).max(0.0) * (1.0 - error).max(0.0))
     }
@@ -320,7 +320,7 @@ impl Discs {
     fn angle(&self, asked: &[Asked], cell: usize, pairs: &[Pair], direction: Direction) -> Floor {
         let each = asked.iter().zip(self.of(cell)).zip(pairs);
         let of_factor = |((asked, disc), pair): ((&Asked, &Disc), &Pair)| {
-            let error = errors::angle(asked.leg.excess + disc.far.cosh) + bounds::TURN;
+            let error = errors::angle(asked.leg.excess + disc.far.cosh, self.dim) + bounds::TURN;
             (asked.least_side(disc, pair, direction), error)
         };
         if pairs.len() == 1 {
@@ -378,8 +378,8 @@ impl Asked {
     }
 
     /// Relative error of the exact distance of a row.
-    fn dist_error(&self, disc: &Disc) -> f64 {
-        errors::distance(self.leg.excess + disc.far.cosh)
+    fn dist_error(&self, disc: &Disc, dim: usize) -> f64 {
+        errors::distance(self.leg.excess + disc.far.cosh, dim)
     }
 
     /// What belongs to the least exterior angle, see `Balls::angle_by_sector`.

@@ -143,6 +143,87 @@ fn floors_hold_for_many_factors() {
     }
 }
 
+/// A gate that only the query itself passes, out to the norms that are promised, where the distance to a cell is a small difference of
+/// large numbers.
+#[test]
+fn far_rows_find_themselves() {
+    for spec in [0.1, 1.0, 10.0].map(|c| ManifoldSpec::lorentz(8, c)).into_iter().chain([ManifoldSpec::product_l1(
+        2,
+        4,
+        vec![1.0, 3.0],
+    )]) {
+        let mut rows = random_points(&spec, 60, 5);
+        for row in rows.chunks_exact_mut(spec.factor_dim()) {
+            let length = row.iter().map(|v| v * v).sum::<f32>().sqrt();
+            row.iter_mut().for_each(|v| *v *= 1e4 / length);
+        }
+        let set = set_of(&spec, Root::Origin, rows.clone());
+        let (flat, cells) = (FlatIndex::new(&set).unwrap(), CellIndex::new(set, few()).unwrap());
+        let query = Query::new(&spec, &rows);
+        for ranking in [Ranking::Depth(Gate::Distance(0.0)), Ranking::Gated(Gate::Distance(0.0))] {
+            let found = cells.top_k(&query, ranking, 1, &Filter::All, Effort::Exact).unwrap();
+            let hits: Vec<Vec<Hit>> = found.into_iter().map(|it| it.hits).collect();
+            assert_eq!(hits, flat.top_k(&query, ranking, 1, &Filter::All).unwrap(), "{spec}");
+            assert!(hits.iter().enumerate().all(|(row, hits)| hits[0].row == row), "{spec}: {hits:?}");
+        }
+    }
+}
+
+/// Thousands of coordinates of one size, whose sums in `f32` round more than those of a few do: gates at what a row just keeps.
+#[test]
+fn floors_hold_in_many_dimensions() {
+    for spec in [ManifoldSpec::lorentz(8192, 1.0), ManifoldSpec::euclidean(8192)] {
+        for norm in [0.01_f32, 1.0] {
+            let coordinate = |row: usize, i: usize| {
+                let sign = [1.0, -1.0][((i * 2_654_435_761) >> (row % 13)) & 1];
+                sign * norm / (spec.dim as f32).sqrt() * (1.0 + 0.01 * row as f32)
+            };
+            let rows: Vec<f32> = (0..24).flat_map(|row| (0..spec.dim).map(move |i| coordinate(row, i))).collect();
+            let set = set_of(&spec, Root::Origin, rows.clone());
+            let (flat, cells) = (FlatIndex::new(&set).unwrap(), CellIndex::new(set, few()).unwrap());
+            let query = &rows[..spec.dim];
+            for row in rows.chunks_exact(spec.dim).skip(1) {
+                let space = flat.space();
+                let gates = [
+                    Gate::Distance(space.dist(query, row)),
+                    Gate::Angle(Direction::Down, space.exterior_angle(query, row, &Root::Origin)),
+                    Gate::Angle(Direction::Up, space.exterior_angle(row, query, &Root::Origin)),
+                ];
+                for ranking in gates.into_iter().flat_map(|gate| [Ranking::Depth(gate), Ranking::Gated(gate)]) {
+                    cells.floors_hold(query, ranking, &|| format!("{}, {norm}, {ranking:?}", spec.kind));
+                    let found = cells.top_k(&Query::new(&spec, query), ranking, 24, &Filter::All, Effort::Exact);
+                    let expected = flat.top_k(&Query::new(&spec, query), ranking, 24, &Filter::All).unwrap();
+                    assert_eq!(found.unwrap()[0].hits, expected[0], "{}, {norm}, {ranking:?}", spec.kind);
+                }
+            }
+        }
+    }
+}
+
+/// The forecast for a filter that keeps few rows is one for those: their neighbours lie in more cells.
+#[test]
+fn a_forecast_knows_its_filter() {
+    let spec = ManifoldSpec::lorentz(4, 1.0);
+    let set = set_of(&spec, Root::Origin, random_points(&spec, 3000, 8));
+    let index = CellIndex::new(set, Partition::default()).unwrap();
+    let few = |row: usize| row % 40 == 3;
+    let filter = Filter::Rows(&few);
+    let (all, behind) =
+        (index.cells_for(Ranking::Distance, 0.9, &Filter::All), index.cells_for(Ranking::Distance, 0.9, &filter));
+    let (all, behind) = (all.unwrap(), behind.unwrap());
+    let others = random_points(&spec, 400, 9);
+    let query = Query::new(&spec, &others);
+    let find = |effort| index.top_k(&query, Ranking::Distance, 10, &filter, effort).unwrap();
+    let exact = find(Effort::Exact);
+    let recall = |cells| {
+        let pairs = find(Effort::Cells(cells)).into_iter().zip(&exact);
+        let shared = |(found, exact): (Found, &Found)| found.hits.iter().filter(|hit| exact.hits.contains(hit)).count();
+        pairs.map(shared).sum::<usize>() as f64 / 4000.0
+    };
+    assert!(recall(behind) >= 0.88, "{behind} cells: {}", recall(behind));
+    assert!(all < behind && recall(all) < 0.8, "{all} and {behind} cells: {}", recall(all));
+}
+
 /// Points in ten far clusters of the hyperbolic plane: an exact search looks at less than a third of the rows, and five cells hold
 /// all that is near.
 #[test]
@@ -162,12 +243,12 @@ fn clusters_are_found_without_looking_everywhere() {
         let found = index.top_k(&query, ranking, 10, &Filter::All, Effort::Exact).unwrap().remove(0);
         assert!(found.visited < 667, "{ranking:?}: {} rows", found.visited);
     }
-    let cells = index.cells_for(Ranking::Distance, 0.99).unwrap();
+    let cells = index.cells_for(Ranking::Distance, 0.99, &Filter::All).unwrap();
     assert!((1..=5).contains(&cells), "{cells}");
     let near = index.top_k(&query, Ranking::Distance, 10, &Filter::All, Effort::Cells(cells)).unwrap();
     let exact = index.top_k(&query, Ranking::Distance, 10, &Filter::All, Effort::Exact).unwrap();
     assert_eq!(near[0].hits, exact[0].hits);
-    let message = index.cells_for(Ranking::Distance, 1.5).unwrap_err().to_string();
+    let message = index.cells_for(Ranking::Distance, 1.5, &Filter::All).unwrap_err().to_string();
     assert_eq!(message, "search: the recall is 1.5; expected between 0 and 1");
 }
 
@@ -195,7 +276,7 @@ fn small_sets_have_small_answers() {
             let index = CellIndex::new(set.clone(), Partition { cells, ..Partition::default() }).unwrap();
             let found = index.top_k(&Query::new(&spec, &query), Ranking::Distance, 3, &Filter::All, Effort::Exact);
             assert_eq!(found.unwrap()[0].hits.len(), rows);
-            index.cells_for(Ranking::Distance, 0.9).unwrap();
+            index.cells_for(Ranking::Distance, 0.9, &Filter::All).unwrap();
         }
     }
 }

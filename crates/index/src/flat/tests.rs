@@ -121,6 +121,44 @@ fn batches_and_half_precision_change_nothing() {
     }
 }
 
+/// Depths are worked out when first asked for, by threads that take up each other's work while they wait: nobody waits for himself.
+#[test]
+fn depths_are_asked_for_by_many_at_once() {
+    let (done, waits) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let spec = ManifoldSpec::lorentz(8, 1.0);
+        let (rows, queries) = (random_points(&spec, 20_000, 1), random_points(&spec, 3 * GROUP, 2));
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(8).build().unwrap();
+        let ranking = Ranking::Depth(Gate::Distance(2.0));
+        for _ in 0..20 {
+            let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows.clone())).unwrap();
+            let query = Query::new(&spec, &queries);
+            pool.scope(|scope| {
+                for _ in 0..6 {
+                    scope.spawn(|_| assert!(index.top_k(&query, ranking, 1, &Filter::All).is_ok()));
+                }
+            });
+        }
+        done.send(()).unwrap();
+    });
+    waits.recv_timeout(std::time::Duration::from_secs(120)).expect("some thread waits for itself");
+}
+
+/// Rows so far out that their scores would be no numbers are refused by name, as queries are.
+#[test]
+fn points_without_scores_are_refused() {
+    let spec = ManifoldSpec::lorentz(2, 4.0);
+    let message = FlatIndex::new(&set_of(&spec, Root::Origin, vec![1.0, 0.0, 0.0, 1e20])).err().unwrap().to_string();
+    assert_eq!(message, "embedding set: row 1 (``), `sqrt(c) |x|`, is inf; expected at most 1e9");
+    let index = FlatIndex::new(&set_of(&spec, Root::Origin, vec![4e8, 0.0, -4e8, 1.0])).unwrap();
+    let find = |point: &[f32]| index.top_k(&Query::new(&spec, point), Ranking::Distance, 2, &Filter::All);
+    assert!(find(&[0.0, 4e8]).unwrap()[0].iter().all(|hit| hit.score.is_finite()));
+    let message = find(&[6e8, 0.0]).unwrap_err().to_string();
+    assert_eq!(message, "search: query 0, `sqrt(c) |x|`, is 1200000000; expected at most 1e9");
+    let flat = ManifoldSpec::lorentz(2, 1e-46);
+    assert!(flat.check().unwrap_err().to_string().contains("`curv[0]` is"));
+}
+
 /// On the plane, query (1, 0): (2, 0) straight ahead, (1, 1) and (1, -1) at a right angle (a tie), the root behind.
 #[test]
 fn hand_checked_angles_and_ties() {

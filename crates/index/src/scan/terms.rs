@@ -59,14 +59,20 @@ pub(super) trait Term {
     }
 }
 
-/// Relative error of an exact distance between points whose `sqrt(c) t` add up to `far`.
-pub(crate) fn distance_error(far: f64) -> f64 {
-    f64::from(DIST_ERROR) + f64::from(FAR_DIST_ERROR) * far
+/// Relative error of an exact distance between points of `dim` coordinates whose `sqrt(c) t` add up to `far`.
+pub(crate) fn distance_error(far: f64, dim: usize) -> f64 {
+    (f64::from(DIST_ERROR) + f64::from(FAR_DIST_ERROR) * far) * sum_growth(dim)
 }
 
-/// Error of an exact angle between points whose `sqrt(c) t` add up to `far`, radians.
-pub(crate) fn angle_error(far: f64) -> f64 {
-    f64::from(ANGLE_ERROR) + f64::from(FAR_ANGLE_ERROR) * far
+/// Error of an exact angle between points of `dim` coordinates whose `sqrt(c) t` add up to `far`, radians.
+pub(crate) fn angle_error(far: f64, dim: usize) -> f64 {
+    (f64::from(ANGLE_ERROR) + f64::from(FAR_ANGLE_ERROR) * far) * sum_growth(dim)
+}
+
+/// By how much a sum in `f32` over `dim` coordinates rounds more than one over 64, of which the budgets are: every term goes through one
+/// addition for eight coordinates, and ten more.
+fn sum_growth(dim: usize) -> f64 {
+    ((dim / 8 + 10) as f64 / 18.0).max(1.0)
 }
 
 /// Error of a sum over the factors of a product in `f32`, one after the other, with respect to the sum of the sizes of its terms: half a
@@ -91,7 +97,7 @@ pub(super) struct MinusDot;
 impl Term for MinusDot {
     #[inline(always)]
     fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
-        around(-dot, factor.rounding * (query.a * row.a).sqrt() + UNDERFLOW)
+        around(-dot, factor.rounding * query.a.sqrt() * row.a.sqrt() + UNDERFLOW)
     }
 }
 
@@ -144,7 +150,8 @@ fn chord_angle(factor: Factor, parent: Place, child: Place, dot: f32) -> Bounds 
     let depth = parent.c;
     // Every term is at most (|x| + |y| + |root|)^2 <= 3 (|x|^2 + |y|^2 + |root|^2).
     let error = 12.0 * factor.rounding * (squares + factor.root) + UNDERFLOW;
-    let unknown = (step <= 4.0 * error) | (depth * depth <= 4.0 * error);
+    let unmeasured = (depth <= 2.0 * TINY_F32) | (step <= 4.0 * TINY_F32 * TINY_F32);
+    let unknown = (step <= 4.0 * error) | (depth * depth <= 4.0 * error) | unmeasured;
     let scale = 1.0 / (depth * step.sqrt());
     let slack = error * scale + error / step + error / (depth * depth) + CHORD_ERROR;
     let minus_cosine = -product * scale;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use conifer_space::points::{Element, StoredSet, sha256_hex};
-use conifer_space::safe::UNIT_TOLERANCE;
+use conifer_space::safe::{FARTHEST, UNIT_TOLERANCE};
 use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source, space};
 use rayon::prelude::*;
 
@@ -119,13 +119,14 @@ impl Snapshot {
     /// Reads all points: that they are points of the space, as they were when they came.
     ///
     /// # Errors
-    /// A coordinate that is not finite, a row that is not on the space: a file was damaged.
+    /// A coordinate that is not finite, a row that is not on the space or farther out than [`FARTHEST`]: a file was damaged.
     pub fn check(&self) -> Result<()> {
         let space = space::<f32>(&self.spec)?;
         let wrong = |i: usize| {
             let row = self.row(i);
             let off = space.off_manifold(&row);
-            (row.iter().any(|v| !v.is_finite()) || f64::from(off) > UNIT_TOLERANCE).then_some((i, off))
+            let is_none = row.iter().any(|v| !v.is_finite()) || self.spec.reach(&row) > FARTHEST;
+            (is_none || f64::from(off) > UNIT_TOLERANCE).then_some((i, off))
         };
         match (0..self.len()).into_par_iter().find_map_first(wrong) {
             None => Ok(()),

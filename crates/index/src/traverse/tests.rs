@@ -3,6 +3,7 @@
 use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Source};
 
 use super::*;
+use crate::testing::{cloud, random_points};
 
 fn index(spec: &ManifoldSpec, root: Root, points: Vec<f32>) -> FlatIndex {
     let count = points.len() / spec.dim;
@@ -101,6 +102,48 @@ fn looks_past_many_rows_that_are_not_admitted() {
     assert_eq!(walk(&ladder), [(Place::Root, 0.0)]);
     ladder.push((1.2, 0.0));
     assert_eq!(walk(&ladder), [(Place::Row(200), 0.0), (Place::Root, 1.0)]);
+}
+
+/// Against every row looked at for every point: with cones so narrow that few rows are admitted, near ones seldom, behind a filter, with
+/// rows that occur twice.
+#[test]
+fn names_what_a_look_at_every_row_names() {
+    let (spec, odd) = (ManifoldSpec::lorentz(2, 1.0), |row: usize| row % 2 == 1);
+    let rows = cloud(&spec, 1500, 4);
+    let index = index(&spec, Root::Origin, rows.clone());
+    let space = conifer_space::space::<f32>(&spec).unwrap();
+    let (mut named, mut beyond) = (0, 0);
+    for (seed, aperture_scale) in [(1, 0.003), (2, 0.01), (3, 0.02), (4, 0.02), (5, 0.05), (6, 1.0)] {
+        let ends = random_points(&spec, 2, seed);
+        let (from, to) = ends.split_at(2);
+        let cone = Cone { min_radius: 0.1, aperture_scale };
+        let traversal = Traversal { steps: 20, cone: Some(cone) };
+        let (from_query, to_query) = (Query::new(&spec, from), Query::new(&spec, to));
+        let steps = index.steps_between(&from_query, &to_query, &traversal, &Filter::Rows(&odd)).unwrap();
+        for (i, step) in steps.iter().enumerate() {
+            let mut point = [0.0; 2];
+            space.geodesic(from, to, i as f32 / 19.0, &mut point);
+            let mut sorted: Vec<(usize, f32)> = rows
+                .chunks_exact(2)
+                .map(|row| space.similarity(&point, row))
+                .enumerate()
+                .filter(|(row, _)| odd(*row))
+                .collect();
+            sorted.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            let row = |row: usize| &rows[row * 2..row * 2 + 2];
+            let admitted =
+                |(at, _): &(usize, f32)| space.cone_excess(row(*at), &point, 0.1, aperture_scale, &Root::Origin) <= 0.0;
+            let expected = sorted.iter().position(admitted);
+            named += usize::from(expected.is_some());
+            beyond += usize::from(expected.is_some_and(|place| place >= 64));
+            assert_eq!(
+                step.nearest.map(|hit| (hit.row, hit.score)),
+                expected.map(|place| sorted[place]),
+                "{i}, {aperture_scale}"
+            );
+        }
+    }
+    assert!(named > 20 && beyond > 5, "{named} named, {beyond} of them not among the 64 nearest");
 }
 
 /// A quarter of the circle in thirds, with a row every 30 degrees and one that is off the way.

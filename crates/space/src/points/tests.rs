@@ -12,7 +12,7 @@ pub(super) fn sample() -> EmbeddingSet {
         Root::Origin,
         ["a", "b", "a"].map(str::to_owned).into(),
         vec![Modality::Image, Modality::Text, Modality::BoxText],
-        vec![0.1, -2.5, f32::MIN_POSITIVE, 1e30, 0.0, -0.0],
+        vec![0.1, -2.5, f32::MIN_POSITIVE, 1.1e9, 0.0, -0.0],
         Source {
             model: "m".into(),
             data: "d".into(),
