@@ -6,7 +6,7 @@
 //! | file | content |
 //! |---|---|
 //! | `points.safetensors` | one tensor `points`, F32 (version 2: F16 or BF16), `[N, dim]`: the space components of row i |
-//! | `rows.jsonl` | N lines; line i is an object with `id`, `modality` (`image`, `text`, `box_image`, `box_text`) and one string per column |
+//! | `rows.jsonl` | N lines; line i is an object with `id`, `modality` (`image`, `text`, `box_image`, `box_text`) and one string per column, at most 16 MiB |
 //! | `manifest.json` | `format`, `version`, `rows`, `columns`, `spec`, `root`, `source`, and per file its length and sha256 |
 //!
 //! `root` is `"origin"` or `{"point": [dim numbers]}`; `spec` is a [`ManifoldSpec`]. `files` may be left out by another
@@ -256,6 +256,9 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 fn hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }
+
+/// Most bytes of a line of `rows.jsonl`, with its break: one without an end would fill the memory of whoever reads it.
+const MOST_LINE: usize = 1 << 24;
 
 /// Names of the fields that every line of `rows.jsonl` has besides the columns.
 const RESERVED: [&str; 2] = ["id", "modality"];

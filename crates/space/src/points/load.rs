@@ -9,7 +9,7 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Draft, Element, EmbeddingSet, Manifest, Modality, Seal, folder, hex};
+use super::{Draft, Element, EmbeddingSet, MOST_LINE, Manifest, Modality, Seal, folder, hex};
 use crate::error::{Error, Result};
 
 impl EmbeddingSet {
@@ -54,7 +54,11 @@ pub(super) struct Rows {
 }
 
 pub(super) fn read_manifest(path: &Path) -> Result<Manifest> {
-    let bytes = fs::read(path).map_err(Error::io("read", path))?;
+    let mut bytes = Vec::new();
+    open_file(path)?.take(MOST_HEADER + 1).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
+    if bytes.len() as u64 > MOST_HEADER {
+        return Err(Error::format(path, "length", "more", format!("at most {MOST_HEADER} bytes")));
+    }
     let text = |e: serde_json::Error| Error::format(path, "the file", e, "JSON of a manifest");
     let value: Value = serde_json::from_slice(&bytes).map_err(text)?;
     let field = |name: &str| value.get(name).cloned().unwrap_or(Value::Null);
@@ -82,7 +86,11 @@ fn read_points(dir: &Path, manifest: &Manifest) -> Result<Vec<f32>> {
 fn points_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Vec<f32>> {
     let Placed { element, skipped, length, .. } = header_of(file, manifest)?;
     file.skip(skipped)?;
-    let mut numbers = Vec::with_capacity(manifest.rows * manifest.spec.dim);
+    let (mut numbers, count) = (Vec::new(), manifest.rows * manifest.spec.dim);
+    // A file can be longer than what it takes on the disk, and than the memory.
+    numbers.try_reserve_exact(count).map_err(|e| {
+        Error::format(file.path, "number of coordinates", format!("{count} ({e})"), "a set that fits into the memory")
+    })?;
     let mut piece = vec![0; PIECE];
     let mut left = length;
     while left > 0 {
@@ -119,7 +127,10 @@ pub(super) fn header_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Pl
     if header == 0 || header > bytes - 8 {
         return Err(damaged(&"no header"));
     }
-    let mut json = vec![0; usize::try_from(header).unwrap_or(usize::MAX)];
+    if header > MOST_HEADER {
+        return Err(damaged(&format!("its header has {header} bytes, of at most {MOST_HEADER}")));
+    }
+    let mut json = vec![0; header as usize];
     file.read(&mut json)?;
     let tensors: Metadata = serde_json::from_slice(&json).map_err(|e| damaged(&e))?;
     if bytes - 8 - header != tensors.data_len() as u64 {
@@ -161,6 +172,11 @@ pub(super) fn read_rows(dir: &Path, manifest: &Manifest) -> Result<Rows> {
     let (mut bytes, mut lines) = (Vec::new(), 0);
     while file.line(&mut bytes)? {
         lines += 1;
+        if bytes.len() > MOST_LINE {
+            // At once: what comes may be as long as the disk.
+            let found = format!("longer than {MOST_LINE} bytes");
+            return Err(Error::format(&path, format!("line {lines}"), found, "a row of at most that"));
+        }
         if wrong.is_none() {
             let text =
                 std::str::from_utf8(&bytes).map_err(|e| ("the text".to_owned(), e.to_string(), "UTF-8".to_owned()));
@@ -214,6 +230,18 @@ fn take_text(row: &mut Map<String, Value>, name: &str) -> Result<String, (String
     }
 }
 
+/// Most bytes of what is read before any row is: a manifest, the header of a file of points (as the `safetensors` library has it).
+const MOST_HEADER: u64 = 100_000_000;
+
+/// Opens a file to read it; anything else (a pipe, on which to wait for ever) is an error.
+fn open_file(path: &Path) -> Result<File> {
+    let kind = fs::metadata(path).map_err(Error::io("read", path))?.file_type();
+    if !kind.is_file() {
+        return Err(Error::format(path, "the entry", "of another kind", "a file"));
+    }
+    File::open(path).map_err(Error::io("read", path))
+}
+
 /// Bytes that are read at once: a multiple of every element.
 const PIECE: usize = 1 << 20;
 
@@ -228,7 +256,7 @@ pub(super) struct Sealed<'a> {
 
 impl<'a> Sealed<'a> {
     pub(super) fn open(path: &'a Path, name: &str, manifest: &'a Manifest) -> Result<Self> {
-        let file = File::open(path).map_err(Error::io("read", path))?;
+        let file = open_file(path)?;
         let bytes = file.metadata().map_err(Error::io("read", path))?.len();
         let seal = manifest.files.get(name);
         if let Some(seal) = seal.filter(|seal| seal.bytes != bytes) {
@@ -257,10 +285,11 @@ impl<'a> Sealed<'a> {
         Ok(())
     }
 
-    /// The next line, with its break; whether there was one.
+    /// The next line, with its break, or the first bytes of one that is longer than a row may be; whether there was one.
     fn line(&mut self, line: &mut Vec<u8>) -> Result<bool> {
         line.clear();
-        self.reader.read_until(b'\n', line).map_err(Error::io("read", self.path))?;
+        let mut some = self.reader.by_ref().take(MOST_LINE as u64 + 1);
+        some.read_until(b'\n', line).map_err(Error::io("read", self.path))?;
         self.hash(line);
         Ok(!line.is_empty())
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Element, EmbeddingSet, Manifest, Modality, Seal, folder, hex};
+use super::{Element, EmbeddingSet, MOST_LINE, Manifest, Modality, Seal, folder, hex};
 use crate::error::{Error, Result};
 
 impl EmbeddingSet {
@@ -80,6 +80,10 @@ pub(super) fn line<'a>(
     row.extend(columns.map(|(name, value)| (name.to_owned(), Value::from(value))));
     let mut line = serde_json::to_vec(&row)?;
     line.push(b'\n');
+    if line.len() > MOST_LINE {
+        let text = format!("a row of {} bytes; expected at most {MOST_LINE}, as a reader takes", line.len());
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text));
+    }
     Ok(line)
 }
 

@@ -160,6 +160,57 @@ fn damaged_files_say_what_is_wrong() {
     assert!(load_error(&home.path().join("nothing")).contains("SET/manifest.json"));
 }
 
+/// Files that are longer than any memory, of which the disk holds next to nothing.
+#[test]
+fn endless_files_are_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("set");
+    let stretch = |name: &str, bytes: u64| {
+        fs::OpenOptions::new().write(true).open(dir.join(name)).unwrap().set_len(bytes).unwrap();
+    };
+    saved(&dir);
+    tamper(&dir, "points.safetensors", |_| (150_000_000_u64).to_le_bytes().to_vec());
+    stretch("points.safetensors", 200_000_000);
+    let message = load_error(&dir);
+    assert!(message.contains("its header has 150000000 bytes, of at most 100000000"), "{message}");
+
+    saved(&dir);
+    tamper(&dir, "rows.jsonl", |_| Vec::new());
+    stretch("rows.jsonl", 1 << 26);
+    let message = load_error(&dir);
+    assert!(message.contains("line 1 is longer than 16777216 bytes; expected a row of at most that"), "{message}");
+
+    saved(&dir);
+    stretch("manifest.json", 200_000_000);
+    let message = load_error(&dir);
+    assert!(message.contains("manifest.json`: length is more; expected at most 100000000 bytes"), "{message}");
+
+    // What is not read is not written; the longest row that may be is both.
+    let mut set = saved(&dir);
+    let row = "{\"caption\":\"\",\"id\":\"a\",\"modality\":\"image\"}\n".len();
+    set.columns.get_mut("caption").unwrap()[0] = "x".repeat(MOST_LINE - row);
+    set.save(&dir).unwrap();
+    assert!(EmbeddingSet::load(&dir).unwrap() == set);
+    set.columns.get_mut("caption").unwrap()[0].push('x');
+    let message = set.save(&dir).unwrap_err().to_string();
+    assert!(message.contains("a row of 16777217 bytes; expected at most 16777216"), "{message}");
+}
+
+/// A pipe in the place of a file is not waited for.
+#[cfg(unix)]
+#[test]
+fn pipes_are_no_files() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("set");
+    for name in Manifest::OWNED {
+        saved(&dir);
+        fs::remove_file(dir.join(name)).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(dir.join(name)).status().unwrap().success());
+        let message = load_error(&dir);
+        assert!(message.contains(&format!("SET/{name}`: the entry is of another kind; expected a file")), "{message}");
+    }
+}
+
 #[test]
 fn inconsistent_files_say_what_is_wrong() {
     let home = tempfile::tempdir().unwrap();
