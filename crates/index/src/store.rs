@@ -7,33 +7,41 @@
 //! | `versions/NNNNNNNN.json` | what the store holds at version N: space, root, segments, deleted rows, with length and sha256 of every file; its last field is the sha256 of the bytes before it |
 //! | `segments/NNNNNNNN/` | rows that came with version N: a set of embeddings, in the format of [`conifer_space::points`] |
 //! | `deleted/NNNNNNNN-MMMMMMMM.bits` | which rows of segment M are gone since version N: a bit for each, in little-endian words of 64 |
-//! | `lock`, `tmp/` | held by the one who writes; what is not finished |
+//! | `lock`, `tmp/` | held by the one who writes; what is not finished, see below |
 //!
 //! A file is never changed once it has its name: everything is made in `tmp/`, flushed to the disk and renamed, the file of the
 //! version last. So a reader, who needs no lock, sees a version whole or not at all, and a process that is killed (or a machine that
-//! stops) leaves the store at its last version; what it had begun is removed by the next one that writes. Files that a version
-//! needs stay until [`Store::gc`] removes the version; a reader that has opened them keeps them even then.
+//! stops) leaves the store at its last version. Files that a version needs stay until [`Store::gc`] removes the version; a reader that
+//! has opened them keeps them even then.
+//!
+//! The next one that writes removes what was left half done, and nothing else: what carries a mark in `tmp/`. The file of a version
+//! is its own mark: until the rename that commits it, it is `tmp/NNNNNNNN.begun`, and the files that came with it belong to nobody; when
+//! the version is to go, it becomes `tmp/NNNNNNNN.removed` first, and what it and no other version needs goes before it. Files that no
+//! version names and that carry no mark ([`Store::unlisted`]) stay where they are, as after somebody has moved the file of a damaged
+//! version aside. Versions are counted on above every number that is in use in the store.
 
 mod disk;
 mod segment;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 mod version;
+mod writer;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::File;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use conifer_space::points::{Element, StoredSet};
+use conifer_space::points::Element;
 use conifer_space::{EmbeddingSet, ManifoldSpec, Root};
 
 use crate::error::{Error, Result};
-use disk::Seal;
 use segment::{Content, Gone};
 pub use snapshot::Snapshot;
+pub use upkeep::{Removed, Report};
 pub use version::Version;
-use version::{Manifest, Segment, file_name, name, number_of};
+use version::{Manifest, Segment, file_name, number_of};
+use writer::Writer;
 
 /// A store of embeddings on disk, see [`Store::append`], [`Store::delete`] and [`Store::snapshot`].
 ///
@@ -52,28 +60,6 @@ pub struct Deletion {
     pub rows: usize,
     /// Ids that no row had.
     pub absent: Vec<String>,
-}
-
-/// What [`Store::check`] found.
-#[derive(Debug)]
-pub struct Report {
-    /// Versions that were looked at.
-    pub versions: usize,
-    /// Files that were read, every byte of them.
-    pub files: usize,
-    /// Their size.
-    pub bytes: u64,
-    /// What is wrong, with the name of the file.
-    pub damage: Vec<Error>,
-}
-
-/// What [`Store::gc`] removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Removed {
-    /// Versions.
-    pub versions: usize,
-    /// Segments that no version needs any more.
-    pub segments: usize,
 }
 
 const VERSIONS: &str = "versions";
@@ -98,15 +84,11 @@ impl Store {
             return Err(Error::store(dir, "the form of its numbers", element.name(), "F32 or F16"));
         }
         let store = Store { dir: dir.to_owned() };
-        let ours = |name: &String| FOLDERS.contains(&name.as_str()) || name == LOCK;
-        if let Some(other) = disk::names(dir)?.iter().find(|name| !ours(name)) {
-            return Err(Error::store(dir, "an entry", format!("`{other}`"), "an empty folder, or none yet"));
-        }
+        store.check_empty()?;
         disk::create_dir(dir)?;
         let _lock = disk::lock(&dir.join(LOCK), dir)?;
-        if store.newest_number()?.is_some() {
-            return Err(Error::store(dir, "the folder", "a store already", "an empty folder, or none yet"));
-        }
+        // Again, now that nobody else can make one here.
+        store.check_empty()?;
         for folder in FOLDERS {
             disk::create_dir(&dir.join(folder))?;
         }
@@ -114,7 +96,7 @@ impl Store {
         if let Some(parent) = dir.parent().filter(|it| !it.as_os_str().is_empty()) {
             disk::sync(parent)?;
         }
-        store.publish(&Manifest::new(spec, root, element))?;
+        store.publish(&Manifest::new(spec, root, element), &[])?;
         Ok(store)
     }
 
@@ -222,7 +204,7 @@ impl Store {
     /// refuses. The store is what it was then.
     pub fn append(&self, set: &EmbeddingSet, progress: &mut dyn FnMut(usize)) -> Result<Version> {
         set.check()?;
-        let mut writer = Writer::begin(self)?;
+        let writer = Writer::begin(self)?;
         self.check_fits(&writer.newest, set)?;
         if set.is_empty() {
             return Ok(writer.newest.version());
@@ -237,13 +219,11 @@ impl Store {
             modality: &set.modality,
             point: &|i| set.row(i).into(),
         };
-        let mut next = writer.newest.next("append");
-        let added = writer.segment(&next, &content, progress)?;
-        next.segments.push(added);
+        let mut next = writer.next("append")?;
         if next.weights.is_empty() {
             next.weights.clone_from(&set.source.weights);
         }
-        writer.commit(next)
+        writer.with_segment(next, &content, progress)
     }
 
     /// Deletes all rows that have one of these ids (a photo and its caption may share one).
@@ -255,8 +235,7 @@ impl Store {
         let writer = Writer::begin(self)?;
         let mut gone = Vec::new();
         for segment in &writer.newest.segments {
-            let mut rows = Gone::read(&self.dir.join(DELETED), segment)?;
-            let set = self.segment(segment)?;
+            let (set, mut rows) = segment::open(&self.dir, segment)?;
             for (i, id) in set.ids.iter().enumerate() {
                 if let Some(found) = wanted.get_mut(id.as_str())
                     && !rows.contains(i)
@@ -281,13 +260,12 @@ impl Store {
         let seen = self.known(number)?;
         let mut places = Vec::new();
         for (i, segment) in seen.segments.iter().enumerate() {
-            let gone = Gone::read(&self.dir.join(DELETED), segment)?;
-            places.extend((0..segment.rows).filter(|row| !gone.contains(*row)).map(|row| (i, row)));
+            let (set, gone) = segment::open(&self.dir, segment)?;
+            places.extend((0..set.len()).filter(|row| !gone.contains(*row)).map(|row| (i, row)));
         }
         let position = |old: &Segment| writer.newest.segments.iter().position(|it| it.name == old.name);
-        let deleted = self.dir.join(DELETED);
-        let mut gone: Vec<Gone> =
-            writer.newest.segments.iter().map(|it| Gone::read(&deleted, it)).collect::<Result<_>>()?;
+        let open = |it: &Segment| Ok(segment::open(&self.dir, it)?.1);
+        let mut gone: Vec<Gone> = writer.newest.segments.iter().map(open).collect::<Result<_>>()?;
         for row in rows {
             let Some((segment, place)) = places.get(*row) else {
                 let expected = format!("a row below {}, of version {number}", places.len());
@@ -309,105 +287,28 @@ impl Store {
     /// # Errors
     /// Those of [`Store::snapshot`]; somebody else writes; the system refuses. The store is what it was then.
     pub fn compact(&self, progress: &mut dyn FnMut(usize)) -> Result<Version> {
-        let mut writer = Writer::begin(self)?;
+        let writer = Writer::begin(self)?;
         if writer.newest.segments.iter().all(|it| it.deleted.is_none()) && writer.newest.segments.len() <= 1 {
             return Ok(writer.newest.version());
         }
         let rows = Snapshot::assemble(&self.dir, &writer.newest)?;
         rows.check()?;
-        let mut next = writer.newest.next("compact");
+        let mut next = writer.next("compact")?;
         next.segments.clear();
-        if !rows.is_empty() {
-            let content = Content {
-                spec: &rows.spec,
-                root: &rows.root,
-                source: rows.source.clone(),
-                rows: rows.len(),
-                columns: &rows.columns,
-                ids: &rows.ids,
-                modality: &rows.modality,
-                point: &|i| rows.row(i),
-            };
-            let all = writer.segment(&next, &content, progress)?;
-            next.segments.push(all);
+        if rows.is_empty() {
+            return writer.commit(&next, &[]);
         }
-        writer.commit(next)
-    }
-
-    /// Removes all but the newest `keep` versions (at least one), and the files that no other version needs.
-    ///
-    /// # Errors
-    /// A version that stays is damaged; somebody else writes; the system refuses.
-    pub fn gc(&self, keep: usize) -> Result<Removed> {
-        let writer = Writer::begin(self)?;
-        let numbers = self.numbers()?;
-        let (old, kept) = numbers.split_at(numbers.len().saturating_sub(keep.max(1)));
-        let mut needed = BTreeSet::new();
-        for number in kept {
-            for segment in self.read(*number)?.segments {
-                needed.extend(segment.deleted.map(|it| it.name));
-                needed.insert(segment.name);
-            }
-        }
-        let mut removed = Removed { versions: old.len(), segments: 0 };
-        for number in old {
-            disk::remove(&self.dir.join(VERSIONS).join(file_name(*number)))?;
-        }
-        if !old.is_empty() {
-            disk::sync(&self.dir.join(VERSIONS))?;
-        }
-        for folder in [SEGMENTS, DELETED] {
-            for entry in disk::names(&self.dir.join(folder))? {
-                if number_of(&entry).is_some() && !needed.contains(&entry) {
-                    // Away at once, so that no half of a segment has its name.
-                    let aside = self.dir.join(TMP).join(&entry);
-                    disk::rename(&self.dir.join(folder).join(&entry), &aside)?;
-                    disk::remove(&aside)?;
-                    removed.segments += usize::from(folder == SEGMENTS);
-                }
-            }
-        }
-        drop(writer);
-        Ok(removed)
-    }
-
-    /// Reads every byte of every version, and compares it with what was written. `progress` hears of bytes.
-    ///
-    /// # Errors
-    /// `dir` is no store, or cannot be listed. What is wrong with its files is in the report.
-    pub fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<Report> {
-        let mut report = Report { versions: 0, files: 0, bytes: 0, damage: Vec::new() };
-        let mut seals: BTreeMap<PathBuf, Seal> = BTreeMap::new();
-        for number in self.numbers()? {
-            let manifest = match self.read(number) {
-                // Removed meanwhile.
-                Err(_) if !self.numbers()?.contains(&number) => continue,
-                Err(error) => {
-                    report.damage.push(error);
-                    continue;
-                }
-                Ok(manifest) => manifest,
-            };
-            report.versions += 1;
-            report.files += 1;
-            for segment in manifest.segments {
-                let dir = self.dir.join(SEGMENTS).join(&segment.name);
-                seals.extend(segment.files.into_iter().map(|(name, seal)| (dir.join(name), seal)));
-                seals.extend(segment.deleted.map(|it| (self.dir.join(DELETED).join(it.name), it.seal)));
-            }
-        }
-        for (path, seal) in seals {
-            report.files += 1;
-            match Seal::of_file(&path) {
-                Ok(found) => {
-                    report.bytes += found.bytes;
-                    report.damage.extend(seal.check(&path, &found).err());
-                }
-                Err(error) => report.damage.push(error),
-            }
-            progress(report.bytes);
-        }
-        Ok(report)
+        let content = Content {
+            spec: &rows.spec,
+            root: &rows.root,
+            source: rows.source.clone(),
+            rows: rows.len(),
+            columns: &rows.columns,
+            ids: &rows.ids,
+            modality: &rows.modality,
+            point: &|i| rows.row(i),
+        };
+        writer.with_segment(next, &content, progress)
     }
 
     /// That a set may join the rows that are there.
@@ -442,10 +343,6 @@ impl Store {
             return Err(Error::store(&self.dir, "the number of rows", found, "less than 2^32"));
         }
         Ok(())
-    }
-
-    fn segment(&self, segment: &Segment) -> Result<StoredSet> {
-        segment::open(&self.dir.join(SEGMENTS).join(&segment.name), segment)
     }
 
     /// The numbers of the versions that are there, in order.
@@ -483,7 +380,7 @@ impl Store {
     }
 
     fn read(&self, number: u64) -> Result<Manifest> {
-        Manifest::read(&self.dir.join(VERSIONS).join(file_name(number)))
+        Manifest::read(&self.dir.join(VERSIONS).join(file_name(number)), number)
     }
 
     fn no_version(&self) -> Error {
@@ -495,101 +392,5 @@ impl Store {
             "without a version"
         };
         Error::store(&self.dir, "the folder", found, "a store, as `Store::create` makes it")
-    }
-
-    /// Makes a version the newest one: from its rename on, readers see it.
-    fn publish(&self, manifest: &Manifest) -> Result<()> {
-        let name = file_name(manifest.number);
-        let tmp = self.dir.join(TMP).join(&name);
-        disk::write(&tmp, &manifest.encode()?)?;
-        disk::rename(&tmp, &self.dir.join(VERSIONS).join(&name))?;
-        disk::sync(&self.dir.join(VERSIONS)).map_err(|error| {
-            let found = format!("written, but the system does not flush it ({error})");
-            let expected = "a version that is on the disk: it is there now, but may be gone after a power cut";
-            Error::store(&self.dir, format!("version {}", manifest.number), found, expected)
-        })
-    }
-}
-
-/// The one who writes. What it leaves unfinished is removed when it goes, or else by the next one.
-struct Writer<'a> {
-    store: &'a Store,
-    newest: Manifest,
-    _lock: File,
-}
-
-impl<'a> Writer<'a> {
-    fn begin(store: &'a Store) -> Result<Self> {
-        // Not before it is known to be a store: a lock is a file.
-        store.newest()?;
-        let lock = disk::lock(&store.dir.join(LOCK), &store.dir)?;
-        let writer = Writer { store, newest: store.newest()?, _lock: lock };
-        writer.sweep()?;
-        for folder in FOLDERS {
-            // An empty folder may have been lost on the way to this place.
-            disk::create_dir(&store.dir.join(folder))?;
-        }
-        Ok(writer)
-    }
-
-    /// Removes what belongs to no version: files on their way, and those that came with a version that was never committed.
-    fn sweep(&self) -> Result<()> {
-        let Store { dir } = self.store;
-        let Some(newest) = self.store.newest_number()? else { return Ok(()) };
-        for entry in disk::names(&dir.join(TMP))? {
-            disk::remove(&dir.join(TMP).join(entry))?;
-        }
-        for folder in [SEGMENTS, DELETED] {
-            for entry in disk::names(&dir.join(folder))? {
-                if number_of(&entry).is_some_and(|number| number > newest) {
-                    disk::remove(&dir.join(folder).join(entry))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the segment that comes with a version.
-    fn segment(&mut self, next: &Manifest, content: &Content<'_>, progress: &mut dyn FnMut(usize)) -> Result<Segment> {
-        let (dir, name) = (&self.store.dir, name(next.number));
-        let segment = segment::write(&dir.join(TMP), &name, next.element(), content, progress)?;
-        disk::rename(&dir.join(TMP).join(&name), &dir.join(SEGMENTS).join(&name))?;
-        disk::sync(&dir.join(SEGMENTS))?;
-        Ok(segment)
-    }
-
-    /// Commits a version without these rows, if that is fewer than now; says how many are gone.
-    fn without(self, gone: &[Gone]) -> Result<(Version, usize)> {
-        let dir = &self.store.dir;
-        let mut next = self.newest.next("delete");
-        let mut names = Vec::new();
-        for (segment, gone) in next.segments.iter_mut().zip(gone) {
-            if gone.count() > segment.deleted.as_ref().map_or(0, |it| it.rows) {
-                let name = format!("{}-{}.bits", name(next.number), segment.name);
-                segment.deleted = Some(gone.write(&dir.join(TMP), name.clone())?);
-                names.push(name);
-            }
-        }
-        if names.is_empty() {
-            return Ok((self.newest.version(), 0));
-        }
-        for name in names {
-            disk::rename(&dir.join(TMP).join(&name), &dir.join(DELETED).join(&name))?;
-        }
-        disk::sync(&dir.join(DELETED))?;
-        let rows = self.newest.rows() - next.rows();
-        Ok((self.commit(next)?, rows))
-    }
-
-    fn commit(self, next: Manifest) -> Result<Version> {
-        self.store.publish(&next)?;
-        Ok(next.version())
-    }
-}
-
-impl Drop for Writer<'_> {
-    fn drop(&mut self) {
-        // After a failure, space may be short; where this fails too, the next writer does it.
-        let _ = self.sweep();
     }
 }

@@ -1,6 +1,6 @@
 //! What a store asks of the file system, one operation each, so that tests can stop it between any two.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, FileType, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::Path;
 
@@ -24,7 +24,7 @@ impl Seal {
 
     /// Of a file, read piece by piece.
     pub(super) fn of_file(path: &Path) -> Result<Self> {
-        let mut file = File::open(path).map_err(Error::io("read", path))?;
+        let mut file = open(path)?;
         let (mut sha, mut bytes, mut piece) = (Sha256::new(), 0, vec![0; 1 << 20]);
         loop {
             match file.read(&mut piece).map_err(Error::io("read", path))? {
@@ -56,6 +56,33 @@ impl Seal {
             return Err(Error::store(path, "content", describe(found), expected));
         }
         Ok(())
+    }
+}
+
+/// Opens a file to read it; anything else (a pipe, on which to wait for ever) is an error.
+fn open(path: &Path) -> Result<File> {
+    let kind = fs::metadata(path).map_err(Error::io("read", path))?.file_type();
+    if !kind.is_file() {
+        return Err(Error::store(path, "the entry", "of another kind", "a file"));
+    }
+    File::open(path).map_err(Error::io("read", path))
+}
+
+/// Reads a file of at most so many bytes.
+pub(super) fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
+    if bytes.len() as u64 > most {
+        return Err(Error::store(path, "length", format!("more than {most} bytes"), format!("at most {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// What an entry of a folder is itself, not what it may point to; `None` where there is none.
+pub(super) fn kind(path: &Path) -> Result<Option<FileType>> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        other => Ok(Some(other.map_err(Error::io("read", path))?.file_type())),
     }
 }
 
@@ -92,10 +119,11 @@ pub(super) fn sync(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes a file or a folder with all that is in it; nothing, where there is none.
+/// Removes a file, or a folder with all that is in it, or a link and not what it points to; nothing, where there is none.
 pub(super) fn remove(path: &Path) -> Result<()> {
     step("remove", path)?;
-    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    let folder = kind(path)?.is_some_and(|it| it.is_dir());
+    let removed = if folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
         _ => Ok(()),
@@ -118,7 +146,10 @@ pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
 
 /// The right to write to a store, as long as it lives; the system takes it back from a process that ends.
 pub(super) fn lock(path: &Path, store: &Path) -> Result<File> {
-    let file = File::create(path).map_err(Error::io("create", path))?;
+    let mut options = OpenOptions::new();
+    // Whatever has the name is not emptied.
+    options.write(true).create(true).truncate(false);
+    let file = options.open(path).map_err(Error::io("create", path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::disk::{self, Seal};
 use super::version::{Deleted, Segment};
+use super::{DELETED, SEGMENTS};
 use crate::error::{Error, Result};
 use crate::kernel::Stored;
 use crate::mapped::{Mapped, Plain};
@@ -69,24 +70,26 @@ pub(super) fn write(
     Ok(Segment { name: name.to_owned(), rows: content.rows, files: seals.collect::<Result<_>>()?, deleted: None })
 }
 
-/// Opens a segment: what it says of its rows, and that its files are as long as they were written.
+/// Opens a segment of the store `dir`: what it says of its rows, that its files are as long as they were written, and which rows are gone.
 ///
 /// # Errors
 /// A file is missing, of another length, or (but for the points, which are not read) damaged.
-pub(super) fn open(dir: &Path, segment: &Segment) -> Result<StoredSet> {
+pub(super) fn open(dir: &Path, segment: &Segment) -> Result<(StoredSet, Gone)> {
+    let home = dir.join(SEGMENTS).join(&segment.name);
     for (name, seal) in &segment.files {
-        seal.check_length(&dir.join(name))?;
+        seal.check_length(&home.join(name))?;
     }
     if let Some(seal) = segment.files.get("manifest.json") {
         // It holds the checksums of the others.
-        let path = dir.join("manifest.json");
+        let path = home.join("manifest.json");
         seal.check(&path, &Seal::of_file(&path)?)?;
     }
-    let set = StoredSet::open(dir)?;
+    let set = StoredSet::open(&home)?;
     if set.len() != segment.rows {
-        return Err(Error::store(dir, "number of rows", set.len(), format!("{}, as in its version", segment.rows)));
+        return Err(Error::store(&home, "number of rows", set.len(), format!("{}, as in its version", segment.rows)));
     }
-    Ok(set)
+    // Only now is it known that there are as many rows as it says, before there is a bit for each.
+    Ok((set, Gone::read(&dir.join(DELETED), segment)?))
 }
 
 /// The points of a segment, mapped where they can be read as they stand, else copied.
@@ -116,15 +119,15 @@ pub(super) struct Gone {
 }
 
 impl Gone {
-    pub(super) fn none(rows: usize) -> Self {
+    fn none(rows: usize) -> Self {
         Gone { words: vec![0; rows.div_ceil(64)] }
     }
 
-    /// Of a segment of a version.
-    pub(super) fn read(dir: &Path, segment: &Segment) -> Result<Self> {
+    /// Of a segment of a version, which has as many rows as it says.
+    fn read(dir: &Path, segment: &Segment) -> Result<Self> {
         let Some(deleted) = &segment.deleted else { return Ok(Self::none(segment.rows)) };
         let path = dir.join(&deleted.name);
-        let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
+        let bytes = disk::read(&path, segment.rows.div_ceil(64) as u64 * 8)?;
         deleted.seal.check(&path, &Seal::of(&bytes))?;
         let gone = Gone { words: bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect() };
         if gone.words.len() != segment.rows.div_ceil(64) || gone.count() != deleted.rows {

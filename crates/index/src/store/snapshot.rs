@@ -9,9 +9,9 @@ use conifer_space::safe::{FARTHEST, UNIT_TOLERANCE};
 use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source, space};
 use rayon::prelude::*;
 
+use super::Store;
 use super::segment::{self, Gone};
-use super::version::{Manifest, Segment};
-use super::{DELETED, SEGMENTS, Store};
+use super::version::Manifest;
 use crate::error::{Error, Result};
 use crate::mapped::Plain;
 use crate::rows::{Parts, Place, Rows};
@@ -141,11 +141,8 @@ impl Snapshot {
 
     /// The rows of a version of the store `dir`.
     pub(super) fn assemble(dir: &Path, manifest: &Manifest) -> Result<Self> {
-        let open = |segment: &Segment| {
-            let set = segment::open(&dir.join(SEGMENTS).join(&segment.name), segment)?;
-            Ok((set, Gone::read(&dir.join(DELETED), segment)?))
-        };
-        let mut parts: Vec<(StoredSet, Gone)> = manifest.segments.par_iter().map(open).collect::<Result<_>>()?;
+        let mut parts: Vec<(StoredSet, Gone)> =
+            manifest.segments.par_iter().map(|it| segment::open(dir, it)).collect::<Result<_>>()?;
         for (set, _) in &parts {
             let found = &set.element;
             if *found != manifest.element() || set.spec != manifest.spec {

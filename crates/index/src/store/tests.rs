@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use conifer_space::Modality;
 
+mod damage;
+
 use super::disk::faults::{Fault, with};
 use super::*;
 use crate::testing::{GATED, PLAIN, cloud, random_points, set_of};

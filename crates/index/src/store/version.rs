@@ -1,7 +1,6 @@
 //! What a store holds at one time: the file of a version.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use conifer_space::points::{Element, sha256_hex};
@@ -9,8 +8,11 @@ use conifer_space::{ManifoldSpec, Root};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::disk::Seal;
+use super::disk::{self, Seal};
 use crate::error::{Error, Result};
+
+/// Most bytes of the file of a version: those of some hundred thousand segments.
+const MOST_BYTES: u64 = 100_000_000;
 
 /// A state of a store that was committed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -87,9 +89,9 @@ impl Manifest {
         }
     }
 
-    /// The version after this one, with the same content so far.
-    pub(super) fn next(&self, made: &str) -> Self {
-        Manifest { number: self.number + 1, made: made.to_owned(), time: now(), ..self.clone() }
+    /// A later version, with the same content so far.
+    pub(super) fn next(&self, number: u64, made: &str) -> Self {
+        Manifest { number, made: made.to_owned(), time: now(), ..self.clone() }
     }
 
     pub(super) fn element(&self) -> Element {
@@ -99,6 +101,11 @@ impl Manifest {
     /// Rows that are there.
     pub(super) fn rows(&self) -> usize {
         self.segments.iter().map(Segment::live).sum()
+    }
+
+    /// Names of what it needs in `segments/` and `deleted/`.
+    pub(super) fn needed(self) -> impl Iterator<Item = String> {
+        self.segments.into_iter().flat_map(|it| [Some(it.name), it.deleted.map(|it| it.name)]).flatten()
     }
 
     pub(super) fn version(&self) -> Version {
@@ -123,10 +130,12 @@ impl Manifest {
         Ok(format!("{body}{}", tail(body)).into_bytes())
     }
 
+    /// The manifest of a version, by its file.
+    ///
     /// # Errors
-    /// A file that is missing, damaged, of another kind or of a later layout.
-    pub(super) fn read(path: &Path) -> Result<Self> {
-        let bytes = fs::read(path).map_err(Error::io("read", path))?;
+    /// A file that is missing, damaged, of another kind, of a later layout, or of another version.
+    pub(super) fn read(path: &Path, number: u64) -> Result<Self> {
+        let bytes = disk::read(path, MOST_BYTES)?;
         let damaged = |found: &dyn std::fmt::Display| {
             Error::store(path, "the manifest of a version", found, "what was written: it was changed or damaged")
         };
@@ -147,10 +156,45 @@ impl Manifest {
             fields.remove("sha256");
         }
         let manifest: Self = serde_json::from_value(value).map_err(|e| damaged(&e))?;
-        if path.file_name().is_none_or(|name| name != file_name(manifest.number).as_str()) {
+        if manifest.number != number {
             return Err(damaged(&format!("that of version {}", manifest.number)));
         }
+        manifest.check().map_err(|(found, expected)| {
+            Error::store(path, "the manifest of a version", found, format!("{expected}: no conifer wrote it"))
+        })?;
         Ok(manifest)
+    }
+
+    /// That its names lead nowhere else and its numbers can be counted with, whoever made its checksum: (found, expected).
+    fn check(&self) -> Result<(), (String, &'static str)> {
+        let came = |name: &str| came_with(name).is_some_and(|number| number <= self.number);
+        let mut bytes = 0_u64;
+        for segment in &self.segments {
+            if segment.name.contains('-') || !came(&segment.name) {
+                return Err((format!("one with the segment `{}`", segment.name), "the number of a version so far"));
+            }
+            if segment.rows > u32::MAX as usize {
+                return Err((format!("one with {} rows in a segment", segment.rows), "less than 2^32"));
+            }
+            for (name, seal) in &segment.files {
+                if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', ':']) {
+                    return Err((format!("one with the file `{name}` in a segment"), "a name of a file"));
+                }
+                bytes = bytes.checked_add(seal.bytes).ok_or(("one of 2^64 bytes".to_owned(), "less"))?;
+            }
+            if let Some(deleted) = &segment.deleted {
+                let named = came(&deleted.name)
+                    && number_of(&deleted.name).is_some_and(|it| deleted_name(it, &segment.name) == deleted.name);
+                if !named {
+                    return Err((format!("one with deleted rows in `{}`", deleted.name), "NNNNNNNN-SEGMENT.bits"));
+                }
+                if deleted.rows > segment.rows {
+                    let found = format!("one with {} deleted rows of {}", deleted.rows, segment.rows);
+                    return Err((found, "at most all of them"));
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -170,10 +214,23 @@ pub(super) fn file_name(number: u64) -> String {
     format!("{number:08}.json")
 }
 
-/// The number of the version with which a file or folder came, if its name is one that a store gives.
-pub(super) fn number_of(name: &str) -> Option<u64> {
-    let digits = name.split(['-', '.']).next()?;
+/// The file in `deleted/` that says since a version which rows of a segment are gone.
+pub(super) fn deleted_name(number: u64, segment: &str) -> String {
+    format!("{}-{segment}.bits", name(number))
+}
+
+/// The number with which a name begins, whatever follows: `00000007.json.damaged` is about version 7.
+pub(super) fn number_of(entry: &str) -> Option<u64> {
+    let digits = entry.split(['-', '.']).next()?;
     if digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None }
+}
+
+/// The number of the version with which a segment or a file of deleted rows came; `None` where a store gives no such name.
+pub(super) fn came_with(entry: &str) -> Option<u64> {
+    let number = number_of(entry)?;
+    let segment = |it: &str| number_of(it).filter(|number| name(*number) == it);
+    let deleted = || segment(entry.strip_suffix(".bits")?.split_once('-')?.1).map(|it| deleted_name(number, &name(it)));
+    (segment(entry).is_some() || deleted().is_some_and(|it| it == entry)).then_some(number)
 }
 
 fn tail(body: &str) -> String {

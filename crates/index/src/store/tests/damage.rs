@@ -1,0 +1,281 @@
+//! What is not the store's own, and what nobody can read any more: it is left alone.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A store with version 2 (five rows `a`) and version 3 (and four rows `b`).
+fn two(dir: &Path) -> Store {
+    let store = store(dir);
+    store.append(&batch("a", 5, 1), &mut quiet).unwrap();
+    store.append(&batch("b", 4, 2), &mut quiet).unwrap();
+    store
+}
+
+/// Every file with its content, but for the lock.
+fn state(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    files(dir).into_iter().filter(|it| !it.ends_with(LOCK)).map(|it| (it.clone(), fs::read(it).unwrap())).collect()
+}
+
+fn names_of(paths: &[PathBuf]) -> Vec<&str> {
+    paths.iter().map(|it| it.file_name().unwrap().to_str().unwrap()).collect()
+}
+
+/// The newest version is damaged, and somebody goes on from the one before: what came with the damaged one stays as it was, whatever
+/// is done, and is there again when its file is.
+#[test]
+fn what_came_with_a_version_set_aside_stays() {
+    // In its folder, beside it, and out of the store.
+    for place in
+        ["store/versions/00000003.json.damaged", "store/aside/00000003.json", "store/00000003.json", "aside.json"]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("store");
+        let store = two(&dir);
+        let whole = content(&store);
+        let file = dir.join("versions/00000003.json");
+        let written = fs::read(&file).unwrap();
+        fs::write(&file, &written[..100]).unwrap();
+        assert!(store.append(&batch("c", 3, 3), &mut quiet).is_err());
+
+        let aside = folder.path().join(place);
+        fs::create_dir_all(aside.parent().unwrap()).unwrap();
+        fs::rename(&file, &aside).unwrap();
+        let segment = state(&dir.join("segments/00000003"));
+        assert_eq!(names_of(&store.unlisted().unwrap()), ["00000003"]);
+        let c = batch("c", 3, 3);
+        assert_eq!(store.append(&c, &mut quiet).unwrap().number, 4, "{place}");
+        assert_eq!(store.delete(&["c1".to_owned()]).unwrap().version.number, 5);
+        assert_eq!(store.compact(&mut quiet).unwrap().number, 6);
+        assert_eq!(store.append(&batch("d", 2, 4), &mut quiet).unwrap().number, 7);
+        assert_eq!(store.versions().unwrap().iter().map(|it| it.number).collect::<Vec<_>>(), [1, 2, 4, 5, 6, 7]);
+        let read = |number| store.snapshot_of(number).unwrap().ids;
+        assert_eq!(read(2), batch("a", 5, 1).ids);
+        assert_eq!(read(4), [batch("a", 5, 1).ids, c.ids.clone()].concat());
+        assert_eq!((read(6).len(), read(7).len()), (7, 9));
+        assert!(store.check(&mut |_| {}).unwrap().damage.is_empty());
+        assert_eq!(state(&dir.join("segments/00000003")), segment, "{place}");
+        assert_eq!(names_of(&store.unlisted().unwrap()), ["00000003"]);
+
+        // Its rows are a set of embeddings; with a good copy of its file, all of it is a version again.
+        let rows = EmbeddingSet::load(&dir.join("segments/00000003")).unwrap();
+        assert_eq!(rows.ids, batch("b", 4, 2).ids);
+        fs::write(&file, &written).unwrap();
+        assert_eq!(EmbeddingSet { source: Default::default(), ..store.snapshot_of(3).unwrap().to_set() }, whole);
+        assert!(store.check(&mut |_| {}).unwrap().damage.is_empty() && store.unlisted().unwrap().is_empty());
+        fs::remove_file(&file).unwrap();
+
+        // Collecting removes what versions needed, and not what none names.
+        assert_eq!(store.gc(1).unwrap(), Removed { versions: 5, segments: 2 });
+        assert_eq!(state(&dir.join("segments/00000003")), segment, "{place}");
+        assert_eq!(names_of(&store.unlisted().unwrap()), ["00000003"]);
+        assert_eq!(store.append(&rows, &mut quiet).unwrap().rows, 13);
+    }
+}
+
+/// The same of deleted rows, and of a change that was stopped before somebody set the version before it aside.
+#[test]
+fn a_stopped_writer_takes_nothing_of_others_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().join("base");
+    let store = two(&base);
+    store.delete(&["a2".to_owned(), "b1".to_owned()]).unwrap();
+    let aside = ["00000004-00000002.bits", "00000004-00000003.bits"];
+    let append = |dir: &Path| Store::open(dir).unwrap().append(&batch("c", 3, 3), &mut quiet);
+    let (_, operations) = {
+        let whole = folder.path().join("whole");
+        copy(&base, &whole);
+        with(usize::MAX, Fault::Once, || append(&whole).unwrap())
+    };
+    let (mut stopped, mut half) = (0, 0);
+    for at in 0..operations {
+        let dir = folder.path().join(format!("stopped {at}"));
+        copy(&base, &dir);
+        if with(at, Fault::Killed, || append(&dir)).0.is_ok() || dir.join("versions/00000005.json").exists() {
+            continue;
+        }
+        stopped += 1;
+        half += usize::from(dir.join("segments/00000005").exists());
+        fs::rename(dir.join("versions/00000004.json"), dir.join("versions/old-4")).unwrap();
+        let store = Store::open(&dir).unwrap();
+        assert_eq!(names_of(&store.unlisted().unwrap()), aside, "{at}");
+        let version = append(&dir).unwrap();
+        assert_eq!((version.number, version.rows), (5, 12), "{at}");
+        assert_eq!(names_of(&store.unlisted().unwrap()), aside, "{at}");
+        assert!(fs::read_dir(dir.join(TMP)).unwrap().next().is_none(), "{at}");
+    }
+    assert!(stopped > 5 && half > 1, "{stopped}, {half}");
+}
+
+/// Files that no store made, in folders with the names that it uses.
+#[test]
+fn files_of_others_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("mine");
+    let others = ["tmp/work/a", "tmp/00000003.json", "segments/20240101-run/b", "deleted/12345678.txt", "lock"];
+    for other in others {
+        fs::create_dir_all(dir.join(other).parent().unwrap()).unwrap();
+        fs::write(dir.join(other), "mine").unwrap();
+    }
+    let before = state(&dir);
+    let error = Store::create(&dir, spec(), Root::Origin, Element::F32).unwrap_err().to_string();
+    assert!(error.contains("an entry is `deleted/12345678.txt`; expected an empty folder"), "{error}");
+    assert_eq!((state(&dir), fs::read_to_string(dir.join(LOCK)).unwrap()), (before, "mine".to_owned()));
+
+    // Nor later.
+    let dir = folder.path().join("store");
+    let store = two(&dir);
+    for other in others {
+        fs::create_dir_all(dir.join(other).parent().unwrap()).unwrap();
+        fs::write(dir.join(other), "mine").unwrap();
+    }
+    store.append(&batch("c", 3, 3), &mut quiet).unwrap();
+    store.delete(&["a2".to_owned()]).unwrap();
+    store.compact(&mut quiet).unwrap();
+    store.gc(1).unwrap();
+    for other in others {
+        assert_eq!(fs::read_to_string(dir.join(other)).unwrap(), "mine", "{other}");
+    }
+    assert_eq!(content(&store).len(), 11);
+}
+
+/// A link in the place of a folder or of the lock: nothing is written or removed where it leads.
+#[cfg(unix)]
+#[test]
+fn links_are_refused() {
+    for name in [TMP, SEGMENTS, DELETED, VERSIONS, LOCK] {
+        let folder = tempfile::tempdir().unwrap();
+        let (dir, scratch) = (folder.path().join("store"), folder.path().join("scratch"));
+        let store = two(&dir);
+        fs::rename(dir.join(name), &scratch).unwrap();
+        if name == LOCK {
+            fs::write(&scratch, "mine").unwrap();
+        } else {
+            fs::write(scratch.join("00000009"), "mine").unwrap();
+        }
+        std::os::unix::fs::symlink(&scratch, dir.join(name)).unwrap();
+        let before = state(folder.path());
+        let error = store.append(&batch("c", 3, 3), &mut quiet).unwrap_err().to_string();
+        assert!(error.contains(&format!("{name}`: the entry is a symbolic link; expected a f")), "{error}");
+        assert!(store.gc(1).is_err() && state(folder.path()) == before, "{name}");
+
+        let empty = folder.path().join("empty");
+        fs::create_dir(&empty).unwrap();
+        std::os::unix::fs::symlink(&scratch, empty.join(name)).unwrap();
+        assert!(Store::create(&empty, spec(), Root::Origin, Element::F32).is_err(), "{name}");
+        fs::remove_dir_all(&empty).unwrap();
+        assert!(state(folder.path()) == before, "{name}");
+    }
+}
+
+/// Gives the file of a version another content, and the checksum that belongs to it.
+fn forge(path: &Path, change: impl FnOnce(&mut Value)) {
+    let mut value: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    value.as_object_mut().unwrap().remove("sha256");
+    change(&mut value);
+    let json = serde_json::to_string_pretty(&value).unwrap();
+    let body = json.trim_end_matches('}').trim_end();
+    let sha = conifer_space::points::sha256_hex(body.as_bytes());
+    fs::write(path, format!("{body},\n  \"sha256\": \"{sha}\"\n}}\n")).unwrap();
+}
+
+/// Whoever can make a checksum gets an error for it: no name leads out of the store, and no number is believed before the rows are there.
+#[test]
+fn forged_versions_are_refused() {
+    let rows = |count: u64| move |it: &mut Value| it["segments"][0]["rows"] = count.into();
+    let name = |name: &'static str| move |it: &mut Value| it["segments"][0]["name"] = name.into();
+    type Forgery = Box<dyn Fn(&mut Value)>;
+    let forgeries: [(Forgery, &str); 10] = [
+        (Box::new(rows(1 << 60)), "one with 1152921504606846976 rows in a segment; expected less than 2^32"),
+        (Box::new(rows(u64::MAX)), "rows in a segment; expected less than 2^32"),
+        (Box::new(rows(1 << 31)), "number of rows is 5; expected 2147483648"),
+        (Box::new(name("../../other/00000002")), "one with the segment `../../other/00000002`"),
+        (Box::new(name("00000009")), "one with the segment `00000009`"),
+        (Box::new(name("00000002-run")), "one with the segment `00000002-run`"),
+        (
+            Box::new(|it| it["segments"][0]["files"] = json!({ "../rows": { "bytes": 1, "sha256": "" } })),
+            "one with the file `../rows`",
+        ),
+        (
+            Box::new(|it| it["segments"][0]["files"]["manifest.json"]["bytes"] = u64::MAX.into()),
+            "one of 2^64 bytes; expected less",
+        ),
+        (
+            Box::new(|it| {
+                it["segments"][0]["deleted"] =
+                    json!({ "name": "../00000002.bits", "rows": 1, "seal": { "bytes": 8, "sha256": "" } });
+            }),
+            "one with deleted rows in `../00000002.bits`",
+        ),
+        (
+            Box::new(|it| {
+                let seal = json!({ "bytes": 8, "sha256": "" });
+                it["segments"][0]["deleted"] = json!({ "name": "00000003-00000002.bits", "rows": 6, "seal": seal });
+            }),
+            "one with 6 deleted rows of 5",
+        ),
+    ];
+    for (change, words) in forgeries {
+        let folder = tempfile::tempdir().unwrap();
+        let store = two(folder.path());
+        let path = folder.path().join("versions/00000003.json");
+        forge(&path, change);
+        let before = state(folder.path());
+        let told = |result: Result<()>| {
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains(words), "{error}, not {words}");
+        };
+        told(store.snapshot().map(|_| ()));
+        told(store.delete(&["a1".to_owned()]).map(|_| ()));
+        told(store.delete_rows(3, &[0]).map(|_| ()));
+        // One piece without deleted rows is not put together; but it is looked at before others are removed.
+        told(store.compact(&mut quiet).and_then(|_| store.gc(1)).map(|_| ()));
+        assert!(state(folder.path()) == before, "{words}");
+    }
+}
+
+/// One piece, of which the file of the version says more than there is: the versions before it stay.
+#[test]
+fn nothing_is_removed_for_a_version_that_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    store.append(&batch("a", 5, 1), &mut quiet).unwrap();
+    forge(&folder.path().join("versions/00000002.json"), |it| it["segments"][0]["rows"] = (1_u64 << 31).into());
+    store.compact(&mut quiet).unwrap();
+    let error = store.gc(1).unwrap_err().to_string();
+    assert!(error.contains("number of rows is 5; expected 2147483648"), "{error}");
+    assert!(folder.path().join("versions/00000001.json").exists());
+}
+
+/// After the last number there is no other.
+#[test]
+fn numbers_do_not_begin_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = two(folder.path());
+    let last = folder.path().join(format!("versions/{}.json", u64::MAX));
+    fs::copy(folder.path().join("versions/00000003.json"), &last).unwrap();
+    forge(&last, |it| it["number"] = u64::MAX.into());
+    let error = store.append(&batch("c", 3, 3), &mut quiet).unwrap_err().to_string();
+    assert!(error.contains("the last number in use is 18446744073709551615"), "{error}");
+    assert_eq!(store.version().unwrap().rows, 9);
+}
+
+/// A pipe in the place of a file is not waited for.
+#[cfg(unix)]
+#[test]
+fn pipes_are_no_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = two(folder.path());
+    for name in ["versions/00000003.json", "segments/00000002/rows.jsonl", "segments/00000002/manifest.json"] {
+        let path = folder.path().join(name);
+        let bytes = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(store.snapshot().is_err(), "{name}");
+        let damage = store.check(&mut |_| {}).unwrap().damage;
+        assert!(damage.iter().any(|it| it.to_string().contains("of another kind; expected a file")), "{damage:?}");
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, bytes).unwrap();
+    }
+    assert!(store.check(&mut |_| {}).unwrap().damage.is_empty());
+}
