@@ -2,6 +2,7 @@
 
 import { get, latest } from "./api.js";
 import { degrees, el, fill, icon, number } from "./dom.js";
+import { brief, readable } from "./long.js";
 import { caption, card, face, kindOf, trouble } from "./rows.js";
 import { nameRow, searchFrom } from "./search.js";
 import { current, update } from "./state.js";
@@ -15,7 +16,7 @@ export function details(node, { info, name, scores }) {
   let shown = null;
 
   const close = () => update({ select: null }, { replace: true });
-  const row = (term, value) => (value ? [el("dt", {}, term), el("dd", {}, value)] : []);
+  const row = (term, value) => (value ? [el("dt", {}, brief(term)), el("dd", {}, readable(value))] : []);
 
   async function show(number_) {
     node.hidden = false;
@@ -59,7 +60,7 @@ export function details(node, { info, name, scores }) {
     fill(node,
       head(kindOf(hit)),
       hit.thumbnail ? el("div.large", {}, face(hit, 512)) : null,
-      el("p.title", {}, caption(hit)),
+      el("p.title", {}, readable(caption(hit))),
       el("div.does", {},
         el("button.solid", { type: "button", onclick: () => searchFrom(hit, called) }, "Search from here"),
         asked && state.terms.length < 8 ? act("+ and", "Both at once", () => ({ terms: [...state.terms, term] })) : null,

@@ -2,10 +2,11 @@
 
     python3 -m venv venv && venv/bin/pip install playwright      # no `playwright install`: the system's Chromium is used
     conifer serve SET --checkpoint RUN --data toy --split test --data-option size=200 --tree tree.tsv
-    venv/bin/python web/drive.py http://127.0.0.1:7878 [--shots FOLDER] [--photo FILE] [--pid PID]
+    venv/bin/python web/drive.py http://127.0.0.1:7878 [--shots FOLDER] [--photo FILE] [--pid PID] [--web web]
 
 It starts nothing. The set must hold photos, texts and boxes with a column `label`, and the server the model that made it.
-With --pid the server is ended last, to see what the page says when it gets no answer.
+With --pid the server is ended last, to see what the page says when it gets no answer. With --web the page's files come from
+that folder instead of the program, so that a change can be seen without building it.
 Exits with 1 and the name of the first thing that is not as it should be.
 """
 
@@ -19,18 +20,24 @@ import zlib
 
 from playwright.sync_api import sync_playwright
 
+import drive_edges as edges
+
 TIMEOUT = 15_000
 
 
 class Driver:
     """A page, and what is asked of it."""
 
-    def __init__(self, page, url, shots):
-        self.page, self.url, self.shots = page, url.rstrip("/"), shots
+    def __init__(self, page, url, shots, web=None):
+        self.page, self.url, self.shots, self.web = page, url.rstrip("/"), shots, web
         self.problems, self.done = [], []
         # A refused request shows as a console error of the browser; those that a check provokes are expected there.
         self.expected = False
         page.set_default_timeout(TIMEOUT)
+        if web:
+            kinds = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+            name = lambda it: it.request.url.rsplit("/", 1)[1]
+            page.route("**/assets/*", lambda it: it.fulfill(path=os.path.join(web, name(it)), content_type=kinds[name(it).rsplit(".", 1)[1]]))
         page.on("console", lambda m: m.type in ("error", "warning") and self.problem(f"console: {m.text}"))
         page.on("pageerror", lambda e: self.problem(f"script: {e}"))
 
@@ -496,7 +503,7 @@ def dark_and_small(d, browser):
     d.shot("23_dark_map")
     d.page.click("#theme")
     small = browser.new_context(viewport={"width": 390, "height": 780}, device_scale_factor=2, has_touch=True, color_scheme="dark")
-    s = Driver(small.new_page(), d.url, d.shots)
+    s = Driver(small.new_page(), d.url, d.shots, d.web)
     s.go("#q=t:a+red+car")
     s.check("nothing is wider than a phone", s.page.evaluate("document.documentElement.scrollWidth") <= 390)
     s.check("dark as the system says", s.page.evaluate("getComputedStyle(document.body).backgroundColor") != light)
@@ -546,6 +553,7 @@ def main():
     parser.add_argument("--shots", help="folder for screenshots")
     parser.add_argument("--photo", help="a JPEG, PNG or WebP to search with")
     parser.add_argument("--pid", type=int, help="the server's process: it is ended last")
+    parser.add_argument("--web", help="folder of the page's files, to be shown instead of those in the program")
     parser.add_argument("--only", help="names of parts, by commas")
     parser.add_argument("--browser", default="/usr/bin/chromium")
     args = parser.parse_args()
@@ -557,12 +565,13 @@ def main():
         picture(photo)
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=args.browser, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        d = Driver(browser.new_context(viewport={"width": 1360, "height": 860}, color_scheme="light").new_page(), args.url, args.shots)
+        d = Driver(browser.new_context(viewport={"width": 1360, "height": 860}, color_scheme="light").new_page(), args.url, args.shots, args.web)
         parts = {
             "text": lambda: text_search(d), "compose": lambda: composition(d), "photo": lambda: photo_search(d, photo),
             "click": lambda: click_through(d), "switches": lambda: switches(d), "sliders": lambda: sliders(d),
             "path": lambda: traversal(d), "geometry": lambda: geometry(d), "tree": lambda: tree(d), "map": lambda: disc(d), "frames": lambda: frames(d),
             "factors": lambda: factors(d), "keys": lambda: keyboard(d), "links": lambda: links(d),
+            "hostile": lambda: edges.hostile_links(d), "long": lambda: edges.long_texts(d),
             "looks": lambda: dark_and_small(d, browser), "trouble": lambda: trouble(d, args.pid),
         }
         wanted = args.only.split(",") if args.only else list(parts)

@@ -1,8 +1,9 @@
 // The side bar: ranking and direction as switches, angle and depth as sliders, modality, columns, the class tree.
 
 import { count, debounced, degrees, el, fill, number } from "./dom.js";
+import { brief } from "./long.js";
 import { describe } from "./search.js";
-import { current, filtered, MODALITIES, START, update } from "./state.js";
+import { current, filtered, kept, MODALITIES, START, update } from "./state.js";
 
 const MODES = [
   ["near", "Nearest", "Rows close to the query"],
@@ -87,7 +88,7 @@ export function widen(radians) {
 
 function section(title, ...content) {
   const open = content.at(-1) !== false;
-  return el("details.section", { open }, el("summary", {}, title), content.filter((it) => it !== false));
+  return el("details.section", { open }, el("summary", {}, brief(title)), content.filter((it) => it !== false));
 }
 
 function choice(name, value, text, title, onchange) {
@@ -155,7 +156,7 @@ function facet({ name, distinct, values }, set) {
   let all = false;
   const node = el("div", {}, box);
   const render = (state) => {
-    const marked = state.columns[name] ?? [];
+    const marked = kept(state, name);
     const shown = all ? values : values.filter(([value], i) => i < LISTED || marked.includes(value));
     const toggle = (value, on) => {
       const rest = marked.filter((it) => it !== value);
@@ -164,7 +165,7 @@ function facet({ name, distinct, values }, set) {
     fill(box,
       shown.map(([value, rows]) => el("label.tick", {},
         el("input", { type: "checkbox", checked: marked.includes(value), onchange: (event) => toggle(value, event.target.checked) }),
-        el("span", { title: value }, value === "" ? "(empty)" : value), el("small", {}, count(rows)))),
+        el("span", { title: brief(value) }, value === "" ? "(empty)" : brief(value)), el("small", {}, count(rows)))),
       values.length > LISTED ? el("button.plain.more", { type: "button", onclick: () => {
         all = !all;
         render(current());

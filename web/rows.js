@@ -2,6 +2,7 @@
 
 import { thumbnail } from "./api.js";
 import { degrees, el, number } from "./dom.js";
+import { brief } from "./long.js";
 import { MODALITIES } from "./state.js";
 
 /** What a person reads of a row: its text (of a photo that is a file, the name of the file), else its name. */
@@ -17,7 +18,7 @@ export function kindOf(hit) {
 
 /** The picture of a row, or its words where it has none. */
 export function face(hit, size = 256) {
-  const words = () => el("span.words", {}, el("span", {}, caption(hit)));
+  const words = () => el("span.words", {}, el("span", {}, brief(caption(hit))));
   if (!hit.thumbnail) return words();
   const image = el("img", { alt: "", loading: "lazy", decoding: "async", draggable: false });
   image.addEventListener("error", () => image.replaceWith(words()), { once: true });
@@ -46,7 +47,7 @@ export function scoreOf(hit, by) {
  * A row as a card. `actions` are [label, title, run] triples, shown while the card is pointed at or has the focus.
  */
 export function card(hit, { by, open, actions = [], depth = null, size = 256, selected = false }) {
-  const label = `${kindOf(hit)}: ${caption(hit)}. ${scoreOf(hit, by)}`;
+  const label = `${kindOf(hit)}: ${brief(caption(hit))}. ${scoreOf(hit, by)}`;
   const main = el("button.face", { type: "button", "aria-label": label, onclick: () => open(hit), dataset: { row: hit.row } },
     face(hit, size));
   const meter = depth && hit.depth !== undefined
@@ -60,7 +61,7 @@ export function card(hit, { by, open, actions = [], depth = null, size = 256, se
   return el(`li.card.${hit.modality}${selected ? ".selected" : ""}`, { dataset: { row: hit.row } },
     el("div.frame", {}, main, actions.length ? el("div.actions", {}, actions.map(([text, title, run]) =>
       el("button", { type: "button", title, "aria-label": title, tabIndex: -1, onclick: () => run(hit) }, text))) : null),
-    pictured ? el("p.caption", { title: caption(hit) }, caption(hit)) : null,
+    pictured ? el("p.caption", { title: brief(caption(hit)) }, brief(caption(hit))) : null,
     el("p.facts", {}, el(`span.kind.${hit.modality}`, {}, kindOf(hit)), el("span", {}, scoreOf(hit, by))),
     meter);
 }
@@ -82,7 +83,7 @@ export function missing(error, what) {
 /** An error with its advice and a button to try again. */
 export function trouble(error, again) {
   const retry = again ? el("button.solid", { type: "button", onclick: again }, "Try again") : null;
-  const box = notice(error.message, error.advice ?? "", ...(retry ? [retry] : []));
+  const box = notice(brief(error.message), error.advice ?? "", ...(retry ? [retry] : []));
   box.classList.add("trouble");
   box.setAttribute("role", "alert");
   return box;

@@ -2,6 +2,7 @@
 
 import { get, thumbnail, upload } from "./api.js";
 import { el, fill, icon } from "./dom.js";
+import { brief } from "./long.js";
 import { caption, kindOf } from "./rows.js";
 import { current, START, update } from "./state.js";
 
@@ -44,7 +45,7 @@ export function titleOf(hit) {
 export function describe(term) {
   if (term.kind === "photo") return "photo";
   if (term.kind === "row") return names.get(term.value) ?? `row ${term.value}`;
-  return term.kind === "id" ? `id ${term.value}` : `“${term.value}”`;
+  return term.kind === "id" ? `id ${brief(term.value)}` : `“${brief(term.value)}”`;
 }
 
 /** Wires the search box. `say` tells a person something; `can` is what the server can embed. */

@@ -13,6 +13,8 @@ export const START = Object.freeze({
 const MODES = ["near", "narrower", "broader", "general"];
 const VIEWS = ["results", "path", "map", "factors"];
 const KINDS = { t: "text", p: "photo", r: "row", i: "id" };
+/** A number that a `Number` holds exactly. */
+const WHOLE = /^\d{1,15}$/;
 
 let state = START;
 const listeners = [];
@@ -56,7 +58,7 @@ const term = {
     const value = text.slice(2);
     if (!kind || text[1] !== ":" || value === "") return null;
     if (kind !== "row") return { kind, value };
-    return /^\d+$/.test(value) ? { kind, value: Number(value) } : null;
+    return WHOLE.test(value) ? { kind, value: Number(value) } : null;
   },
 };
 
@@ -90,8 +92,9 @@ export function parse(text) {
     const value = Number(from.get(name));
     return from.has(name) && value >= low && value <= high ? value : START[name];
   };
-  const whole = (name) => (/^\d+$/.test(from.get(name) ?? "") ? Number(from.get(name)) : null);
-  const columns = {};
+  const whole = (name) => (WHOLE.test(from.get(name) ?? "") ? Number(from.get(name)) : null);
+  // Names come from whoever wrote the link: `__proto__` and `constructor` are names like any other.
+  const columns = Object.create(null);
   for (const pair of from.getAll("col")) {
     const cut = pair.indexOf("=");
     if (cut > 0) (columns[pair.slice(0, cut)] ??= []).push(pair.slice(cut + 1));
@@ -103,7 +106,7 @@ export function parse(text) {
     gate: from.get("gate") === "1", limit: one("limit", ["angle", "distance"]),
     angle: within("angle", 0, Math.PI), within: within("within", 0, 1e6),
     depth: depth.length === 2 && depth.every(Number.isFinite) ? depth : null,
-    modality: (from.get("modality") ?? "").split(",").filter((it) => it in MODALITIES),
+    modality: [...new Set((from.get("modality") ?? "").split(","))].filter((it) => Object.hasOwn(MODALITIES, it)),
     columns, subtree: from.get("subtree"),
     view: one("view", VIEWS), from: terms("from")[0] ?? null, to: terms("to")[0] ?? null,
     steps: Math.round(within("steps", 2, 200)), select: whole("select"), factor: whole("factor"),
@@ -118,6 +121,11 @@ export const MODALITIES = {
   box_image: ["box", "boxes"],
   box_text: ["phrase", "phrases"],
 };
+
+/** The values of a column that are kept to. */
+export function kept(it, column) {
+  return Object.hasOwn(it.columns, column) ? it.columns[column] : [];
+}
 
 /** A term as the server wants it. */
 export function toQuery(it) {

@@ -2,6 +2,7 @@
 
 import { get } from "./api.js";
 import { count, el, fill } from "./dom.js";
+import { brief } from "./long.js";
 import { current, update } from "./state.js";
 
 /**
@@ -25,9 +26,9 @@ export function classTree(real, fail) {
       event.stopPropagation();
       toggle(self);
     } }, children ? "▸" : "");
-    const row = el("div.node", { onclick: () => pick(name) }, twist, el("span.name", {}, name), el("small", {}, count(rows)));
+    const row = el("div.node", { onclick: () => pick(name) }, twist, el("span.name", {}, brief(name)), el("small", {}, count(rows)));
     const self = el("li", { role: "treeitem", tabIndex: -1, dataset: { name }, "aria-level": level,
-      "aria-selected": "false", "aria-label": `${name}, ${rows} rows` }, row, group);
+      "aria-selected": "false", "aria-label": `${brief(name)}, ${rows} rows` }, row, group);
     if (rows === 0) self.classList.add("none");
     if (children) self.setAttribute("aria-expanded", "false");
     return self;

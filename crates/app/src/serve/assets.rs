@@ -25,6 +25,7 @@ pub(crate) const ASSETS: &[Asset] = &[
     js("filters.js", include_str!("../../../../web/filters.js")),
     js("gallery.js", include_str!("../../../../web/gallery.js")),
     js("keys.js", include_str!("../../../../web/keys.js")),
+    js("long.js", include_str!("../../../../web/long.js")),
     js("main.js", include_str!("../../../../web/main.js")),
     js("map.js", include_str!("../../../../web/map.js")),
     js("paint.js", include_str!("../../../../web/paint.js")),

@@ -1,0 +1,90 @@
+"""What `drive.py` asks of the explorer beyond its daily use: hostile links, long texts."""
+
+import json
+
+
+def hostile_links(d):
+    page = d.page
+    errors = []
+    note = lambda it: errors.append(str(it))
+    page.on("pageerror", note)
+    d.expected = True
+    for column in ["__proto__", "constructor", "toString"]:
+        d.go(f"#q=r:0&col={column}=x", ready=".pane.results .trouble")
+        d.check(f"a column that is not there is said: {column}", column in page.inner_text(".pane.results .trouble") and f"col={column}" in d.state())
+        page.click("#clear")
+        page.wait_for_selector(".pane.results .card")
+    d.expected = False
+    d.go("#q=r:0&modality=toString,image,image,__proto__")
+    d.check("kinds that are none are left out", page.locator(".kinds input:checked").count() == 1)
+    again = page.evaluate("""async () => {
+        const { parse, toFilter, write } = await import("/assets/state.js");
+        const state = parse("col=__proto__=x&col=__proto__=y&col=constructor=z&modality=image,image&q=r:99999999999999999999&q=r:7");
+        return [write(parse(write(state))), JSON.stringify(toFilter(state)), state.terms.length];
+    }""")
+    d.check("every name of a column goes into a link and comes back", again == [
+        "q=r%3A7&modality=image&col=__proto__%3Dx&col=__proto__%3Dy&col=constructor%3Dz",
+        '{"modality":["image"],"columns":{"__proto__":["x","y"],"constructor":["z"]}}', 1])
+
+    def own_column(route):
+        answer = route.fetch()
+        info = answer.json()
+        column = {"name": "constructor", "distinct": 2, "values": [["__proto__", 30], ["valueOf", 20]]}
+        route.fulfill(response=answer, json={**info, "columns": [column, *info["columns"]]})
+    page.route("**/api/info", own_column)
+    d.go()
+    page.locator("details:has(.facet)", has_text="constructor").locator("summary").click()
+    d.expected = True
+    with page.expect_request(lambda it: "/api/search" in it.url) as asked:
+        page.locator(".facet input").first.check()
+    d.check("a column may be called constructor", asked.value.post_data_json["columns"] == {"constructor": ["__proto__"]})
+    d.settle()
+    page.unroute("**/api/info")
+    page.remove_listener("pageerror", note)
+    d.expected = False
+    d.check(f"no link stops the page {errors or ''}", not errors)
+
+
+def long_texts(d):
+    """Letters that kern (A) or join (Arabic), 200,000 of them without a space: laid out as one run they stop a tab for minutes."""
+    page = d.page
+    for name, text in [("kerning", "\u202eevil\0" + "A" * 200_000), ("joining", "\u0628" * 200_000), ("pairs", "\U0001f600" * 100_000)]:
+        def longer(route):
+            answer = route.fetch()
+            body = answer.json()
+            for hit in [body["row"], *body["near"][:1]] if "row" in body else body["hits"][:2]:
+                hit["id"] = text
+                hit["columns"] = {**hit["columns"], "text": text, text: text}
+            route.fulfill(response=answer, body=json.dumps(body, ensure_ascii=False))
+        page.route("**/api/search", longer)
+        page.route("**/neighbours?*", longer)
+        d.go("#q=t:a+dog")
+        page.locator(".pane.results .card .face:visible").first.click()
+        page.wait_for_selector("#details dl")
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        longest = page.evaluate("""() => {
+            const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+            let most = 0;
+            for (let it = walk.nextNode(); it; it = walk.nextNode()) {
+                for (const text of [it.data ?? "", ...[...(it.attributes ?? [])].map((one) => one.value)]) most = Math.max(most, text.length);
+            }
+            return most;
+        }""")
+        d.check(f"of a long text the beginning is shown ({name}: {longest})", 300 <= longest <= 1000)
+        d.check(f"it is no wider than its place ({name})", page.evaluate(
+            "() => document.documentElement.scrollWidth <= innerWidth && document.querySelector('#details').scrollWidth <= document.querySelector('#details').clientWidth"))
+        d.shot(f"30_long_{name}")
+        page.locator("#details .title .all").click()
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        d.check(f"all of it on demand ({name})", page.evaluate("document.querySelector('#details .title').textContent") == text)
+        page.unroute("**/api/search")
+        page.unroute("**/neighbours?*")
+    desktop = page.viewport_size
+    d.expected = True
+    for width in [desktop["width"], 390]:
+        page.set_viewport_size({"width": width, "height": 780})
+        d.go(f"#q=t:{'A' * 3000}&not=i:{'B' * 3000}&inside=i:{'C' * 3000}", ready=".pane.results .trouble")
+        d.check(f"long terms are no wider than a page of {width}", page.evaluate("document.documentElement.scrollWidth") <= width)
+    page.set_viewport_size(desktop)
+    d.settle()
+    d.expected = False
