@@ -96,6 +96,25 @@ export class Grid {
   }
 }
 
+/**
+ * The nearest point to `from` among those within 45 degrees of an axis: of `x` or of `y` ("up"), forward or backward; or -1.
+ * Points in one place follow one another by number, so that each of them can be reached.
+ */
+export function towards(x, y, from, axis, forward) {
+  const sign = forward ? 1 : -1;
+  let best = -1;
+  let least = Infinity;
+  for (let i = 0; i < x.length; i++) {
+    const [right, up] = [sign * (x[i] - x[from]), sign * (y[i] - y[from])];
+    const [ahead, aside] = axis === "x" ? [right, Math.abs(up)] : [up, Math.abs(right)];
+    const here = ahead === 0 && aside === 0;
+    if (here ? sign * (i - from) <= 0 : ahead <= 0 || aside > ahead) continue;
+    const far = ahead * ahead + aside * aside;
+    if (far < least || (far === least && !forward)) [best, least] = [i, far];
+  }
+  return best;
+}
+
 /** The value below which a share of the numbers lies. */
 export function quantile(values, share) {
   if (!values.length) return 0;

@@ -1,4 +1,4 @@
-"""What `drive.py` asks of the explorer beyond its daily use: hostile links, long texts."""
+"""What `drive.py` asks of the explorer beyond its daily use: hostile links, long texts, the keyboard."""
 
 import json
 
@@ -88,3 +88,67 @@ def long_texts(d):
     page.set_viewport_size(desktop)
     d.settle()
     d.expected = False
+
+
+def reach(d):
+    """Factors and points of the map without a pointer."""
+    page, press = d.page, d.page.keyboard.press
+    if page.locator("#tab-factors").count():
+        d.go("#q=t:a+dog&view=factors", ready=".factor")
+        d.check("of the factors one is a stop of Tab", page.locator(".factor[tabindex='0']").count() == 1)
+        last = page.locator(".factor").count() - 1
+        page.locator(".factor").first.focus()
+        at = lambda: page.evaluate("[...document.querySelectorAll('.factor')].indexOf(document.activeElement)")
+        for key, to in [("ArrowRight", 1), ("ArrowDown", 2), ("ArrowLeft", 1), ("End", last), ("ArrowRight", 0), ("ArrowUp", last), ("Home", 0)]:
+            press(key)
+            d.check(f"factors: {key} goes to {to}", at() == to and page.locator(".factor[aria-checked=true][tabindex='0']").count() == 1
+                    and page.locator(".factor").nth(to).get_attribute("aria-checked") == "true")
+        d.settle()
+        d.check("the factor keeps the focus when its rows are there", at() == 0 and page.locator(".pane.factors .card").count() > 0)
+        press("Tab")
+        d.check("Tab leaves the factors", at() == -1)
+
+    d.go("#q=t:a+dog&view=map", ready=".marks")
+    d.settle()
+    told = lambda: page.text_content(".stage .unseen")
+    wait = lambda: page.wait_for_function("() => document.querySelector('.stage .unseen').textContent.includes('depth')")
+    page.locator(".marks").focus()
+    named = []
+    for key in ["ArrowRight", "ArrowRight", "ArrowUp"]:
+        with page.expect_response(lambda it: "/api/rows/" in it.url and "thumbnail" not in it.url) as got:
+            press(key)
+        wait()
+        named.append(got.value.json())
+        d.check(f"map: {key} names a row", f"{named[-1]['depth']:.3f}" in told() and page.locator(".tip").is_visible())
+    d.check("each is another one", len({it["row"] for it in named}) == 3)
+    d.shot("31_map_keys")
+    press("Enter")
+    page.wait_for_selector("#details dl")
+    d.check("Enter selects the row", f"select={named[-1]['row']}" in d.state())
+    d.settle()
+    d.shot("32_map_chosen")
+    dots = lambda: page.evaluate("document.querySelector('.dots').toDataURL()")
+    before = dots()
+    press("Shift+ArrowLeft")
+    d.settle()
+    d.check("Shift and an arrow move the map", dots() != before)
+    press("Tab")
+    d.check("what was named goes with the focus", told() == "" and page.locator(".tip").is_hidden())
+    wrong = page.evaluate("""async () => {
+        const { towards } = await import("/assets/disc.js");
+        const side = 5, twins = 3, all = [];
+        for (let i = 0; i < side * side; i++) for (let k = 0; k < twins; k++) all.push([i % side, Math.floor(i / side)]);
+        const [x, y] = [0, 1].map((k) => Float64Array.from(all, (it) => it[k]));
+        const ways = [["x", true], ["x", false], ["y", true], ["y", false]];
+        const met = new Set([37]);
+        for (const at of met) for (const [axis, forward] of ways) {
+            const next = towards(x, y, at, axis, forward);
+            if (next < 0) continue;
+            met.add(next);
+            const there = axis === "x" ? x[next] - x[at] : y[next] - y[at];
+            if (forward ? there < 0 : there > 0) return `from ${at} to ${next}`;
+        }
+        if (towards(x, y, all.length - 1, "x", true) !== -1) return "beyond the last one";
+        return met.size === all.length ? "" : `${met.size} of ${all.length} points`;
+    }""")
+    d.check(f"arrows reach every point, also those in one place {wrong}", not wrong)

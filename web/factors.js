@@ -3,16 +3,18 @@
 import { get, latest } from "./api.js";
 import { el, fill, number } from "./dom.js";
 import { card, missing, notice, trouble } from "./rows.js";
-import { update } from "./state.js";
+import { current, update } from "./state.js";
 
 const ROWS = 24;
+const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 
 /** A view of the factors in `node`. `activation()` is the query's norm per factor, or null. */
 export function factors(node, { info, say, open, activation }) {
   const newest = latest();
-  let all = null;
+  let all = null;    // what was asked of all factors: once
   let shown = "";
-  const bars = el("div.bars", { role: "radiogroup", "aria-label": "Factors" });
+  let buttons = [];
+  const bars = el("div.bars", { role: "radiogroup", "aria-label": "Factors", onkeydown: step });
   const top = el("div");
 
   async function render(state) {
@@ -24,10 +26,13 @@ export function factors(node, { info, say, open, activation }) {
       fill(node, el("p.hint", {}, "Each factor of the product is a hierarchy of its own. A bar is how far the query lies from the root in that factor; the line across it is the mean of all rows. Choose a factor to see the rows that reach farthest in it."), bars, top);
     }
     try {
-      all ??= (await get("/api/factors")).factors;
-      draw(state, all);
+      all ??= get("/api/factors");
+      const { factors: list } = await all;
+      if (state !== current()) return; // whatever changed the state has drawn it, or will
+      draw(state, list);
       const asked = JSON.stringify([state.factor, state.modality]);
-      if (state.factor === null || state.factor >= all.length) {
+      if (state.factor === null || state.factor >= list.length) {
+        newest.stop();
         shown = "";
         fill(top);
         return;
@@ -43,25 +48,48 @@ export function factors(node, { info, say, open, activation }) {
         hits.length ? el("ul.grid", {}, hits.map((hit) => card(hit, { by: "factor", open, depth: info.depth })))
           : notice("No such row", "There are no rows of the chosen kinds."));
     } catch (error) {
+      if (!buttons.length) all = null;
       shown = "";
-      fill(top, trouble(missing(error, "factors"), () => render(state)));
+      fill(top, trouble(missing(error, "factors"), () => render(current())));
     }
   }
 
   function draw(state, list) {
     const query = activation();
     say(query ? `The query in ${list.length} factors.` : `${list.length} factors; search for something to see where it reaches.`);
+    if (!buttons.length) {
+      buttons = list.map((_, i) => el("button", { type: "button", role: "radio",
+        onclick: () => update({ factor: current().factor === i ? null : i }) },
+      el("span.fill"), el("span.tick"), el("small", {}, String(i + 1))));
+      fill(bars, buttons);
+    }
+    // One of them is where Tab stops; the arrows go to the others.
+    const stop = state.factor !== null && state.factor < list.length ? state.factor : 0;
     const most = Math.max(...list.map((it) => it.max), ...(query ?? []), 1e-9);
-    fill(bars, list.map((it, i) => {
+    list.forEach((it, i) => {
       const value = query ? query[i] : it.mean;
       const title = `Factor ${i + 1}: ${query ? `query ${number(value)}, ` : ""}mean ${number(it.mean)}, largest ${number(it.max)}, curvature −${number(it.curv, 2)}`;
-      const bar = el(`button.factor${query ? "" : ".mean"}`, { type: "button", role: "radio", title, "aria-label": title,
-        "aria-checked": String(state.factor === i), onclick: () => update({ factor: state.factor === i ? null : i }) },
-      el("span.fill"), el("span.tick"), el("small", {}, String(i + 1)));
+      const bar = buttons[i];
+      bar.className = query ? "factor" : "factor mean";
+      bar.title = title;
+      bar.setAttribute("aria-label", title);
+      bar.setAttribute("aria-checked", String(state.factor === i));
+      bar.tabIndex = i === stop ? 0 : -1;
       bar.style.setProperty("--value", `${100 * value / most}%`);
       bar.style.setProperty("--mean", `${100 * it.mean / most}%`);
-      return bar;
-    }));
+    });
+  }
+
+  /** Arrows, Home and End choose a factor, as among radio buttons; without a step of history for each. */
+  function step(event) {
+    const here = buttons.indexOf(event.target);
+    if (here < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+    const to = { Home: 0, End: buttons.length - 1 }[event.key] ?? (here + STEPS[event.key] + buttons.length) % buttons.length;
+    if (Number.isNaN(to)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    update({ factor: to }, { replace: true });
+    buttons[to].focus();
   }
 
   return { render };

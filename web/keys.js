@@ -6,11 +6,12 @@ import { current, update } from "./state.js";
 
 const LIST = [
   ["/", "search for a text"],
-  ["arrows", "move among the results"],
+  ["arrows", "move among the results, or the factors"],
   ["Enter", "search from the result"],
   ["Space", "open the result"],
   ["t", "walk from the result, or the query, to the root"],
   ["m", "the map"],
+  ["arrows, Enter", "on the map: to the nearest row on that side, open it; Shift with arrows moves the map"],
   ["Esc", "close, go back to the results"],
   ["?", "this help"],
 ];

@@ -1,8 +1,9 @@
 // The map: all rows in the Poincare disc, the root in the middle, with the cone of the selected row.
 
 import { get, latest } from "./api.js";
-import { cone, Grid, moveAll, moved, quantile } from "./disc.js";
+import { cone, Grid, moveAll, moved, quantile, towards } from "./disc.js";
 import { count, debounced, el, fill, number } from "./dom.js";
+import { brief } from "./long.js";
 import { channels, dots, ramp, word } from "./paint.js";
 import { caption, face, kindOf, missing, trouble } from "./rows.js";
 import { current, MODALITIES, update } from "./state.js";
@@ -18,10 +19,11 @@ export function map(node, { info, say, open, hits }) {
   const newestCone = latest();
   const back = el("canvas.dots", { "aria-hidden": "true" });
   const front = el("canvas.marks", { tabIndex: 0, role: "application",
-    "aria-label": "Map of all rows: drag to move, wheel or + and − to zoom, click a point to select its row, double click to take it to the middle" });
+    "aria-label": "Map of all rows: arrows go to the nearest row on that side, Enter selects it, Shift with arrows moves the map, + and − zoom, 0 shows all. With a pointer: drag to move, wheel to zoom, click a point to select its row, double click to take it to the middle" });
   const tip = el("div.tip", { hidden: true, role: "tooltip" });
+  const told = el("p.unseen", { role: "status", "aria-live": "polite" });
   const legend = el("div.legend");
-  const stage = el("div.stage", {}, back, front, tip);
+  const stage = el("div.stage", {}, back, front, tip, told);
   const colour = el("select", { "aria-label": "Colour by", onchange: () => update({ colour: colour.value }, { replace: true }) },
     el("option", { value: "modality" }, "colour by kind"), el("option", { value: "depth" }, "colour by depth"));
   const tools = el("div.maptools", {}, colour,
@@ -34,8 +36,10 @@ export function map(node, { info, say, open, hits }) {
   let grid = null;
   let place = new Map();
   let eye = { ax: 0, ay: 0, zoom: 1, x: 0, y: 0 };
+  let loading = null;
+  let wanted = null; // the row that was selected last
   let selected = null;
-  let hovered = -1;
+  let hovered = -1;  // the point under the pointer, or the one that the arrows went to
   let drawn = { back: false, front: false };
   let shape = { width: 0, height: 0, ratio: 1, radius: 1 };
   let image = null;
@@ -109,6 +113,7 @@ export function map(node, { info, say, open, hits }) {
   function redraw(both = true) {
     const idle = !drawn.back && !drawn.front;
     drawn = { back: drawn.back || both, front: true };
+    if (both) tip.hidden = true; // what it points at has moved
     if (idle) requestAnimationFrame(frame);
   }
 
@@ -225,9 +230,9 @@ export function map(node, { info, say, open, hits }) {
     redraw();
   }
 
-  function under(px, py) {
+  function under(px, py, reach = NEAR) {
     grid ??= new Grid(data.x, data.y);
-    return grid.nearest(...disc(px, py), NEAR / (shape.radius * eye.zoom));
+    return grid.nearest(...disc(px, py), reach / (shape.radius * eye.zoom));
   }
 
   const fingers = new Map();
@@ -253,8 +258,7 @@ export function map(node, { info, say, open, hits }) {
       const span = (p) => Math.max(1, Math.hypot(p[0] - ox, p[1] - oy));
       zoom(span(here) / span(before), (here[0] + ox) / 2, (here[1] + oy) / 2);
     } else {
-      eye = { ...eye, x: eye.x + here[0] - before[0], y: eye.y + here[1] - before[1] };
-      redraw();
+      pan(here[0] - before[0], here[1] - before[1]);
     }
     hover(null);
   });
@@ -277,25 +281,52 @@ export function map(node, { info, say, open, hits }) {
     glide(...moved(x, y, -eye.ax, -eye.ay));
   });
   front.addEventListener("keydown", (event) => {
-    const pan = (x, y) => {
-      eye = { ...eye, x: eye.x + x, y: eye.y + y };
-      redraw();
-    };
-    const keys = { "+": () => zoom(1.25), "=": () => zoom(1.25), "-": () => zoom(0.8), 0: fit,
-      ArrowLeft: () => pan(40, 0), ArrowRight: () => pan(-40, 0), ArrowUp: () => pan(0, 40), ArrowDown: () => pan(0, -40) };
+    const arrow = (axis, forward, x, y) => () => (event.shiftKey ? pan(x, y) : walk(axis, forward));
+    const nearer = (factor) => () => zoom(factor, ...(hovered >= 0 ? screen([data.x[hovered], data.y[hovered]]) : []));
+    const choose = () => hovered >= 0 && open({ row: data.rows[hovered] });
+    const keys = { "+": nearer(1.25), "=": nearer(1.25), "-": nearer(0.8), 0: fit, Enter: choose, " ": choose,
+      ArrowLeft: arrow("x", false, 40, 0), ArrowRight: arrow("x", true, -40, 0),
+      ArrowUp: arrow("y", true, 0, 40), ArrowDown: arrow("y", false, 0, -40) };
     if (!keys[event.key] || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     event.stopPropagation();
     keys[event.key]();
   });
+  front.addEventListener("blur", () => point(-1));
+
+  function pan(x, y) {
+    eye = { ...eye, x: eye.x + x, y: eye.y + y };
+    redraw();
+  }
+
+  /** Goes to the nearest point on a side; at first to the selected row, or to what is nearest to the middle of the picture. */
+  function walk(axis, forward) {
+    const seen = (i) => {
+      const [x, y] = i >= 0 ? screen([data.x[i], data.y[i]]) : [-1, -1];
+      return x >= 0 && y >= 0 && x <= shape.width && y <= shape.height;
+    };
+    const first = [place.get(wanted) ?? -1, under(shape.width / 2, shape.height / 2, Infinity)].find(seen) ?? -1;
+    const next = seen(hovered) ? towards(data.x, data.y, hovered, axis, forward) : first;
+    if (next < 0) {
+      told.textContent = "No row on this side.";
+      return;
+    }
+    if (!seen(next)) {
+      const [x, y] = screen([data.x[next], data.y[next]]);
+      pan(shape.width / 2 - x, shape.height / 2 - y);
+    }
+    point(next, true);
+  }
 
   // --- what is under the pointer, what is selected
 
-  const describeRow = debounced(async (row, i) => {
+  const describeRow = debounced(async (row, i, aloud) => {
+    if (hovered !== i) return;
     try {
       const hit = await newest((signal) => get(`/api/rows/${row}`, signal));
       if (!hit || hovered !== i) return;
-      fill(tip, el("div.face", {}, face(hit, 128)), el("p", {}, caption(hit)), el("p.facts", {}, kindOf(hit), ` · depth ${number(hit.depth)}`));
+      fill(tip, el("div.face", {}, face(hit, 128)), el("p", {}, brief(caption(hit))), el("p.facts", {}, kindOf(hit), ` · depth ${number(hit.depth)}`));
+      if (aloud) told.textContent = `${kindOf(hit)}: ${brief(caption(hit))}, depth ${number(hit.depth)}`;
       const [x, y] = screen([data.x[i], data.y[i]]);
       tip.hidden = false;
       tip.style.left = `${Math.max(4, Math.min(x + 14, shape.width - tip.offsetWidth - 4))}px`;
@@ -306,16 +337,22 @@ export function map(node, { info, say, open, hits }) {
   }, 70);
 
   function hover(here) {
-    const i = here && data ? under(...here) : -1;
+    point(here && data ? under(...here) : -1);
+  }
+
+  /** Marks a point and says what it is; to a reader of screens, too, if `aloud`. */
+  function point(i, aloud = false) {
     if (i === hovered) return;
     hovered = i;
     front.classList.toggle("over", i >= 0);
     tip.hidden = true;
-    if (i >= 0) describeRow(data.rows[i], i);
+    told.textContent = "";
+    if (i >= 0) describeRow(data.rows[i], i, aloud);
     redraw(false);
   }
 
   async function select(row) {
+    wanted = row;
     selected = null;
     if (row === null || !data) return redraw(false);
     try {
@@ -338,7 +375,7 @@ export function map(node, { info, say, open, hits }) {
     if (!node.contains(stage)) fill(node, tools, stage, caveat);
     if (!before || state.colour !== before.colour) look();
     tell();
-    if (selected?.row !== state.select) await select(state.select);
+    if (wanted !== state.select) await select(state.select);
     redraw();
   }
 
