@@ -97,26 +97,33 @@ export async function thumbnail(image, row, size) {
 }
 
 /**
- * Of requests of one kind only the latest answer counts: a new one aborts the one before.
- * `latest()(signal => post(...))` gives the answer, or `undefined` when it was overtaken.
+ * Of requests of one kind only the latest answer counts: a new one aborts the one before, `stop` aborts without a new one.
+ * `latest()(signal => post(...))` gives the answer, or `undefined` when it was overtaken. `node` is busy as long as the latest runs.
  */
-export function latest() {
+export function latest(node = null) {
   let running = null;
+  const done = () => {
+    running = null;
+    node?.removeAttribute("aria-busy");
+  };
   const start = async (request) => {
     running?.abort();
     const mine = new AbortController();
     running = mine;
+    node?.setAttribute("aria-busy", "true");
     try {
       const answer = await request(mine.signal);
       return running === mine ? answer : undefined;
     } catch (error) {
       if (error.name === "AbortError" || running !== mine) return undefined;
       throw error;
+    } finally {
+      if (running === mine) done();
     }
   };
   start.stop = () => {
     running?.abort();
-    running = null;
+    done();
   };
   return start;
 }

@@ -4,7 +4,7 @@ import { get, latest } from "./api.js";
 import { degrees, el, fill, icon, number } from "./dom.js";
 import { brief, readable } from "./long.js";
 import { caption, card, face, kindOf, trouble } from "./rows.js";
-import { nameRow, searchFrom } from "./search.js";
+import { addRow, excludeRow, joinable, nameRow, searchFrom } from "./search.js";
 import { current, update } from "./state.js";
 
 /** Neighbours of each sort. */
@@ -46,10 +46,11 @@ export function details(node, { info, name, scores }) {
     const found = scores(hit.row);
     const term = { kind: "row", value: hit.row };
     const called = name(hit);
-    const act = (text, title, change) => el("button", { type: "button", title, onclick: () => {
+    const button = (text, title, onclick) => el("button", { type: "button", title, onclick }, text);
+    const act = (text, title, change) => button(text, title, () => {
       nameRow(hit.row, called);
-      update(change());
-    } }, text);
+      update(change);
+    });
     const asked = state.terms.length > 0;
     const share = depthShare(hit.depth, info.depth.deciles);
     const strip = (title, explained, hits, by) => hits.length ? [
@@ -63,12 +64,12 @@ export function details(node, { info, name, scores }) {
       el("p.title", {}, readable(caption(hit))),
       el("div.does", {},
         el("button.solid", { type: "button", onclick: () => searchFrom(hit, called) }, "Search from here"),
-        asked && state.terms.length < 8 ? act("+ and", "Both at once", () => ({ terms: [...state.terms, term] })) : null,
-        act("− not", "Leave out rows inside its cone", () => ({ not: [...state.not, term] })),
-        act("Path to root", "Walk from here to the root (t)", () => ({ view: "path", from: term, to: null })),
-        asked ? act("Path to here", "Walk from the query to here", () => ({ view: "path", from: null, to: term })) : null,
-        act("Inside its cone", "Only rows inside the cone of this one", () => ({ inside: term, view: "results" })),
-        act("On the map", "Show on the map (m)", () => ({ view: "map", select: hit.row }))),
+        joinable(state) ? button("+ and", "Both at once", () => addRow(hit, called)) : null,
+        button("− not", "Leave out rows inside its cone", () => excludeRow(hit, called)),
+        act("Path to root", "Walk from here to the root (t)", { view: "path", from: term, to: null }),
+        asked ? act("Path to here", "Walk from the query to here", { view: "path", from: null, to: term }) : null,
+        act("Inside its cone", "Only rows inside the cone of this one", { inside: term, view: "results" }),
+        act("On the map", "Show on the map (m)", { view: "map", select: hit.row })),
       el("dl", {},
         row("depth", `${number(hit.depth)} · deeper than ${share} % of the set`),
         row("half aperture", degrees(aperture)),

@@ -1,6 +1,151 @@
-"""What `drive.py` asks of the explorer beyond its daily use: hostile links, long texts, the keyboard."""
+"""What `drive.py` asks of the explorer beyond its daily use: late answers, hostile links, long texts, the keyboard."""
 
 import json
+
+
+class Held:
+    """Requests whose address has `part` (and whose body passes `which`) wait until they are let go."""
+
+    def __init__(self, d, part, which=lambda body: True):
+        self.d, self.part, self.which, self.routes = d, part, which, []
+        d.page.route(f"**{part}*", self.hold)
+
+    def hold(self, route):
+        if self.which(json.loads(route.request.post_data or "{}")):
+            self.routes.append(route)
+        else:
+            route.continue_()
+
+    def wait(self, number=1):
+        for _ in range(300):
+            if len(self.routes) >= number:
+                return
+            self.d.page.wait_for_timeout(50)
+        raise SystemExit(f"not so: {number} requests of {self.part}, there are {len(self.routes)}")
+
+    def release(self):
+        """Answers them in the order in which they came, as a slow server would; what was aborted gets no answer."""
+        self.d.page.unroute(f"**{self.part}*")
+        for route in self.routes:
+            route.continue_()
+        self.d.page.wait_for_timeout(700)
+        self.d.settle()
+
+
+def show(d, address):
+    """Another address on the open page, as a link would change it."""
+    d.page.evaluate("it => { history.pushState(null, '', it); dispatchEvent(new PopStateEvent('popstate')); }", address)
+
+
+def late_answers(d):
+    page = d.page
+    narrower = lambda: page.locator("input[value=narrower] + span").click()
+    rows = lambda: page.locator(".pane.results .card").count()
+
+    d.go("#q=t:a+dog")
+    held = Held(d, "/api/search", lambda body: body.get("offset"))
+    page.click("#more")
+    held.wait()
+    d.answer(narrower)
+    held.release()
+    d.check("more rows of an old query do not join a new one", rows() == 60)
+    with page.expect_request(lambda it: "/api/search" in it.url) as asked:
+        page.click("#more")
+    page.wait_for_function("() => document.querySelectorAll('.pane.results .card').length === 120")
+    body = asked.value.post_data_json
+    best = page.evaluate("async (body) => (await (await fetch('/api/search', { method: 'POST', body: JSON.stringify(body),"
+                         " headers: { 'Content-Type': 'application/json' } })).json()).hits.map((it) => it.row)",
+                         {**body, "offset": 0, "k": 120})
+    d.check("more rows go on where those shown end", body["offset"] == 60 and d.rows() == best)
+    held = Held(d, "/api/search", lambda body: "offset" not in body)
+    page.locator("input[value=near] + span").click()
+    held.wait()
+    page.click("#more")
+    held.release()
+    d.check("more of the rows before do not hold up an answer", rows() == 60)
+
+    d.go("#q=t:a+dog")
+    held = Held(d, "/api/search")
+    press = lambda at, name: page.evaluate("([at, name]) => [...document.querySelectorAll('.pane.results .card .actions')].at(at)"
+                                           ".querySelectorAll('button').forEach((it) => it.textContent === name && it.click())", [at, name])
+    press(3, "not")
+    press(4, "not")
+    press(4, "not")
+    press(5, "and")
+    press(6, "and")
+    d.check("what is pressed before an answer adds up", d.state().count("not=r") == 2 and d.state().count("q=r") == 2)
+    d.check("the page says that it waits", page.locator(".pane.results[aria-busy=true]").count() == 1)
+    held.release()
+    d.check("and that it is done", page.locator("[aria-busy]").count() == 0)
+
+    d.go("#q=t:a+dog")
+    page.locator(".pane.results .card .face:visible").nth(2).click()
+    page.wait_for_selector("#details dl")
+    d.settle()
+    held = Held(d, "/api/rows/")
+    show(d, d.state() + "&not=r:1")
+    page.locator("#details .does button", has_text="not").click()
+    d.check("the details add to what is excluded now", d.state().count("not=r") == 2)
+    held.release()
+
+    d.go("#q=t:a+dog&mode=narrower&gate=1&angle=0", ready=None)
+    held = Held(d, "/api/search", lambda body: body.get("k") == 1)
+    show(d, "#q=t:a+cat&mode=narrower&gate=1&angle=0")
+    held.wait()
+    d.answer(lambda: page.locator("input[value=near] + span").click())
+    held.release()
+    d.check("a late word on an empty answer is not said", rows() == 60)
+
+    d.go("#q=t:a+dog&view=path", ready=".walk .stop")
+    held = Held(d, "/api/traverse")
+    show(d, "#q=t:a+cat&view=path")
+    held.wait()
+    show(d, "#view=path")
+    page.wait_for_selector(".pane.path .notice")
+    held.release()
+    d.check("a path without a start stays one", "needs a start" in page.inner_text(".pane.path"))
+
+    if page.locator("#tab-factors").count():
+        d.go("#q=t:a+dog&view=factors", ready=".factor")
+        held = Held(d, "/api/factors/0")
+        page.locator(".factor").first.click()
+        held.wait()
+        page.locator(".factor").first.click()
+        held.release()
+        d.check("rows of a factor that is no longer chosen stay away", page.locator(".pane.factors .card").count() == 0)
+
+    def other_root(route):
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "root": "mean"})
+    page.route("**/api/info", other_root)
+    d.go("#q=t:a+dog")
+    held = Held(d, "/api/search")
+    narrower()
+    held.wait()
+    page.click("#home")
+    page.wait_for_selector(".grid[aria-label='Some rows'] .card")
+    held.release()
+    d.check("a late answer does not take the place of the start", page.locator(".grid[aria-label='Some rows']").count() == 1)
+    page.unroute("**/api/info")
+
+
+def late_map(d):
+    page = d.page
+    asked = []
+    count = lambda it: "/api/map?" in it.url and asked.append(it.url)
+    page.on("request", count)
+    d.go("#q=r:0&view=map", ready=".marks")
+    d.settle()
+    page.remove_listener("request", count)
+    d.check(f"the map is asked for once ({len(asked)})", len(asked) == 1)
+    marks = lambda: page.evaluate("document.querySelector('.marks').toDataURL()")
+    before = marks()
+    held = Held(d, "/api/map/row/")
+    show(d, "#q=r:0&view=map&select=5")
+    held.wait()
+    page.keyboard.press("Escape")
+    held.release()
+    d.check("the cone of a row that is no longer selected stays away", page.locator("#details").is_hidden() and marks() == before)
 
 
 def hostile_links(d):

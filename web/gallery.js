@@ -4,8 +4,8 @@ import { get, latest, post } from "./api.js";
 import { count, el, fill, number } from "./dom.js";
 import { UNFILTERED, widen } from "./filters.js";
 import { caption, card, notice, trouble } from "./rows.js";
-import { nameRow, searchFrom } from "./search.js";
-import { filtered, MODALITIES, toFilter, toQueries, toRanking, update } from "./state.js";
+import { addRow, excludeRow, joinable, searchFrom } from "./search.js";
+import { current, filtered, MODALITIES, toFilter, toQueries, toRanking, update } from "./state.js";
 
 /** Rows that are asked for at a time. */
 const PAGE = 60;
@@ -15,7 +15,7 @@ const ASKED = ["terms", "not", "inside", "mode", "measure", "gate", "limit", "an
 
 /** A gallery in `node`. `answered` gets every answer, `open` a row that was clicked. */
 export function gallery(node, { info, say, answered, open, name }) {
-  const newest = latest();
+  const newest = latest(node);
   let shown = "";
   let hits = [];
 
@@ -26,7 +26,6 @@ export function gallery(node, { info, say, answered, open, name }) {
     shown = asked;
     const request = body(state);
     if (!request) return welcome(state);
-    node.setAttribute("aria-busy", "true");
     try {
       const answer = await newest((signal) => post("/api/search", request, signal));
       if (!answer) return;
@@ -38,9 +37,7 @@ export function gallery(node, { info, say, answered, open, name }) {
       hits = [];
       answered(null);
       say("");
-      fill(node, trouble(lost(error, state), () => render(state, true)));
-    } finally {
-      node.removeAttribute("aria-busy");
+      fill(node, trouble(lost(error, state), () => render(current(), true)));
     }
   }
 
@@ -61,15 +58,22 @@ export function gallery(node, { info, say, answered, open, name }) {
     const among = passing === info.rows ? `all ${count(info.rows)} rows` : `the ${count(passing)} of ${count(info.rows)} rows that pass`;
     const first = request.modality?.length === 1 && !asked ? `The most general ${MODALITIES[request.modality[0]][1]} first, of` : "The most general first, of";
     say(`${asked ? "Among" : first} ${among} · ${number(answer.took_ms, 1)} ms`);
-    if (!hits.length) return fill(node, await nothing(state, answer));
+    if (!hits.length) {
+      const why = await nothing(state, answer);
+      return why && fill(node, why);
+    }
+    const mine = shown;
     const by = request.by;
     const list = el("ul.grid", { "aria-label": "Results" });
     const add = (some) => list.append(...stacked(some, some.map((hit) => make(hit, by, state, asked))));
     add(hits);
     const more = el("button.plain.wide", { type: "button", id: "more", onclick: async () => {
+      // Another question is under way: its answer takes the place of these rows.
+      if (shown !== mine) return;
       more.disabled = true;
       try {
-        const next = await post("/api/search", { ...request, offset: hits.length });
+        const next = await newest((signal) => post("/api/search", { ...request, offset: hits.length }, signal));
+        if (!next) return;
         hits = [...hits, ...next.hits];
         add(next.hits);
         more.hidden = next.hits.length < PAGE;
@@ -85,20 +89,12 @@ export function gallery(node, { info, say, answered, open, name }) {
 
   function make(hit, by, state, asked) {
     const actions = [["search", "Search from here (Enter)", (it) => searchFrom(it, name(it))]];
-    if (asked && state.terms.length < 8) {
-      actions.push(["and", "Also this: add to the query", (it) => {
-        nameRow(it.row, name(it));
-        update({ terms: [...state.terms, { kind: "row", value: it.row }] });
-      }]);
-    }
-    actions.push(["not", "Leave out what lies in the cone of this", (it) => {
-      nameRow(it.row, name(it));
-      update({ not: [...state.not, { kind: "row", value: it.row }] });
-    }]);
+    if (asked && joinable(state)) actions.push(["and", "Also this: add to the query", (it) => addRow(it, name(it))]);
+    actions.push(["not", "Leave out what lies in the cone of this", (it) => excludeRow(it, name(it))]);
     return card(hit, { by: asked ? by : "general", open, actions, depth: info.depth, selected: state.select === hit.row });
   }
 
-  /** Why nothing was found, and one step that changes it. */
+  /** Why nothing was found, and one step that changes it; nothing if something else was asked meanwhile. */
   async function nothing(state, answer) {
     if (!info.rows) return notice("The set has no rows", "Embed something with `conifer embed`, then serve that.");
     const clear = filtered(state)
@@ -110,7 +106,9 @@ export function gallery(node, { info, say, answered, open, name }) {
     const gated = state.mode !== "near" && (state.mode === "general" ? state.limit === "angle" : state.gate);
     if (gated) {
       const by = state.mode === "broader" ? "broader" : "narrower";
-      const nearest = await post("/api/search", { query: toQueries(state.terms), by, k: 1, ...toFilter(state) });
+      const nearest = await newest((signal) =>
+        post("/api/search", { query: toQueries(state.terms), by, k: 1, ...toFilter(state) }, signal));
+      if (!nearest) return null;
       if (nearest.hits.length) {
         return notice("No row lies within the angle", "The limit on the angle leaves nothing over.", widen(nearest.hits[0].score), clear);
       }
@@ -123,6 +121,8 @@ export function gallery(node, { info, say, answered, open, name }) {
 
   async function welcome(state) {
     // The root is no point with known coordinates here: rows from all over the set stand for it.
+    newest.stop();
+    hits = [];
     answered(null);
     if (!info.rows) return fill(node, await nothing(state, { rows_passing: 0 }));
     if (filtered(state)) {
@@ -132,11 +132,13 @@ export function gallery(node, { info, say, answered, open, name }) {
     }
     try {
       const rows = Array.from({ length: Math.min(24, info.rows) }, (_, i) => Math.floor((i + 0.5) * info.rows / Math.min(24, info.rows)));
-      hits = await Promise.all(rows.map((row) => get(`/api/rows/${row}`)));
+      const found = await newest((signal) => Promise.all(rows.map((row) => get(`/api/rows/${row}`, signal))));
+      if (!found) return;
+      hits = found;
       say("Some rows of the set, to start from.");
       fill(node, el("ul.grid", { "aria-label": "Some rows" }, hits.map((hit) => make(hit, "distance", state, false))));
     } catch (error) {
-      fill(node, trouble(error, () => render(state, true)));
+      fill(node, trouble(error, () => render(current(), true)));
     }
   }
 

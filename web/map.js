@@ -62,10 +62,10 @@ export function map(node, { info, say, open, hits }) {
       resize();
       fit();
       tell();
-      select(current().select);
+      await select(current().select);
     } catch (error) {
       data = null;
-      fill(node, trouble(missing(error, "map"), load));
+      fill(node, trouble(missing(error, "map"), () => render(current())));
     }
   }
 
@@ -354,7 +354,10 @@ export function map(node, { info, say, open, hits }) {
   async function select(row) {
     wanted = row;
     selected = null;
-    if (row === null || !data) return redraw(false);
+    if (row === null) {
+      newestCone.stop();
+      return redraw(false);
+    }
     try {
       const found = await newestCone((signal) => get(`/api/map/row/${row}`, signal));
       if (!found) return;
@@ -371,7 +374,10 @@ export function map(node, { info, say, open, hits }) {
 
   async function render(state, before) {
     colour.value = state.colour;
-    if (!data) return load();
+    if (!data) {
+      loading ??= load().finally(() => { loading = null; });
+      return;
+    }
     if (!node.contains(stage)) fill(node, tools, stage, caveat);
     if (!before || state.colour !== before.colour) look();
     tell();

@@ -4,11 +4,11 @@ import { latest, post } from "./api.js";
 import { el, fill, svg } from "./dom.js";
 import { card, missing, notice, trouble } from "./rows.js";
 import { describe } from "./search.js";
-import { toFilter, toQueries, toQuery, update } from "./state.js";
+import { current, toFilter, toQueries, toQuery, update } from "./state.js";
 
 /** A path view in `node`. */
 export function path(node, { info, say, open }) {
-  const newest = latest();
+  const newest = latest(node);
   let shown = "";
 
   async function render(state, again = false) {
@@ -17,11 +17,11 @@ export function path(node, { info, say, open }) {
     if (asked === shown && !again) return;
     shown = asked;
     if (!start) {
+      newest.stop();
       say("");
       return fill(node, notice("A path needs a start",
         "Search for something first, or open a row and choose “Path to root”. The path then goes from the specific to the general, and names what lies on the way."));
     }
-    node.setAttribute("aria-busy", "true");
     const body = { from: start, steps: state.steps, ...toFilter(state) };
     if (state.to) body.to = toQuery(state.to);
     try {
@@ -30,9 +30,7 @@ export function path(node, { info, say, open }) {
     } catch (error) {
       shown = "";
       say("");
-      fill(node, trouble(missing(error, "paths"), () => render(state, true)));
-    } finally {
-      node.removeAttribute("aria-busy");
+      fill(node, trouble(missing(error, "paths"), () => render(current(), true)));
     }
   }
 

@@ -12,6 +12,8 @@ const previews = new Map();
 const names = new Map();
 /** Rows whose names were asked for. */
 const asked = new Set();
+/** Terms that the server takes together. */
+const MOST = 8;
 
 /** Remembers what to call a row on a chip. */
 export function nameRow(row, name) {
@@ -78,7 +80,7 @@ export function searchBox({ can, say, fail, again }) {
     if (!text()) {
       input.focus();
       say("Type what has to be there as well, then press “+ and”.");
-    } else if (current().terms.length >= 8) say("At most eight terms go together.");
+    } else if (current().terms.length >= MOST) say("At most eight terms go together.");
     else search({ terms: [...current().terms, ...typed()] });
   });
   document.getElementById("not").addEventListener("click", () => {
@@ -168,6 +170,27 @@ export function searchFrom(hit, name) {
   nameRow(hit.row, name);
   update({ terms: [{ kind: "row", value: hit.row }], view: "results" });
 }
+
+/** Whether another term may be added to a query. */
+export function joinable(state) {
+  return state.terms.length > 0 && state.terms.length < MOST;
+}
+
+/** Adds a row to the query as it is now, which may be newer than what the row was drawn with. */
+export function addRow(hit, name) {
+  nameRow(hit.row, name);
+  const { terms } = current();
+  if (terms.length < MOST && !holds(terms, hit)) update({ terms: [...terms, { kind: "row", value: hit.row }] });
+}
+
+/** Leaves out what lies in the cone of a row, beside what is left out now. */
+export function excludeRow(hit, name) {
+  nameRow(hit.row, name);
+  const { not } = current();
+  if (!holds(not, hit)) update({ not: [...not, { kind: "row", value: hit.row }] });
+}
+
+const holds = (terms, hit) => terms.some((it) => it.kind === "row" && it.value === hit.row);
 
 /** Forgets everything that was asked. */
 export function startAnew() {
