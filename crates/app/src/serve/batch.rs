@@ -1,5 +1,7 @@
 //! The model at work: one thread takes what is asked, all that waits at a time.
 
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tokio::sync::mpsc::error::TrySendError;
@@ -96,24 +98,59 @@ fn serve(model: &ModelEmbedder, mut queue: mpsc::Receiver<Job>) {
             }
         }
         let dim = model.inner().spec().dim;
-        if !texts.is_empty() {
-            give(for_texts, model.inner().texts(&texts, &mut |_, _| {}), dim);
-        }
-        if !photos.is_empty() {
-            give(for_photos, model.inner().image_batch(&photos), dim);
-        }
+        let embed_texts = |texts: &[String]| model.inner().texts(texts, &mut |_, _| {});
+        give(for_texts, points(&texts, dim, embed_texts));
+        give(for_photos, points(&photos, dim, |photos| model.inner().image_batch(photos)));
     }
 }
 
-/// Gives everyone its point, or everyone the error.
-fn give(answers: Vec<oneshot::Sender<Result<Vec<f32>, String>>>, points: conifer_learn::Result<Vec<f32>>, dim: usize) {
-    match points {
-        Ok(points) => {
-            for (answer, point) in answers.into_iter().zip(points.chunks_exact(dim)) {
-                // The other end may have gone away.
-                _ = answer.send(Ok(point.to_vec()));
-            }
-        }
-        Err(error) => answers.into_iter().for_each(|answer| _ = answer.send(Err(error.to_string()))),
+fn give(answers: Vec<oneshot::Sender<Result<Vec<f32>, String>>>, points: Vec<Result<Vec<f32>, String>>) {
+    for (answer, point) in answers.into_iter().zip(points) {
+        // The other end may have gone away.
+        _ = answer.send(point);
+    }
+}
+
+/// A point for each: of all together, or, where that fails, of each by itself, so that what is wrong with one is no fault of the others.
+fn points<T, E: Display>(
+    items: &[T],
+    dim: usize,
+    embed: impl Fn(&[T]) -> Result<Vec<f32>, E>,
+) -> Vec<Result<Vec<f32>, String>> {
+    let some = |items: &[T]| match catch_unwind(AssertUnwindSafe(|| embed(items))) {
+        Ok(Ok(points)) if points.len() == items.len() * dim => Ok(points),
+        Ok(Ok(points)) => Err(format!("the model gave {} numbers; expected {}", points.len(), items.len() * dim)),
+        Ok(Err(error)) => Err(error.to_string()),
+        // The thread goes on: others want points, too.
+        Err(_) => Err("the model met a fault of its own".to_owned()),
+    };
+    if items.is_empty() {
+        return Vec::new();
+    }
+    match some(items) {
+        Ok(points) => points.chunks_exact(dim).map(|point| Ok(point.to_vec())).collect(),
+        Err(error) if items.len() == 1 => vec![Err(error)],
+        Err(_) => items.chunks(1).map(some).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_one_is_no_fault_of_the_others() {
+        let embed = |items: &[f32]| {
+            assert!(!items.contains(&-1.0), "a fault");
+            if items.contains(&-2.0) { Err("no point") } else { Ok([items, items].concat()) }
+        };
+        let told = points(&[1.0, -1.0, 2.0, -2.0], 2, embed);
+        assert_eq!(told[0], Ok(vec![1.0, 1.0]));
+        assert_eq!(told[1], Err("the model met a fault of its own".to_owned()));
+        assert_eq!(told[2], Ok(vec![2.0, 2.0]));
+        assert_eq!(told[3], Err("no point".to_owned()));
+        assert_eq!(points(&[3.0, 3.0], 2, embed).len(), 2);
+        assert_eq!(points(&[-2.0], 2, embed), [Err("no point".to_owned())]);
+        assert_eq!(points(&[], 2, embed), []);
     }
 }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use conifer_data::hierarchy::Tree;
 use conifer_index::{CellIndex, FlatIndex, Partition, Snapshot};
 use conifer_space::{ManifoldSpec, Modality, Root, Space};
+use rayon::prelude::*;
 
 use super::error::{Answer, Refusal};
 
@@ -58,7 +59,8 @@ impl State {
         let cells = if cells { Some(CellIndex::on(&set, Partition::default())?) } else { None };
         let flat = FlatIndex::on(&set)?;
         let Snapshot { ids, modality, columns, source, .. } = set;
-        let depths = (0..flat.len()).map(|row| flat.space().depth(&flat.row(row), flat.root())).collect();
+        let depths =
+            (0..flat.len()).into_par_iter().map(|row| flat.space().depth(&flat.row(row), flat.root())).collect();
         let tree = tree.map(|tree| {
             let node = |label: &String| tree.find(label).and_then(|node| u32::try_from(node).ok());
             let node_of = columns.get(LABEL).map_or_else(|| vec![None; ids.len()], |it| it.iter().map(node).collect());
