@@ -1,8 +1,8 @@
 //! `conifer serve`: an embedding set and the model that made it, behind HTTP.
 //!
 //! ```text
-//! listen     connections, bounded; time for the head of a request
-//!   gate     who may ask, how much at a time, for how long
+//! listen     connections, bounded; time for the head of a request, and for taking the answer
+//!   gate     who may ask, how much at a time, for how long; bodies are read here
 //!     routes -> search, rows, traverse, photos, thumbnails, info
 //!                 query: what is asked, to points and filters
 //!                 batch: texts and photos to points, together
@@ -19,11 +19,14 @@ mod gate;
 mod hits;
 mod info;
 mod listen;
+mod log;
 mod map;
 mod metrics;
 mod openapi;
+mod outgoing;
 mod page;
 mod photos;
+mod pulse;
 mod query;
 mod routes;
 mod rows;
@@ -55,7 +58,7 @@ pub(crate) struct Server {
     pub(crate) metrics: Arc<Metrics>,
     /// Bytes of a photo, at most.
     pub(crate) max_upload: usize,
-    /// Photos whose bytes are in memory.
+    /// Photos that are made pictures of at a time.
     pub(crate) uploads: Semaphore,
     /// Searches and pictures at a time; the first to come is the first to go.
     cores: Arc<Semaphore>,

@@ -14,11 +14,24 @@ use super::error::{Answer, Refusal};
 
 /// How long a client may take for a body.
 const BODY: Duration = Duration::from_secs(20);
+/// How long for the next piece of it.
+const STALL: Duration = Duration::from_secs(5);
 /// Most bytes of a body of JSON: 8 queries of 8,192 numbers fit in.
 pub(crate) const JSON_BYTES: usize = 1 << 20;
 
-/// The whole body, at most `most` bytes: one that says that it is longer is not read at all, one that turns out to be is read no further.
+/// The whole body, at most `most` bytes. The gate has read it already; it is in memory.
 pub(crate) async fn read(headers: &HeaderMap, body: Body, most: usize) -> Answer<Vec<u8>> {
+    gather(headers, body, most, |_| Ok(())).await
+}
+
+/// The whole body, at most `most` bytes: one that says that it is longer is not read at all, one that turns out to be is read no
+/// further. `room` is asked before bytes are kept.
+pub(crate) async fn gather(
+    headers: &HeaderMap,
+    body: Body,
+    most: usize,
+    mut room: impl FnMut(usize) -> Answer<()>,
+) -> Answer<Vec<u8>> {
     let too_large = || Refusal::too_large(format!("the body is longer than {most} bytes, the limit"));
     let told = headers.get(CONTENT_LENGTH).and_then(|it| it.to_str().ok()).and_then(|it| it.parse::<u64>().ok());
     if told.is_some_and(|told| told > most as u64) {
@@ -27,20 +40,23 @@ pub(crate) async fn read(headers: &HeaderMap, body: Body, most: usize) -> Answer
     let whole = async {
         let mut body = body;
         let mut bytes = Vec::new();
-        while let Some(frame) = body.frame().await {
+        while let Some(frame) = tokio::time::timeout(STALL, body.frame()).await.map_err(|_| late(STALL))? {
             let frame = frame.map_err(|error| Refusal::malformed(format!("the body ends too early: {error}")))?;
             let data: Bytes = frame.into_data().unwrap_or_default();
             if bytes.len() + data.len() > most {
                 return Err(too_large());
             }
+            room(data.len())?;
             bytes.extend_from_slice(&data);
         }
         Ok(bytes)
     };
-    tokio::time::timeout(BODY, whole).await.unwrap_or_else(|_| {
-        let message = format!("the body was not there within {} s, the limit", BODY.as_secs());
-        Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, message))
-    })
+    tokio::time::timeout(BODY, whole).await.unwrap_or_else(|_| Err(late(BODY)))
+}
+
+fn late(limit: Duration) -> Refusal {
+    let what = if limit == STALL { "nothing more of the body came" } else { "the body was not there" };
+    Refusal::new(StatusCode::REQUEST_TIMEOUT, format!("{what} within {} s, the limit", limit.as_secs()))
 }
 
 /// A body of JSON as `T`: 400 for what is no JSON, 422 for JSON that says something else.

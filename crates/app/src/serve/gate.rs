@@ -1,36 +1,46 @@
 //! What every request passes: who may ask, how much at a time, for how long; and what every answer carries.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, REFERRER_POLICY, WWW_AUTHENTICATE,
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, ORIGIN, REFERRER_POLICY, WWW_AUTHENTICATE,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::error::Refusal;
+use super::body::{JSON_BYTES, gather};
+use super::error::{Answer, Refusal};
+use super::log::Log;
 use super::metrics::{Metrics, Raised};
+use super::outgoing::Outgoing;
 use super::page;
-use crate::output::print_json;
+use super::pulse::{AtWork, Pulse};
 
 /// The settings of a door.
 pub(crate) struct Gate {
-    /// Only names of this machine in `Host`: a page of another site that has its name point here (DNS rebinding) is not answered.
-    pub(crate) local_only: bool,
+    /// Where only this machine is answered, the name that it was told for itself. Only names of this machine are taken in `Host`: a page
+    /// of another site that has its name point here (DNS rebinding) is not answered.
+    pub(crate) local_name: Option<String>,
     pub(crate) token: Option<String>,
     /// Requests that are worked on at a time.
     pub(crate) work: Semaphore,
     pub(crate) most: usize,
     pub(crate) limit: Duration,
+    /// Bytes of a photo, at most.
+    pub(crate) max_upload: usize,
+    /// Bytes of photos that are in memory, those that are still coming included. What clients only announce takes no place.
+    pub(crate) photos: Semaphore,
+    pub(crate) outgoing: Outgoing,
     pub(crate) metrics: Arc<Metrics>,
-    /// A line of JSON on stdout for every request.
-    pub(crate) log: bool,
+    pub(crate) log: Option<Log>,
 }
 
 pub(crate) async fn pass(
@@ -42,15 +52,14 @@ pub(crate) async fn pass(
     let started = Instant::now();
     let route = route.map_or_else(|| "other".to_owned(), |it| it.as_str().to_owned());
     let method = request.method().clone();
-    let raised = Raised::new(&gate.metrics.in_flight);
     let mut response = match gate.admit(&route, request.headers()) {
         Ok(()) => gate.answer(&route, request, next).await,
         Err(refusal) => refusal.into_response(),
     };
-    drop(raised);
     let headers = response.headers_mut();
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, page::POLICY),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (X_FRAME_OPTIONS, "DENY"),
         (REFERRER_POLICY, "no-referrer"),
@@ -63,20 +72,28 @@ pub(crate) async fn pass(
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     gate.metrics.count(&route, status.as_u16(), took);
-    if gate.log {
+    if let Some(log) = &gate.log {
         let took_ms = took.as_secs_f64() * 1e3;
-        // A log that nobody reads any more is no reason to stop.
-        _ = print_json(
-            &json!({ "method": method.as_str(), "route": route, "status": status.as_u16(), "took_ms": took_ms }),
-        );
+        log.tell(json!({ "method": method.as_str(), "route": route, "status": status.as_u16(), "took_ms": took_ms }));
     }
     response
 }
 
 impl Gate {
     fn admit(&self, route: &str, headers: &HeaderMap) -> Result<(), Refusal> {
-        if self.local_only && !headers.get(HOST).is_some_and(names_this_machine) {
+        if headers.get_all(HOST).iter().count() > 1 {
+            return Err(Refusal::malformed("the header `Host` is there more than once"));
+        }
+        if let Some(name) = &self.local_name
+            && !headers.get(HOST).is_some_and(|host| names_this_machine(host, name))
+        {
             let message = "the header `Host` names no address of this machine; expected localhost, 127.0.0.1 or [::1]";
+            return Err(Refusal::new(StatusCode::FORBIDDEN, message));
+        }
+        // Other sites may link to the page.
+        if route != "/" && is_foreign(headers) {
+            let message =
+                "a page of another site asks (`Origin`, `Sec-Fetch-Site`); expected the explorer, or no browser";
             return Err(Refusal::new(StatusCode::FORBIDDEN, message));
         }
         // The page holds nothing of the data; it asks for the token and sends it with what it asks.
@@ -94,6 +111,15 @@ impl Gate {
     }
 
     async fn answer(&self, route: &str, request: Request, next: Next) -> Response {
+        let pulse = request.extensions().get::<Arc<Pulse>>().cloned();
+        // Whoever sends a body slowly waits for nobody but itself: it takes no turn yet.
+        let mut held = None;
+        let request = match self.whole(route, request, &mut held).await {
+            Ok(request) => request,
+            Err(refusal) => return refusal.into_response(),
+        };
+        let _at_work: Option<AtWork> = pulse.map(Pulse::at_work);
+        let _raised = Raised::new(&self.metrics.in_flight);
         // Who watches has to be answered when nobody else is.
         if route == "/health" || route == "/metrics" {
             return next.run(request).await;
@@ -102,20 +128,63 @@ impl Gate {
             return Refusal::busy(format!("{} requests are being worked on, the limit", self.most)).into_response();
         };
         match tokio::time::timeout(self.limit, next.run(request)).await {
-            Ok(response) => response,
+            Ok(response) => self.outgoing.send(response),
             Err(_) => Refusal::unavailable(format!("no answer within {} s, the limit", self.limit.as_secs_f64()))
                 .into_response(),
         }
     }
+
+    /// The request with its body in memory. The place of a photo's bytes is `held`.
+    async fn whole<'a>(
+        &'a self,
+        route: &str,
+        request: Request,
+        held: &mut Option<SemaphorePermit<'a>>,
+    ) -> Answer<Request> {
+        // What no route takes is refused without its body.
+        if request.method() != Method::POST || route == "other" {
+            return Ok(request);
+        }
+        let (head, body) = request.into_parts();
+        let bytes = if route == "/api/photos" {
+            let room = |bytes: usize| {
+                let more = u32::try_from(bytes).ok().and_then(|it| self.photos.try_acquire_many(it).ok());
+                let more = more.ok_or_else(|| Refusal::busy("the photos that are being read fill their room"))?;
+                match held {
+                    Some(held) => held.merge(more),
+                    None => *held = Some(more),
+                }
+                Ok(())
+            };
+            gather(&head.headers, body, self.max_upload, room).await?
+        } else {
+            gather(&head.headers, body, JSON_BYTES, |_| Ok(())).await?
+        };
+        Ok(Request::from_parts(head, Body::from(bytes)))
+    }
 }
 
-fn names_this_machine(host: &HeaderValue) -> bool {
+/// Whether a browser says that a page of another site asks. Such a page could not read the answer, and could keep us busy.
+fn is_foreign(headers: &HeaderMap) -> bool {
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return site != "same-origin" && site != "none";
+    }
+    let Some(origin) = headers.get(ORIGIN) else { return false };
+    let host = origin.to_str().ok().and_then(|it| it.split_once("://")).map(|(_, host)| host);
+    let ours = headers.get(HOST).and_then(|it| it.to_str().ok());
+    !host.zip(ours).is_some_and(|(host, ours)| host.eq_ignore_ascii_case(ours))
+}
+
+/// Whether `host` is `name`, `localhost` or an address that stays on this machine, with or without a port.
+fn names_this_machine(host: &HeaderValue, name: &str) -> bool {
     let Ok(host) = host.to_str() else { return false };
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|it| it.is_ascii_digit()) => name,
+    let host = match host.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|it| it.is_ascii_digit()) => host,
         _ => host,
     };
-    ["localhost", "127.0.0.1", "[::1]"].iter().any(|it| name.eq_ignore_ascii_case(it))
+    let v4 = host.parse().is_ok_and(|it: Ipv4Addr| it.is_loopback());
+    let v6 = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).and_then(|it| it.parse::<Ipv6Addr>().ok());
+    v4 || v6.is_some_and(|it| it.is_loopback()) || ["localhost", name].iter().any(|it| host.eq_ignore_ascii_case(it))
 }
 
 /// Whether two secrets are the same, in a time that tells nothing but their lengths.
@@ -138,9 +207,39 @@ mod tests {
             ("evil.example", false),
             ("localhost.evil.example:80", false),
             ("127.0.0.1.evil.example", false),
+            ("127.0.0.2:7878", true),
+            ("[0:0::1]:7878", true),
+            ("my-machine:7878", true),
+            ("192.168.0.1", false),
+            ("[::2]:7878", false),
             ("", false),
         ] {
-            assert_eq!(names_this_machine(&HeaderValue::from_static(host)), ours, "{host}");
+            assert_eq!(names_this_machine(&HeaderValue::from_static(host), "My-Machine"), ours, "{host}");
+        }
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_foreign() {
+        for (site, origin, foreign) in [
+            ("", "", false),
+            ("", "http://localhost:7878", false),
+            ("", "http://LOCALHOST:7878", false),
+            ("", "http://localhost:3000", true),
+            ("", "https://evil.example", true),
+            ("", "null", true),
+            ("none", "", false),
+            // Behind another server that has its own name.
+            ("same-origin", "https://search.example", false),
+            ("same-site", "http://localhost:3000", true),
+            ("cross-site", "", true),
+        ] {
+            let mut headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost:7878"))]);
+            for (name, value) in [("sec-fetch-site", site), ("origin", origin)] {
+                if !value.is_empty() {
+                    headers.insert(name, HeaderValue::from_static(value));
+                }
+            }
+            assert_eq!(is_foreign(&headers), foreign, "{site} {origin}");
         }
     }
 

@@ -1,4 +1,5 @@
-//! Connections: a bounded number of them, heads of requests within a time, the idlest one given up for a newcomer.
+//! Connections: a bounded number of them, heads of requests within a time, answers taken within a time, the idlest one given up for a
+//! newcomer.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -7,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use http_body_util::BodyExt as _;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use super::metrics::{Metrics, Raised};
+use super::pulse::{Pulse, TAKEN, Watched};
 
 /// How long a client may take for the head of a request, from the opening of the connection or the answer before.
 const HEAD: Duration = Duration::from_secs(10);
@@ -35,13 +36,7 @@ struct Connections {
 #[derive(Default)]
 struct Open {
     next: u64,
-    all: BTreeMap<u64, Connection>,
-}
-
-struct Connection {
-    /// Since when no request of it is being worked on; `None` while one is.
-    idle: Option<Instant>,
-    close: Arc<Notify>,
+    all: BTreeMap<u64, Arc<Pulse>>,
 }
 
 /// Answers until `stop` says so, then ends what is under way.
@@ -71,12 +66,12 @@ pub(crate) async fn serve(
             continue;
         };
         match connections.enter(most) {
-            Some((number, close)) => {
+            Some((number, pulse)) => {
                 let (connections, metrics) = (Arc::clone(&connections), Arc::clone(&metrics));
                 let (router, ended) = (router.clone(), ended.clone());
                 tokio::spawn(async move {
                     let raised = Raised::new(&metrics.connections);
-                    attend(stream, router, &connections, number, &close, ended).await;
+                    attend(stream, router, &pulse, ended).await;
                     connections.leave(number);
                     drop(raised);
                 });
@@ -119,32 +114,16 @@ pub(crate) async fn stopped() {
     }
 }
 
-async fn attend(
-    stream: TcpStream,
-    router: Router,
-    connections: &Arc<Connections>,
-    number: u64,
-    close: &Notify,
-    mut ended: watch::Receiver<bool>,
-) {
+async fn attend(stream: TcpStream, router: Router, pulse: &Arc<Pulse>, mut ended: watch::Receiver<bool>) {
     // Small answers go out at once; a socket that does not know how is as good.
     _ = stream.set_nodelay(true);
     let router = TowerToHyperService::new(router);
-    let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-        let busy = Busy::new(connections, number);
-        let answer = router.call(request.map(Body::new));
-        async move {
-            let answer: axum::response::Response = answer.await?;
-            // Idle again when the body is handed over, not when it is made.
-            let answer = answer.map(|body| {
-                Body::new(body.map_frame(move |frame| {
-                    let _busy = &busy;
-                    frame
-                }))
-            });
-            Ok::<_, std::convert::Infallible>(answer)
-        }
+    let service = service_fn(|mut request: hyper::Request<hyper::body::Incoming>| {
+        // The gate says when we are at work.
+        request.extensions_mut().insert(Arc::clone(pulse));
+        router.call(request.map(Body::new))
     });
+    let stream = Watched::new(stream, Arc::clone(pulse), TAKEN);
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
@@ -156,7 +135,7 @@ async fn attend(
         tokio::select! {
             // What a client does wrong on its connection is the end of that connection, and no more.
             _ = connection.as_mut() => return,
-            () = close.notified() => return,
+            () = pulse.close.notified() => return,
             _ = ended.changed(), if !ending => {
                 ending = true;
                 connection.as_mut().graceful_shutdown();
@@ -176,53 +155,28 @@ async fn turn_away(mut stream: TcpStream, most: usize) {
     _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(answer.as_bytes())).await;
 }
 
-/// Marks a connection as busy while it lives.
-struct Busy {
-    connections: Arc<Connections>,
-    number: u64,
-}
-
-impl Busy {
-    fn new(connections: &Arc<Connections>, number: u64) -> Self {
-        connections.mark(number, None);
-        Busy { connections: Arc::clone(connections), number }
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.connections.mark(self.number, Some(Instant::now()));
-    }
-}
-
 impl Connections {
     /// A place, if there is one or an idle connection has one to give.
-    fn enter(&self, most: usize) -> Option<(u64, Arc<Notify>)> {
+    fn enter(&self, most: usize) -> Option<(u64, Arc<Pulse>)> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.all.len() >= most {
-            let idle = open.all.iter().filter_map(|(number, it)| Some((it.idle?, *number)));
-            let (since, idlest) = idle.min()?;
-            if since.elapsed() < SPARED {
+            let idle = open.all.iter().filter_map(|(number, it)| Some((it.idle()?, *number)));
+            let (idle, idlest) = idle.max()?;
+            if idle < SPARED {
                 return None;
             }
             if let Some(given_up) = open.all.remove(&idlest) {
                 given_up.close.notify_one();
             }
         }
-        let (number, close) = (open.next, Arc::new(Notify::new()));
+        let (number, pulse) = (open.next, Arc::new(Pulse::new()));
         open.next += 1;
-        open.all.insert(number, Connection { idle: Some(Instant::now()), close: Arc::clone(&close) });
-        Some((number, close))
+        open.all.insert(number, Arc::clone(&pulse));
+        Some((number, pulse))
     }
 
     fn leave(&self, number: u64) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).all.remove(&number);
-    }
-
-    fn mark(&self, number: u64, idle: Option<Instant>) {
-        if let Some(it) = self.open.lock().unwrap_or_else(PoisonError::into_inner).all.get_mut(&number) {
-            it.idle = idle;
-        }
     }
 
     fn is_empty(&self) -> bool {

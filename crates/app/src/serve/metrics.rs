@@ -17,6 +17,8 @@ pub(crate) struct Metrics {
     pub(crate) at_work: AtomicUsize,
     /// Open connections.
     pub(crate) connections: AtomicUsize,
+    /// Lines of the log that were left out, as those before them were not read.
+    pub(crate) unlogged: AtomicUsize,
     routes: Mutex<BTreeMap<String, Route>>,
 }
 
@@ -87,6 +89,7 @@ impl Metrics {
             ("conifer_in_flight", "Requests that are being worked on.", now(&self.in_flight)),
             ("conifer_at_work", "Searches and pictures that wait for a core, or have one.", now(&self.at_work)),
             ("conifer_connections", "Open connections.", now(&self.connections)),
+            ("conifer_unlogged", "Lines of the log that were left out.", now(&self.unlogged)),
         ];
         for (name, help, value) in own.iter().chain(more) {
             line(format_args!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"));

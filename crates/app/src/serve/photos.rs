@@ -17,6 +17,8 @@ use super::error::{Answer, Refusal};
 
 /// Points of photos that are kept.
 const KEPT: usize = 4096;
+/// Most pixels of a photo that is sent. A decoder may take 8 bytes for each, whatever the file claims.
+const MOST_PIXELS: u64 = 40_000_000;
 
 /// Points by their tokens; the oldest ones are forgotten.
 pub(crate) struct Photos {
@@ -59,13 +61,12 @@ impl Photos {
 
 pub(crate) async fn upload(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> Answer {
     let model = Arc::clone(server.embedder()?.model());
-    // What is read before it is a picture is held in memory: few at a time.
-    let turn = server.uploads.acquire().await.map_err(|error| Refusal::fault(error.to_string()))?;
     let most = server.max_upload;
     let bytes = read(&headers, body, most).await?;
+    let turn = server.uploads.acquire().await.map_err(|error| Refusal::fault(error.to_string()))?;
     let (pixels, width, height) = server
         .work(move |_| {
-            let limits = PixelLimits { max_bytes: most as u64, ..PixelLimits::default() };
+            let limits = PixelLimits { max_bytes: most as u64, max_pixels: MOST_PIXELS, ..PixelLimits::default() };
             let picture = ImageRef::Encoded(bytes.into()).open(&limits).map_err(|it| refused(&it))?;
             let pixels = model.inner().pixels(&picture, EvalCrop::Center);
             Ok((pixels, picture.width, picture.height))

@@ -16,7 +16,9 @@ use super::batch::Queue;
 use super::explore::Explorer;
 use super::gate::Gate;
 use super::info::{Can, Info};
+use super::log::Log;
 use super::metrics::Metrics;
+use super::outgoing::{Outgoing, WAITING};
 use super::photos::Photos;
 use super::state::State;
 use super::thumbnails::Thumbnails;
@@ -26,13 +28,15 @@ use crate::embedder::ModelEmbedder;
 use crate::output::{note, print, print_json};
 use crate::request::open_source;
 
-/// Photos whose bytes are in memory at a time.
+/// Photos that are made pictures of, or passed on, at a time.
 pub(crate) const UPLOADS: usize = 4;
+/// Photos of the most bytes whose bytes may be in memory at a time.
+const INCOMING: usize = 8;
 /// Shortest token: 16 characters of a random one are 96 bits.
 const SHORTEST_TOKEN: usize = 16;
 
 pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Result<()> {
-    let (listener, gate) = door(&args.door, as_json)?;
+    let (listener, gate) = door(&args.door, args.max_upload, as_json)?;
     let set = Snapshot::open(&args.set)?;
     let model = args.checkpoint.as_deref().map(|it| ModelEmbedder::open(it, device)).transpose()?;
     if let Some(model) = &model {
@@ -80,7 +84,7 @@ pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Resu
 }
 
 /// Where requests come in, once it is known that they may.
-pub(crate) fn door(args: &Door, as_json: bool) -> anyhow::Result<(TcpListener, Gate)> {
+pub(crate) fn door(args: &Door, max_upload: usize, as_json: bool) -> anyhow::Result<(TcpListener, Gate)> {
     let addresses = (args.host.as_str(), args.port).to_socket_addrs();
     let addresses: Vec<SocketAddr> = addresses.with_context(|| format!("--host {}", args.host))?.collect();
     let local_only = addresses.iter().all(|it| it.ip().is_loopback());
@@ -92,14 +96,18 @@ pub(crate) fn door(args: &Door, as_json: bool) -> anyhow::Result<(TcpListener, G
     );
     let listener =
         TcpListener::bind(&*addresses).with_context(|| format!("--host {} --port {}", args.host, args.port))?;
+    let metrics = Arc::new(Metrics::default());
     let gate = Gate {
-        local_only,
+        local_name: local_only.then(|| args.host.clone()),
         token,
         work: Semaphore::new(args.concurrency),
         most: args.concurrency,
         limit: Duration::from_secs_f64(args.timeout),
-        metrics: Arc::new(Metrics::default()),
-        log: as_json,
+        max_upload,
+        photos: Semaphore::new(INCOMING * max_upload),
+        outgoing: Outgoing::new(WAITING),
+        log: if as_json { Some(Log::start(&metrics)?) } else { None },
+        metrics,
     };
     Ok((listener, gate))
 }
@@ -123,6 +131,7 @@ pub(crate) fn run(
     let done = runtime.block_on(listen::serve(listener, router, door.connections, metrics, listen::stopped()));
     // A search that is still under way is not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
+    gate.log.iter().for_each(Log::end);
     done
 }
 

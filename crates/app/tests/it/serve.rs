@@ -2,11 +2,12 @@
 
 mod hostile;
 mod shards;
+mod slow;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -55,21 +56,28 @@ impl Drop for Running {
 }
 
 fn start(args: &[&str]) -> Running {
+    let (running, logs) = launch(args);
+    // Logs are read to the end, as whoever starts a server should.
+    std::thread::spawn(move || logs.lines().for_each(drop));
+    running
+}
+
+/// A server, and its log.
+fn launch(args: &[&str]) -> (Running, BufReader<ChildStdout>) {
     let args = [args, &["--port", "0", "--json"]].concat();
     let mut child = command(folder(), &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let Some(Ok(first)) = lines.next() else {
+    let mut logs = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    if logs.read_line(&mut first).unwrap() == 0 {
         let mut told = String::new();
         child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
         panic!("{args:?}: {told}");
-    };
+    }
     let first: Value = serde_json::from_str(&first).unwrap();
     let address = first["listening"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
-    // Logs are read to the end: a full pipe would hold the server up.
-    std::thread::spawn(move || lines.for_each(drop));
     let mut stderr = child.stderr.take().unwrap();
     std::thread::spawn(move || _ = stderr.read_to_end(&mut Vec::new()));
-    Running { child, address }
+    (Running { child, address }, logs)
 }
 
 /// The server with everything on.
@@ -121,6 +129,13 @@ impl Running {
         let reply = if body.is_null() { self.get(path) } else { self.post(path, body) };
         assert_eq!(reply.status, 200, "{path} {body}: {}", String::from_utf8_lossy(&reply.body));
         reply.json()
+    }
+
+    /// A number that the server counts.
+    fn count(&self, name: &str) -> usize {
+        let metrics = String::from_utf8(self.get("/metrics").body).unwrap();
+        let line = metrics.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name} is not in\n{metrics}")).parse().unwrap()
     }
 
     fn is_well(&self) {
@@ -273,6 +288,32 @@ fn only_who_may_is_answered() {
     let mut stream = server.connect();
     stream.write_all(b"GET /health HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n").unwrap();
     assert_eq!(answer(stream).status, 403);
+    let mut stream = server.connect();
+    stream
+        .write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nhost: evil.example\r\nconnection: close\r\n\r\n")
+        .unwrap();
+    assert_eq!(answer(stream).status, 400);
+
+    // Pages of other sites may link to the explorer, and no more.
+    let open = start(&["serve", "set"]);
+    let search = json!({ "query": { "row": 0 } }).to_string();
+    let from = |more: &str| open.send("POST", "/api/search", more, search.as_bytes()).status;
+    assert_eq!(from("content-type: text/plain\r\norigin: https://evil.example\r\n"), 403);
+    assert_eq!(from("sec-fetch-site: cross-site\r\n"), 403);
+    assert_eq!(from("origin: http://localhost\r\n"), 200);
+    assert_eq!(from("sec-fetch-site: same-origin\r\norigin: http://localhost\r\n"), 200);
+    let linked = open.send("GET", "/", "sec-fetch-site: cross-site\r\n", b"");
+    assert_eq!(linked.status, 200);
+    assert!(linked.head.contains("cross-origin-resource-policy: same-origin"), "{}", linked.head);
+
+    #[cfg(target_os = "linux")]
+    {
+        let other = start(&["serve", "set", "--host", "127.0.0.2"]);
+        let mut stream = other.connect();
+        let head = format!("GET /health HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", other.address);
+        stream.write_all(head.as_bytes()).unwrap();
+        assert_eq!(answer(stream).status, 200);
+    }
 
     refused(
         at,

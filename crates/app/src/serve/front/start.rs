@@ -14,7 +14,7 @@ use super::{Front, router};
 use crate::cli::Front as Args;
 
 pub(crate) fn front(args: Args, as_json: bool) -> anyhow::Result<()> {
-    let (listener, gate) = door(&args.door, as_json)?;
+    let (listener, gate) = door(&args.door, args.max_upload, as_json)?;
     let token = args.shard_token_file.as_deref().map(token).transpose()?;
     // A shard that takes longer is named, which needs the rest of the time.
     let limit = Duration::from_secs_f64(args.door.timeout * 0.9);

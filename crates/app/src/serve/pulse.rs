@@ -1,0 +1,203 @@
+//! The life of a connection: when something last came or went, whether we are at work for it, and the end of one whose client takes
+//! nothing of its answer.
+
+use std::io::{Error, ErrorKind, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::time::Sleep;
+
+/// How long a client may take for what is ready to be sent, some 64 KiB at a time.
+pub(crate) const TAKEN: Duration = Duration::from_secs(30);
+/// So many bytes are a sign of life: single ones, now and then, would keep a place for nothing.
+const SIGN: u64 = 16 << 10;
+
+/// What is known of an open connection.
+pub(crate) struct Pulse {
+    opened: Instant,
+    /// Milliseconds from `opened` to the last sign of life.
+    last: AtomicU64,
+    moved: AtomicU64,
+    /// Requests of it that are being worked on.
+    at_work: AtomicUsize,
+    pub(crate) close: Notify,
+}
+
+/// While it lives, the client waits for us, and not we for the client.
+pub(crate) struct AtWork(Arc<Pulse>);
+
+impl Pulse {
+    pub(crate) fn new() -> Self {
+        let (last, moved) = (AtomicU64::new(0), AtomicU64::new(0));
+        Pulse { opened: Instant::now(), last, moved, at_work: AtomicUsize::new(0), close: Notify::new() }
+    }
+
+    /// For how long we have been waiting for the client; `None` while it waits for us.
+    pub(crate) fn idle(&self) -> Option<Duration> {
+        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
+        (self.at_work.load(Ordering::Relaxed) == 0).then(|| self.opened.elapsed().saturating_sub(last))
+    }
+
+    pub(crate) fn at_work(self: Arc<Self>) -> AtWork {
+        self.at_work.fetch_add(1, Ordering::Relaxed);
+        AtWork(self)
+    }
+
+    fn beat(&self) {
+        let now = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(now, Ordering::Relaxed);
+    }
+
+    fn moved(&self, bytes: usize) {
+        let before = self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
+        if before / SIGN != (before + bytes as u64) / SIGN {
+            self.beat();
+        }
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.beat();
+        self.0.at_work.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A stream with a pulse, which fails when what was given to it is not taken in time.
+pub(crate) struct Watched {
+    stream: TcpStream,
+    pulse: Arc<Pulse>,
+    limit: Duration,
+    /// Runs from the first write that has to wait until all is written.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Watched {
+    pub(crate) fn new(stream: TcpStream, pulse: Arc<Pulse>, limit: Duration) -> Self {
+        Watched { stream, pulse, limit, deadline: None }
+    }
+
+    fn written(&mut self, context: &mut Context<'_>, result: Poll<Result<usize, Error>>) -> Poll<Result<usize, Error>> {
+        if let Poll::Ready(result) = result {
+            self.pulse.moved(*result.as_ref().unwrap_or(&0));
+            return Poll::Ready(result);
+        }
+        let limit = self.limit;
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        ready!(deadline.as_mut().poll(context));
+        Poll::Ready(Err(ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<Result<(), Error>> {
+        let before = into.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
+        self.pulse.moved(into.filled().len() - before);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Error>> {
+        let result = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.written(context, result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<Result<usize, Error>> {
+        let result = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.written(context, result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    /// Asked for when all that was ready is written; what is ready next has its own time.
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.deadline = None;
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::io::Read as _;
+
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A connection with us at one end, watched, and a client at the other.
+    async fn pair(limit: Duration) -> (Watched, Arc<Pulse>, std::net::TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let pulse = Arc::new(Pulse::new());
+        (Watched::new(listener.accept().await.unwrap().0, Arc::clone(&pulse), limit), pulse, client)
+    }
+
+    fn run<T>(test: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
+    }
+
+    #[test]
+    fn who_takes_nothing_is_given_up_and_who_takes_is_not() {
+        run(async {
+            let bytes = vec![7; 64 << 20];
+            let (mut ours, _, _client) = pair(Duration::from_millis(200)).await;
+            assert_eq!(ours.write_all(&bytes).await.unwrap_err().kind(), ErrorKind::TimedOut);
+
+            // Longer in all than the time for a piece.
+            let (mut ours, _, mut client) = pair(Duration::from_secs(20)).await;
+            let reader = std::thread::spawn(move || {
+                let mut taken = vec![0; 4 << 20];
+                (0..16).for_each(|_| client.read_exact(&mut taken).unwrap());
+            });
+            for piece in bytes.chunks(64 << 10) {
+                ours.write_all(piece).await.unwrap();
+                ours.flush().await.unwrap();
+                assert!(ours.deadline.is_none());
+            }
+            reader.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn single_bytes_are_no_sign_of_life() {
+        run(async {
+            let (mut ours, pulse, _client) = pair(TAKEN).await;
+            std::thread::sleep(Duration::from_millis(300));
+            ours.write_all(b"a").await.unwrap();
+            assert!(pulse.idle().unwrap() >= Duration::from_millis(300));
+            ours.write_all(&vec![7; SIGN as usize]).await.unwrap();
+            let idle = pulse.idle().unwrap();
+            std::thread::sleep(Duration::from_millis(300));
+            assert!(idle < pulse.opened.elapsed() - Duration::from_millis(300));
+            // It waits for us, then we for it.
+            let work = Arc::clone(&pulse).at_work();
+            assert_eq!(pulse.idle(), None);
+            drop(work);
+            assert!(pulse.idle().unwrap() < pulse.opened.elapsed() - Duration::from_millis(300));
+        });
+    }
+}

@@ -1,0 +1,115 @@
+//! Clients that take their time, or never come to an end.
+
+use std::io::{ErrorKind, Write as _};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{answer, launch, start, whole};
+
+/// The head of a request, and nothing of its body.
+fn announce(stream: &mut TcpStream, path: &str, length: usize) {
+    let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+}
+
+#[test]
+fn bodies_that_do_not_come_hold_up_nobody() {
+    let server = start(&["serve", "set", "--concurrency", "1"]);
+    let mut slow: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    for stream in &mut slow {
+        announce(stream, "/api/search", 20);
+        stream.write_all(b"{").unwrap();
+    }
+    let search = json!({ "query": { "row": 0 } });
+    for _ in 0..20 {
+        assert_eq!(server.post("/api/search", &search).status, 200);
+    }
+    for stream in slow {
+        assert_eq!(answer(stream).status, 408);
+    }
+    assert_eq!(server.post("/api/search", &search).status, 200);
+}
+
+#[test]
+fn photos_that_do_not_come_hold_up_nobody() {
+    let server = whole();
+    let mut slow: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    for stream in &mut slow {
+        announce(stream, "/api/photos", 1 << 20);
+        stream.write_all(b"a").unwrap();
+    }
+    // No photo, and told so while the others are still waited for.
+    assert_eq!(server.send("POST", "/api/photos", "", b"no photo").status, 422);
+    let first = slow.remove(0);
+    first.set_nonblocking(true).unwrap();
+    assert_eq!(first.peek(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+
+    // What was sent of them takes its place: eight photos of the most bytes have room.
+    let most = vec![b'a'; (1 << 20) - 1];
+    let mut large: Vec<_> = (0..12).map(|_| server.connect()).collect();
+    for stream in &mut large {
+        announce(stream, "/api/photos", 1 << 20);
+        // Those that find no room are closed.
+        _ = stream.write_all(&most);
+    }
+    let statuses: Vec<u16> = large.into_iter().map(|it| answer(it).status).collect();
+    let count = |status: u16| statuses.iter().filter(|it| **it == status).count();
+    assert!(count(429) >= 4 && count(429) + count(408) == 12, "{statuses:?}");
+    assert_eq!(server.send("POST", "/api/photos", "", b"no photo").status, 422);
+}
+
+#[test]
+fn more_than_is_worked_on_at_a_time() {
+    let server = start(&["serve", "set", "--concurrency", "1"]);
+    let (busy, started) = (AtomicBool::new(false), Instant::now());
+    let search = json!({ "query": { "row": 0 }, "k": 1000 });
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while !busy.load(Ordering::Relaxed) {
+                    let reply = server.post("/api/search", &search);
+                    if reply.status == 429 {
+                        assert!(reply.head.contains("retry-after: 1"), "{}", reply.head);
+                        busy.store(true, Ordering::Relaxed);
+                    }
+                    assert!(started.elapsed() < Duration::from_secs(60), "it was never busy");
+                }
+            });
+        }
+    });
+    assert_eq!(server.post("/api/search", &search).status, 200);
+}
+
+#[test]
+fn a_log_that_nobody_reads() {
+    let (server, _log) = launch(&["serve", "set"]);
+    let mut stream = server.connect();
+    let reader = stream.try_clone().unwrap();
+    let requests = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(5_000);
+    let answers = std::thread::spawn(move || answer(reader).status);
+    stream.write_all(&requests).unwrap();
+    stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+    assert_eq!(answers.join().unwrap(), 200);
+    server.is_well();
+    assert!(server.count("conifer_unlogged") > 0);
+}
+
+/// A client that asks and asks, and takes nothing.
+#[test]
+fn answers_that_nobody_takes() {
+    let server = start(&["serve", "set"]);
+    let mut stream = server.connect();
+    stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+    let requests = b"GET /api/map HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1000);
+    // Until neither side takes anything any more.
+    while stream.write_all(&requests).is_ok() {}
+    let started = Instant::now();
+    // The connection of the question itself is open, too.
+    while server.count("conifer_connections") > 1 {
+        assert!(started.elapsed() < Duration::from_secs(90), "it is still open");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
