@@ -36,6 +36,7 @@ mod state;
 mod thumbnails;
 mod traverse;
 mod tree;
+mod unique;
 
 use std::sync::Arc;
 

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
 use super::error::{Answer, Refusal};
+use super::unique::Unique;
 
 /// How long a client may take for a body.
 const BODY: Duration = Duration::from_secs(20);
@@ -59,9 +60,10 @@ fn late(limit: Duration) -> Refusal {
     Refusal::new(StatusCode::REQUEST_TIMEOUT, format!("{what} within {} s, the limit", limit.as_secs()))
 }
 
-/// A body of JSON as `T`: 400 for what is no JSON, 422 for JSON that says something else.
+/// A body of JSON as `T`: 400 for what is no JSON, 422 for JSON that says something else, or something twice.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Answer<T> {
-    serde_json::from_slice(bytes).map_err(|error| refused(&error))
+    let parsed = serde_json::from_slice::<Unique>(bytes).and_then(|_| serde_json::from_slice(bytes));
+    parsed.map_err(|error| refused(&error))
 }
 
 /// The same, of a part that was parsed.

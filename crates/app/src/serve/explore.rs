@@ -15,7 +15,7 @@ use super::error::{Answer, Refusal};
 use super::factors::{FactorSummary, Factors};
 use super::hits::Hit;
 use super::map::Disc;
-use super::rows::{Number, settings};
+use super::rows::{Number, digits, settings};
 use super::search::{MIN_RADIUS, MOST_HITS};
 use super::state::State as Rows;
 use super::tree::ClassTree;
@@ -164,7 +164,7 @@ pub(crate) async fn factor(
     let Top { k, modality } = settings(query)?;
     let k = k.unwrap_or(10);
     let count = server.explorer.factors.len();
-    let known: Option<usize> = factor.parse().ok().filter(|it| *it < count);
+    let known: Option<usize> = digits(&factor).filter(|it| *it < count);
     let Some(factor) = known else {
         let expected = if count == 0 { "a space that is a product".to_owned() } else { format!("0 to {}", count - 1) };
         return Err(Refusal::absent(format!("factor `{factor}` is not there; expected {expected}")));

@@ -1,6 +1,7 @@
 //! `GET /` and `GET /assets/{name}`: the explorer.
 
 use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 
 use super::assets::{Asset, asset};
 use super::body::typed;
@@ -15,7 +16,8 @@ pub(crate) async fn page() -> Answer {
     file("index.html")
 }
 
-pub(crate) async fn part(Path(name): Path<String>) -> Answer {
+pub(crate) async fn part(name: Result<Path<String>, PathRejection>) -> Answer {
+    let Path(name) = name.map_err(|error| Refusal::new(error.status(), error.body_text()))?;
     file(&name)
 }
 

@@ -16,6 +16,8 @@ use crate::limits::Limits;
 
 /// Most points of one request, those of its filters included.
 const MOST_POINTS: usize = 32;
+/// Most values of all columns of a filter.
+const MOST_VALUES: usize = 1000;
 /// Most characters of a text; models read some dozens of tokens.
 const MOST_CHARACTERS: usize = 10_000;
 /// Largest norm of a point: up to there every space promises finite distances and angles, and models end long before.
@@ -159,6 +161,12 @@ impl Wanted {
         if points > MOST_POINTS {
             return Err(Refusal::invalid(format!("{points} points; expected at most {MOST_POINTS} in one request")));
         }
+        let values: usize = self.columns.iter().flatten().map(|(_, values)| values.len()).sum();
+        if values > MOST_VALUES {
+            return Err(Refusal::invalid(format!(
+                "`columns` has {values} values; expected at most {MOST_VALUES} in all"
+            )));
+        }
         if let Some([least, most]) = self.depth
             && least > most
         {
@@ -176,7 +184,11 @@ impl Wanted {
         for it in self.not.iter().flatten() {
             not.push(it.point(server).await?);
         }
-        let Wanted { modality, columns, depth, subtree, .. } = self;
+        let Wanted { mut modality, columns, depth, subtree, .. } = self;
+        if let Some(modality) = &mut modality {
+            modality.sort_unstable();
+            modality.dedup();
+        }
         Ok(Meant { limits: Limits { modality, columns: columns.unwrap_or_default(), depth, inside, not }, subtree })
     }
 }

@@ -48,9 +48,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Number {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
         let found = Path::<String>::from_request_parts(parts, state).await;
         let Path(text) = found.map_err(|error| Refusal::new(error.status(), error.body_text()))?;
-        let number = text.parse().map(Number);
-        number.map_err(|_| Refusal::invalid(format!("`{text}` is no number of a row; expected digits")))
+        let number = digits(&text).map(Number);
+        number.ok_or_else(|| Refusal::invalid(format!("`{text}` is no number of a row; expected digits")))
     }
+}
+
+/// A number that is written in digits alone: Rust would take `+1`, too.
+pub(crate) fn digits(text: &str) -> Option<usize> {
+    text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 /// The settings behind the question mark, once they are what they must be.

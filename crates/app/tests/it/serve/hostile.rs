@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Running, answer, start, whole};
+use super::{Running, answer, rows, start, whole};
 
 /// Status of an answer that is an error in our form, whose message has all of `words`.
 fn told(server: &Running, method: &str, path: &str, body: &[u8], words: &[&str]) -> u16 {
@@ -38,6 +38,8 @@ fn what_is_wrong_is_refused_with_its_status() {
         (r#"{"query":{}}"#, &["exactly one of"]),
         (r#"{"query":{"row":0,"text":"a"}}"#, &["exactly one of"]),
         (r#"{"query":{"row":0},"foo":1}"#, &["unknown field `foo`"]),
+        (r#"{"query":{"row":0},"k":1,"k":2}"#, &["`k` is there twice"]),
+        (r#"{"query":{"row":0,"row":1}}"#, &["`row` is there twice"]),
         (r#"{"query":{"row":0,"foo":1}}"#, &["unknown field `foo`"]),
         (r#"{"query":{"row":-1}}"#, &["-1"]),
         (r#"{"query":{"row":0},"by":"nearest"}"#, &["nearest", "distance"]),
@@ -62,6 +64,11 @@ fn what_is_wrong_is_refused_with_its_status() {
     ] {
         assert_eq!(search(body, words), 422, "{body}");
     }
+    let values: Vec<String> = (0..1001).map(|it| it.to_string()).collect();
+    let body = json!({ "query": { "row": 0 }, "columns": { "label": values } }).to_string();
+    assert_eq!(search(&body, &["1001 values", "at most 1000"]), 422);
+    let body = json!({ "query": { "row": 0 }, "modality": vec!["image"; 50_000], "k": 5 });
+    assert_eq!(rows(&server.good("/api/search", &body)).len(), 5);
     let many: Vec<Value> = (0..40).map(|row| json!({ "row": row })).collect();
     assert_eq!(search(&json!({ "query": { "row": 0 }, "not": many }).to_string(), &["41 points", "at most 32"]), 422);
     assert_eq!(search(&json!({ "query": { "text": "a".repeat(10_001) } }).to_string(), &["10000"]), 422);
@@ -76,6 +83,8 @@ fn what_is_wrong_is_refused_with_its_status() {
     for (path, status) in [
         ("/api/rows/99999999", 404),
         ("/api/rows/-1", 422),
+        ("/api/rows/+1", 422),
+        ("/api/factors/+1", 404),
         ("/api/rows/..%2f..%2fetc%2fpasswd", 422),
         ("/api/rows/%00", 422),
         ("/api/rows/%ff", 400),
@@ -88,6 +97,7 @@ fn what_is_wrong_is_refused_with_its_status() {
         ("/api/rows/0/neighbours?modality=sound", 422),
         ("/api/rows", 422),
         ("/assets/../../etc/passwd", 404),
+        ("/assets/%ff", 400),
         ("/nowhere", 404),
         ("//", 404),
     ] {
