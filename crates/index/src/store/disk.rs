@@ -35,7 +35,7 @@ impl Seal {
                 }
             }
         }
-        Ok(Seal { bytes, sha256: sha.finalize().iter().map(|b| format!("{b:02x}")).collect() })
+        Ok(Seal { bytes, sha256: hex(sha) })
     }
 
     /// That a file has the length it was written with.
@@ -84,6 +84,11 @@ pub(super) fn kind(path: &Path) -> Result<Option<FileType>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         other => Ok(Some(other.map_err(Error::io("read", path))?.file_type())),
     }
+}
+
+/// A finished hash as 64 hex digits.
+pub(super) fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Makes a folder, if it is not there.

@@ -2,19 +2,25 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::Path;
 
 use conifer_space::points::{Element, StoredSet, sha256_hex};
 use conifer_space::safe::{FARTHEST, UNIT_TOLERANCE};
 use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source, space};
 use rayon::prelude::*;
+use sha2::{Digest as _, Sha256};
 
 use super::Store;
+use super::disk::hex;
 use super::segment::{self, Gone};
 use super::version::Manifest;
 use crate::error::{Error, Result};
 use crate::mapped::Plain;
 use crate::rows::{Parts, Place, Rows};
+
+/// Rows that are hashed by one thread at a time.
+const HASHED: usize = 4096;
 
 /// Rows with what is known of them. The points lie in memory or in mapped files, which stay readable whatever happens to the store;
 /// indexes over a snapshot ([`FlatIndex::on`](crate::FlatIndex::on)) share them.
@@ -33,6 +39,8 @@ pub struct Snapshot {
     /// Where the points come from.
     pub source: Source,
     version: Option<u64>,
+    /// sha256 of the manifest of the version, whose rows these are, all of them.
+    sealed: Option<String>,
     pub(crate) rows: Rows,
 }
 
@@ -59,7 +67,7 @@ impl Snapshot {
 
     fn loaded(set: EmbeddingSet) -> Self {
         let EmbeddingSet { spec, root, ids, modality, points, columns, source } = set;
-        Snapshot { spec, root, ids, modality, columns, source, version: None, rows: Rows::owned(points) }
+        Snapshot { spec, root, ids, modality, columns, source, version: None, sealed: None, rows: Rows::owned(points) }
     }
 
     /// Number of rows.
@@ -82,6 +90,44 @@ impl Snapshot {
         self.rows.get(i, self.spec.dim)
     }
 
+    /// A sha256 by which processes know that they opened the same: that of the manifest of a version, which holds those of all its files; of
+    /// other rows, of everything that is known of them.
+    ///
+    /// # Errors
+    /// None that a checked set can have: a space that JSON cannot say.
+    pub fn fingerprint(&self) -> Result<String> {
+        if let Some(sealed) = &self.sealed {
+            return Ok(sealed.clone());
+        }
+        let names: Vec<&String> = self.columns.keys().collect();
+        let head = serde_json::to_string(&(self.len(), &self.spec, &self.root, &self.source.weights, names))
+            .map_err(|e| Error::invalid("the space of a set", e, "values that JSON can hold"))?;
+        let blocks: Vec<usize> = (0..self.len()).step_by(HASHED).collect();
+        let blocks: Vec<_> =
+            blocks.into_par_iter().map(|first| self.hash(first..(first + HASHED).min(self.len()))).collect();
+        let mut all = Sha256::new_with_prefix(head);
+        blocks.iter().for_each(|it| all.update(it));
+        Ok(hex(all))
+    }
+
+    /// The hash of some rows.
+    fn hash(&self, rows: Range<usize>) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        let mut bytes = Vec::new();
+        for i in rows {
+            bytes.clear();
+            let columns = self.columns.values().map(|it| it[i].as_str());
+            for text in [self.ids[i].as_str(), self.modality[i].name()].into_iter().chain(columns) {
+                // With its length before it, no text reads as a part of its neighbours.
+                bytes.extend((text.len() as u64).to_le_bytes());
+                bytes.extend(text.as_bytes());
+            }
+            bytes.extend(self.row(i).iter().flat_map(|it| it.to_le_bytes()));
+            hash.update(&bytes);
+        }
+        hash.finalize().into()
+    }
+
     /// These rows, in this order. Their points stay where they lie.
     ///
     /// # Errors
@@ -99,6 +145,7 @@ impl Snapshot {
             columns: self.columns.iter().map(|(name, column)| (name.clone(), pick(column))).collect(),
             source: self.source.clone(),
             version: self.version,
+            sealed: None,
             rows: self.rows.select(rows),
         })
     }
@@ -174,7 +221,8 @@ impl Snapshot {
             ids.extend(kept(set.ids, &gone));
         }
         let (spec, root) = (manifest.spec.clone(), manifest.root.clone());
-        Ok(Snapshot { spec, root, ids, modality, columns, source, version: Some(manifest.number), rows })
+        let sealed = Some(sha256_hex(&manifest.encode()?));
+        Ok(Snapshot { spec, root, ids, modality, columns, source, version: Some(manifest.number), sealed, rows })
     }
 }
 

@@ -157,6 +157,43 @@ fn is_searched_where_it_lies() {
 
 /// Half precision rounds as it does elsewhere, and no further when segments are put together.
 #[test]
+fn the_same_rows_have_one_fingerprint_and_others_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = batch("a", 5000, 3);
+    let of = |set: &EmbeddingSet| Snapshot::of(set.clone()).unwrap().fingerprint().unwrap();
+    let first = of(&set);
+    assert_eq!((of(&set), first.len()), (first.clone(), 64));
+    type Change = fn(&mut EmbeddingSet);
+    let changes: [Change; 5] = [
+        // In the last block.
+        |it| it.points[4999 * 3] *= 0.5,
+        |it| it.ids[4999].push('!'),
+        |it| it.modality[0] = Modality::BoxText,
+        |it| it.columns.get_mut("a").unwrap()[0].clear(),
+        |it| it.source.weights = "c".repeat(64),
+    ];
+    for (i, change) in changes.iter().enumerate() {
+        let mut other = set.clone();
+        change(&mut other);
+        assert_ne!(of(&other), first, "change {i}");
+    }
+    let fewer: Vec<usize> = (0..4999).collect();
+    assert_ne!(of(&set.select(&fewer).unwrap()), first);
+
+    // Of a store that of its version, whoever opens it; of a part of it, that of the rows.
+    let store = store(dir.path());
+    store.append(&set, &mut quiet).unwrap();
+    let second = store.snapshot().unwrap().fingerprint().unwrap();
+    let newest = fs::read(dir.path().join("versions/00000002.json")).unwrap();
+    assert_eq!(second, conifer_space::points::sha256_hex(&newest));
+    assert_eq!(Store::open(dir.path()).unwrap().snapshot().unwrap().fingerprint().unwrap(), second);
+    let part = store.snapshot().unwrap().select(&fewer).unwrap().fingerprint().unwrap();
+    assert_eq!(part, of(&set.select(&fewer).unwrap()));
+    store.delete(&["a7".to_owned()]).unwrap();
+    assert_ne!(store.snapshot().unwrap().fingerprint().unwrap(), second);
+}
+
+#[test]
 fn half_precision_is_rounded_once() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::create(folder.path(), spec(), Root::Origin, Element::F16).unwrap();
