@@ -25,6 +25,7 @@ mod metrics;
 mod openapi;
 mod outgoing;
 mod page;
+mod part;
 mod photos;
 mod pulse;
 mod query;

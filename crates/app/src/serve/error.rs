@@ -7,7 +7,7 @@ use axum::response::IntoResponse;
 use serde_json::json;
 
 /// A refusal. Its body is `{"error":{"status":422,"message":"..."}}`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) message: String,

@@ -1,21 +1,25 @@
 //! `conifer front`: several servers that each hold a part of a set, as one. Every shard is asked; the answers are those of one index of
-//! all rows, or an error that names the shard that is missing.
+//! all rows, or an error that names the shard that is missing or serves something else by now.
 
+mod best;
 mod client;
 mod merge;
 mod start;
+mod told;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{RawQuery, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, RawQuery, State};
 use axum::http::{HeaderMap, Method, Uri};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 
 pub(crate) use start::front;
@@ -24,60 +28,91 @@ use super::body::{JSON_BYTES, json as reply, parse, part, read, typed};
 use super::error::{Answer, Refusal};
 use super::gate::Gate;
 use super::metrics::Metrics;
+use super::openapi::document_of;
+use super::page;
 use super::query::{Asked, Wanted, split};
 use super::routes::behind;
-use super::rows::Number;
-use super::search::{MOST_HITS, Search};
+use super::rows::{Around, MOST_ROWS, Number, settings};
+use super::search::Search;
 use super::traverse::Walk;
-use super::{openapi, page};
 use crate::ranking::By;
 use client::Shard;
+use told::{Hit, Path, Photo, Point};
+
+/// Most hits before those of an answer: any of them may lie on any shard, so that every shard has to list its own.
+const MOST_OFFSET: usize = 10_000;
+/// For so long it is believed that the shards are well: whoever asks us all the time asks them once in a while.
+const WELL: Duration = Duration::from_secs(1);
 
 /// The shards, in their order.
 pub(crate) struct Front {
     shards: Vec<Arc<Shard>>,
+    /// Rows of all.
+    rows: usize,
+    /// Numbers of a point.
+    dim: usize,
     metrics: Arc<Metrics>,
     max_upload: usize,
     /// Photos whose bytes are in memory.
     uploads: Semaphore,
+    /// How the shards were, and when.
+    health: Mutex<Option<(Instant, Answer<()>)>>,
 }
 
 type Shared = State<Arc<Front>>;
+/// A route: its method as OpenAPI writes it, its path, who answers.
+type Route = (&'static str, &'static str, MethodRouter<Arc<Front>>);
 
+fn routes() -> Vec<Route> {
+    vec![
+        ("get", "/", get(page::page)),
+        ("get", "/assets/{name}", get(page::part)),
+        ("get", "/health", get(health)),
+        ("get", "/metrics", get(metrics)),
+        ("get", "/api/openapi.json", get(openapi)),
+        ("get", "/api/info", get(info)),
+        ("post", "/api/search", post(search)),
+        ("post", "/api/point", post(point)),
+        ("post", "/api/traverse", post(traverse)),
+        ("post", "/api/photos", post(photos)),
+        ("get", "/api/rows", get(by_id)),
+        ("get", "/api/rows/{row}", get(one)),
+        ("get", "/api/rows/{row}/neighbours", get(neighbours)),
+        ("get", "/api/rows/{row}/thumbnail", get(one)),
+    ]
+}
 fn router(front: Arc<Front>, gate: Arc<Gate>) -> Router {
-    let routes = Router::new()
-        .route("/", get(page::page))
-        .route("/assets/{name}", get(page::part))
-        .route("/health", get(health))
-        .route("/metrics", get(metrics))
-        .route("/api/openapi.json", get(openapi::openapi))
-        .route("/api/info", get(info))
-        .route("/api/search", post(search))
-        .route("/api/point", post(point))
-        .route("/api/traverse", post(traverse))
-        .route("/api/photos", post(photos))
-        .route("/api/rows", get(by_id))
-        .route("/api/rows/{row}", get(one))
-        .route("/api/rows/{row}/neighbours", get(neighbours))
-        .route("/api/rows/{row}/thumbnail", get(one));
-    behind(routes.with_state(front), gate)
+    let all = routes().into_iter().fold(Router::new(), |all, (_, path, answer)| all.route(path, answer));
+    behind(all.with_state(front), gate)
+}
+
+/// What a front answers of what a server does.
+fn document() -> Value {
+    let paths: Vec<&str> = routes().iter().map(|(_, path, _)| *path).collect();
+    document_of(&paths, MOST_OFFSET)
 }
 
 impl Front {
     /// The same question to all shards at a time; their answers in order.
-    async fn all(&self, method: Method, path: &str, body: Option<&Value>) -> Answer<Vec<Value>> {
+    async fn all<T: DeserializeOwned + Send + 'static>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Answer<Vec<T>> {
         let mut asked = JoinSet::new();
         for (i, shard) in self.shards.iter().enumerate() {
             let (shard, method, path) = (Arc::clone(shard), method.clone(), path.to_owned());
             let body = body.map(|it| it.to_string().into_bytes());
-            asked.spawn(async move { (i, shard.json(method, &path, body).await) });
+            asked.spawn(async move { (i, shard.json::<T>(method, &path, body).await) });
         }
-        let mut answers = vec![Value::Null; self.shards.len()];
+        let mut answers = Vec::new();
         while let Some(done) = asked.join_next().await {
             let (i, answer) = done.map_err(|error| Refusal::fault(error.to_string()))?;
-            answers[i] = answer?;
+            answers.push((i, answer?));
         }
-        Ok(answers)
+        answers.sort_by_key(|(i, _)| *i);
+        Ok(answers.into_iter().map(|(_, answer)| answer).collect())
     }
 
     fn first(&self) -> Answer<&Shard> {
@@ -85,33 +120,34 @@ impl Front {
     }
 
     /// The shard that holds a row, and the number of the row there.
-    fn holder(&self, row: usize) -> (usize, usize) {
-        (row % self.shards.len(), row / self.shards.len())
+    fn holder(&self, row: usize) -> Answer<(&Shard, usize)> {
+        if row >= self.rows {
+            return Err(Refusal::absent(format!("row {row} is not there; expected one below {}", self.rows)));
+        }
+        Ok((&self.shards[row % self.shards.len()], row / self.shards.len()))
     }
 
-    /// Something of a row, from the shard that has it.
-    async fn of_row(&self, row: usize, rest: &str) -> Answer<client::Reply> {
-        let (shard, local) = self.holder(row);
-        let shard = &self.shards[shard];
-        let reply = shard.ask(Method::GET, &format!("/api/rows/{local}{rest}"), None).await?;
-        match reply.status.as_u16() {
-            // The shard would tell its own number.
-            404 if rest.is_empty() => Err(Refusal::absent(format!("row {row} is not there"))),
-            404 => Err(Refusal::absent(format!("row {row} is not there, or has no picture"))),
-            _ => reply.good(shard),
+    /// A row, from the shard that has it.
+    async fn row(&self, row: usize) -> Answer<Hit> {
+        let (shard, local) = self.holder(row)?;
+        let hit: Hit = shard.json(Method::GET, &format!("/api/rows/{local}"), None).await?;
+        if hit.row != local {
+            return Err(shard.client.wrong(&format!("row {}; {local} was asked for", hit.row)));
         }
+        shard.renumber(hit)
     }
 
     /// The rows of an id, in their order.
-    async fn rows_of(&self, query: &str) -> Answer<Vec<Value>> {
+    async fn rows_of(&self, query: &str) -> Answer<Vec<Hit>> {
         let mut rows = Vec::new();
-        for (i, found) in self.all(Method::GET, &format!("/api/rows?{query}"), None).await?.into_iter().enumerate() {
-            for mut hit in part::<Vec<Value>>(found)? {
-                merge::renumber(&mut hit, i, self.shards.len())?;
-                rows.push(hit);
+        let found = self.all::<Vec<Hit>>(Method::GET, &format!("/api/rows?{query}"), None).await?;
+        for (shard, found) in self.shards.iter().zip(found) {
+            for hit in found {
+                rows.push(shard.renumber(hit)?);
             }
         }
-        rows.sort_by_key(|hit| hit["row"].as_u64());
+        rows.sort_by_key(|hit| hit.row);
+        rows.truncate(MOST_ROWS);
         Ok(rows)
     }
 
@@ -122,7 +158,7 @@ impl Front {
         for it in parts {
             points.push(self.single(it).await?);
         }
-        ask_point(self.first()?, &json!({ "all": points })).await
+        self.ask_point(self.first()?, &json!({ "all": points })).await
     }
 
     async fn single(&self, asked: &Asked) -> Answer<Value> {
@@ -133,21 +169,28 @@ impl Front {
         let mut row = asked.row;
         if let Some(id) = &asked.id {
             let rows = self.rows_of(&format!("id={}", percent(id))).await?;
-            let found = rows.first().and_then(|it| it["row"].as_u64());
-            let found = found.ok_or_else(|| Refusal::absent(format!("no row has the id `{id}`")))?;
-            row = usize::try_from(found).ok();
+            let found = rows.first().ok_or_else(|| Refusal::absent(format!("no row has the id `{id}`")))?;
+            row = Some(found.row);
         }
         if let Some(row) = row {
-            let (shard, local) = self.holder(row);
-            let point = ask_point(&self.shards[shard], &json!({ "row": local })).await;
-            return point
-                .map_err(|it| if it.status == 404 { Refusal::absent(format!("row {row} is not there")) } else { it });
+            let (shard, local) = self.holder(row)?;
+            return self.ask_point(shard, &json!({ "row": local })).await;
         }
         let named = match (&asked.text, &asked.photo) {
             (Some(text), _) => json!({ "text": text }),
             (None, photo) => json!({ "photo": photo }),
         };
-        ask_point(self.first()?, &named).await
+        self.ask_point(self.first()?, &named).await
+    }
+
+    /// As a query by point, so that it can be passed on.
+    async fn ask_point(&self, shard: &Shard, query: &Value) -> Answer<Value> {
+        let body = json!({ "query": query }).to_string().into_bytes();
+        let Point { point } = shard.json(Method::POST, "/api/point", Some(body)).await?;
+        if point.len() != self.dim {
+            return Err(shard.client.wrong(&format!("a point of {} numbers; expected {}", point.len(), self.dim)));
+        }
+        Ok(json!({ "point": point }))
     }
 
     /// Puts points in place of what the filter of a body names.
@@ -164,47 +207,6 @@ impl Front {
         }
         Ok(())
     }
-
-    /// The best rows of all shards. `body` is a search with points in place of names, without `k` and `offset`.
-    async fn best(
-        &self,
-        mut body: Map<String, Value>,
-        by: By,
-        offset: usize,
-        k: usize,
-    ) -> Answer<(Vec<Value>, Value, u64)> {
-        let of = self.shards.len();
-        let (mut hits, mut about, mut passing) = (Vec::new(), Value::Null, 0);
-        // Any of the best may lie on any shard.
-        for start in (0..offset + k).step_by(MOST_HITS) {
-            body.insert("offset".to_owned(), json!(start));
-            body.insert("k".to_owned(), json!((offset + k - start).min(MOST_HITS)));
-            let answers = self.all(Method::POST, "/api/search", Some(&Value::Object(body.clone()))).await?;
-            passing = answers.iter().filter_map(|it| it["rows_passing"].as_u64()).sum();
-            let mut more = false;
-            for (i, mut answer) in answers.into_iter().enumerate() {
-                for mut hit in part::<Vec<Value>>(answer["hits"].take())? {
-                    merge::renumber(&mut hit, i, of)?;
-                    hits.push(hit);
-                    more = true;
-                }
-                if about.is_null() {
-                    about = answer["query"].take();
-                }
-            }
-            if !more {
-                break;
-            }
-        }
-        Ok((merge::best(hits, by.large_first(), offset, k), about, passing))
-    }
-}
-
-/// As a query by point, so that it can be passed on.
-async fn ask_point(shard: &Shard, query: &Value) -> Answer<Value> {
-    let body = json!({ "query": query }).to_string().into_bytes();
-    let mut answer = shard.json(Method::POST, "/api/point", Some(body)).await?;
-    Ok(json!({ "point": answer["point"].take() }))
 }
 
 /// A coordinate so that it is read as what it is; what is not finite, as JSON's `null`, which is refused.
@@ -225,6 +227,10 @@ async fn search(State(front): Shared, headers: HeaderMap, body: Body) -> Answer 
     let raw: Map<String, Value> = parse(&bytes)?;
     let (search, wanted): (Search, _) = split(raw.clone())?;
     search.check()?;
+    if search.offset > MOST_OFFSET {
+        let offset = search.offset;
+        return Err(Refusal::invalid(format!("`offset` is {offset}; expected at most {MOST_OFFSET} of a front")));
+    }
     wanted.check(search.query.check()?)?;
     let mut asked = raw;
     asked.insert("query".to_owned(), front.point(&search.query).await?);
@@ -244,12 +250,18 @@ async fn traverse(State(front): Shared, headers: HeaderMap, body: Body) -> Answe
     }
     front.lower(&wanted, &mut asked).await?;
     asked.insert("each".to_owned(), json!(true));
-    let mut paths = front.all(Method::POST, "/api/traverse", Some(&Value::Object(asked))).await?;
+    let paths: Vec<Path> = front.all(Method::POST, "/api/traverse", Some(&Value::Object(asked))).await?;
     let mut all = Vec::new();
-    for (i, path) in paths.iter_mut().enumerate() {
-        let mut stops: Vec<Value> = part(path["stops"].take())?;
-        for hit in stops.iter_mut().filter_map(|it| it.get_mut("hit")) {
-            merge::renumber(hit, i, front.shards.len())?;
+    for (shard, Path { mut stops }) in front.shards.iter().zip(paths) {
+        if stops.len() != walk.steps {
+            return Err(shard.client.wrong(&format!("{} stops; {} were asked for", stops.len(), walk.steps)));
+        }
+        for stop in &mut stops {
+            let Some(hit) = stop.hit.take() else { continue };
+            if hit.score.is_none() {
+                return Err(shard.client.wrong(&format!("row {} without a score", hit.row)));
+            }
+            stop.hit = Some(shard.renumber(hit)?);
         }
         all.push(stops);
     }
@@ -269,7 +281,7 @@ async fn point(State(front): Shared, headers: HeaderMap, body: Body) -> Answer {
 async fn photos(State(front): Shared, headers: HeaderMap, body: Body) -> Answer {
     let _turn = front.uploads.acquire().await.map_err(|error| Refusal::fault(error.to_string()))?;
     let bytes = read(&headers, body, front.max_upload).await?;
-    reply(&front.first()?.json(Method::POST, "/api/photos", Some(bytes)).await?)
+    reply(&front.first()?.json::<Photo>(Method::POST, "/api/photos", Some(bytes)).await?)
 }
 
 async fn by_id(State(front): Shared, RawQuery(query): RawQuery) -> Answer {
@@ -278,60 +290,93 @@ async fn by_id(State(front): Shared, RawQuery(query): RawQuery) -> Answer {
 
 /// A row, or its thumbnail.
 async fn one(State(front): Shared, Number(row): Number, uri: Uri) -> Answer {
-    let query = uri.query().map(|it| format!("?{it}")).unwrap_or_default();
-    if uri.path().ends_with("/thumbnail") {
-        let found = front.of_row(row, &format!("/thumbnail{query}")).await?;
-        let kind = if found.kind == "image/jpeg" { "image/jpeg" } else { "application/octet-stream" };
-        return Ok(typed(kind, found.bytes));
+    if !uri.path().ends_with("/thumbnail") {
+        return reply(&front.row(row).await?);
     }
-    let mut hit: Value = parse(&front.of_row(row, "").await?.bytes)?;
-    merge::renumber(&mut hit, front.holder(row).0, front.shards.len())?;
-    reply(&hit)
+    let (shard, local) = front.holder(row)?;
+    let query = uri.query().map(|it| format!("?{it}")).unwrap_or_default();
+    let found = shard.ask(Method::GET, &format!("/api/rows/{local}/thumbnail{query}"), None).await?;
+    if found.is_absent() {
+        // The shard would tell its own number.
+        return Err(Refusal::absent(format!("row {row} has no picture")));
+    }
+    shard.client.good(&found)?;
+    let kind = if found.is_jpeg() { "image/jpeg" } else { "application/octet-stream" };
+    Ok(typed(kind, found.bytes))
 }
 
-async fn neighbours(State(front): Shared, Number(row): Number, RawQuery(query): RawQuery) -> Answer {
-    let (mut k, mut filter) = (10, Map::new());
-    for pair in query.iter().flat_map(|it| it.split('&')).filter(|it| !it.is_empty()) {
-        match pair.split_once('=') {
-            Some(("k", value)) => k = value.parse().unwrap_or(0),
-            Some(("modality", value)) => _ = filter.insert("modality".to_owned(), json!([value])),
-            _ => return Err(Refusal::invalid(format!("`{pair}` is no setting; expected `k=` or `modality=`"))),
-        }
-    }
-    // One more than asked for: the row itself is among them.
-    if !(1..MOST_HITS).contains(&k) {
-        return Err(Refusal::invalid(format!("`k` is not a number from 1 to {}", MOST_HITS - 1)));
-    }
-    let mut own: Value = parse(&front.of_row(row, "").await?.bytes)?;
-    merge::renumber(&mut own, front.holder(row).0, front.shards.len())?;
+async fn neighbours(State(front): Shared, Number(row): Number, query: Result<Query<Around>, QueryRejection>) -> Answer {
+    let around = settings(query)?;
+    let k = around.k()?;
+    let own = front.row(row).await?;
     let point = front.point(&Asked { row: Some(row), ..Asked::default() }).await?;
-    let mut answer = Map::from_iter([("row".to_owned(), own)]);
+    let mut answer = Map::from_iter([("row".to_owned(), json!(own))]);
     for (name, word, by) in [
         ("broader", "broader", By::Broader),
         ("narrower", "narrower", By::Narrower),
         ("near", "distance", By::Distance),
     ] {
-        let mut body = filter.clone();
-        body.insert("query".to_owned(), point.clone());
-        body.insert("by".to_owned(), json!(word));
+        let mut body = Map::from_iter([("query".to_owned(), point.clone()), ("by".to_owned(), json!(word))]);
+        if let Some(modality) = around.modality {
+            body.insert("modality".to_owned(), json!([modality]));
+        }
+        // One more than asked for: the row itself is among them.
         let (hits, _, _) = front.best(body, by, 0, k + 1).await?;
-        let others: Vec<Value> = hits.into_iter().filter(|it| it["row"] != row).take(k).collect();
+        let others: Vec<Hit> = hits.into_iter().filter(|it| it.row != row).take(k).collect();
         answer.insert(name.to_owned(), json!(others));
     }
     reply(&Value::Object(answer))
 }
 
 async fn info(State(front): Shared) -> Answer {
-    reply(&merge::info(&front.all(Method::GET, "/api/info", None).await?)?)
+    let told = front.all(Method::GET, "/api/info", None).await?;
+    reply(&merge::info(&told).ok_or_else(|| Refusal::fault("no shard"))?)
+}
+
+async fn openapi() -> Response {
+    typed("application/json", document().to_string())
 }
 
 async fn health(State(front): Shared) -> Answer {
-    let shards = front.all(Method::GET, "/health", None).await?;
-    let rows: u64 = shards.iter().filter_map(|it| it["rows"].as_u64()).sum();
-    reply(&json!({ "status": "ok", "rows": rows, "version": env!("CARGO_PKG_VERSION"), "shards": shards.len() }))
+    let mut last = front.health.lock().await;
+    let well = match last.as_ref().filter(|(when, _)| when.elapsed() < WELL) {
+        Some((_, well)) => well.clone(),
+        None => {
+            let well = front.all::<IgnoredAny>(Method::GET, "/health", None).await.map(drop);
+            *last = Some((Instant::now(), well.clone()));
+            well
+        }
+    };
+    drop(last);
+    well?;
+    let (version, shards) = (env!("CARGO_PKG_VERSION"), front.shards.len());
+    reply(&json!({ "status": "ok", "rows": front.rows, "version": version, "shards": shards }))
 }
 
 async fn metrics(State(front): Shared) -> Response {
     let text = front.metrics.text(&[("conifer_shards", "Shards.", front.shards.len())]);
     typed("text/plain; version=0.0.4; charset=utf-8", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn what_it_says_of_itself_is_what_it_answers() {
+        let document = document();
+        let said: BTreeSet<(&str, &str)> = document["paths"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .flat_map(|(path, methods)| {
+                methods.as_object().into_iter().flat_map(|it| it.keys().map(|it| (&**it, &**path)))
+            })
+            .collect();
+        let there: BTreeSet<(&str, &str)> = routes().iter().map(|(method, path, _)| (*method, *path)).collect();
+        assert_eq!(said, there);
+        assert_eq!(document["components"]["schemas"]["Search"]["properties"]["offset"]["maximum"], MOST_OFFSET);
+    }
 }

@@ -5,36 +5,38 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use conifer_space::{ManifoldSpec, Root};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json as value;
 
 use super::Server;
 use super::body::json;
 use super::error::Answer;
+use super::part::{Part, Whole};
 use super::state::{BOX, State as Rows};
 use crate::ranking::NAMES;
 
 /// Values of a column that are told.
-const MOST_VALUES: usize = 50;
+pub(crate) const MOST_VALUES: usize = 50;
 
 /// What does not change while the server runs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Info {
-    version: &'static str,
-    rows: usize,
-    space: ManifoldSpec,
-    root: &'static str,
-    model: Option<String>,
-    can: Can,
-    modalities: BTreeMap<&'static str, usize>,
-    columns: Vec<Column>,
-    depth: Depths,
-    by: [&'static str; 8],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    shard: Option<[usize; 2]>,
+    pub(crate) version: String,
+    pub(crate) rows: usize,
+    pub(crate) space: ManifoldSpec,
+    pub(crate) root: String,
+    pub(crate) model: Option<String>,
+    pub(crate) can: Can,
+    pub(crate) modalities: BTreeMap<String, usize>,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) depth: Depths,
+    pub(crate) by: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shard: Option<(usize, usize)>,
+    pub(crate) set: Whole,
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Can {
     pub(crate) text: bool,
     pub(crate) photo: bool,
@@ -42,38 +44,49 @@ pub(crate) struct Can {
     pub(crate) tree: bool,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct Column {
-    name: String,
-    distinct: usize,
-    values: Vec<(String, usize)>,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) distinct: usize,
+    pub(crate) values: Vec<(String, usize)>,
+    /// A front does not know all values.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) partial: bool,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct Depths {
-    min: f32,
-    max: f32,
-    deciles: Vec<f32>,
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Depths {
+    pub(crate) min: f32,
+    pub(crate) max: f32,
+    pub(crate) deciles: Vec<f32>,
 }
 
 impl Info {
-    pub(crate) fn new(rows: &Rows, can: Can) -> Self {
+    pub(crate) fn new(rows: &Rows, can: Can, shard: Option<(usize, usize)>, set: Whole) -> Self {
         let mut modalities = BTreeMap::new();
         rows.modality.iter().for_each(|it| *modalities.entry(it.name()).or_insert(0) += 1);
+        let modalities = modalities.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
         let told = rows.columns.iter().filter(|(name, _)| *name != BOX);
         Info {
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             rows: rows.len(),
             space: rows.spec().clone(),
-            root: if matches!(rows.root(), Root::Origin) { "origin" } else { "point" },
+            root: if matches!(rows.root(), Root::Origin) { "origin" } else { "point" }.to_owned(),
             model: Some(rows.model.clone()).filter(|it| !it.is_empty()),
             can,
             modalities,
             columns: told.map(|(name, values)| Column::new(name, values)).collect(),
             depth: Depths::new(rows.depths.clone()),
-            by: NAMES,
-            shard: rows.shard.map(|(part, of)| [part, of]),
+            by: NAMES.map(str::to_owned).to_vec(),
+            shard,
+            set,
         }
+    }
+
+    /// What the head of every answer tells.
+    pub(crate) fn part(&self) -> Part {
+        let (part, of) = self.shard.unwrap_or((0, 1));
+        Part { part, of, set: self.set.sha256.clone() }
     }
 }
 
@@ -87,7 +100,7 @@ impl Column {
         counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
         counts.truncate(MOST_VALUES);
         let values = counts.into_iter().map(|(value, count)| (value.to_owned(), count)).collect();
-        Column { name: name.to_owned(), distinct, values }
+        Column { name: name.to_owned(), distinct, values, partial: false }
     }
 }
 

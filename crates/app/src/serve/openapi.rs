@@ -31,6 +31,17 @@ pub(crate) fn document() -> Value {
     })
 }
 
+/// The same of a server that answers only on these paths and looks no further than this.
+pub(crate) fn document_of(paths: &[&str], most_offset: usize) -> Value {
+    let mut document = document();
+    if let Some(all) = document["paths"].as_object_mut() {
+        all.retain(|path, _| paths.contains(&path.as_str()));
+    }
+    document["info"]["title"] = json!("conifer front");
+    document["components"]["schemas"]["Search"]["properties"]["offset"]["maximum"] = json!(most_offset);
+    document
+}
+
 fn with(mut object: Value, more: Map<String, Value>) -> Value {
     if let Some(object) = object.as_object_mut() {
         object.extend(more);
@@ -146,7 +157,13 @@ fn schemas() -> Value {
             "modalities": { "type": "object", "additionalProperties": { "type": "integer" } },
             "columns": { "type": "array", "items": { "type": "object" } }, "depth": { "type": "object" },
             "by": list(text.clone()),
-        }), &["version", "rows", "space", "root", "can", "modalities", "columns", "depth", "by"]),
+            "shard": { "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2, "description": "part I of N" },
+            "set": reference("Set"),
+        }), &["version", "rows", "space", "root", "can", "modalities", "columns", "depth", "by", "set"]),
+        "Set": open(json!({
+            "sha256": { "type": "string", "description": "of all that answers depend on; `conifer-set` in the head of every answer" },
+            "rows": row, "version": row, "weights": text, "tree": text,
+        }), &["sha256", "rows"]),
     })
 }
 
@@ -174,10 +191,15 @@ fn photo() -> Value {
 
 fn responses(content: &Value) -> Value {
     let error = |what: &str| json!({ "description": what, "content": { "application/json": { "schema": reference("Error") } } });
+    let told = |what: &str| json!({ "description": what, "schema": { "type": "string" } });
+    let headers = json!({
+        "conifer-part": told("The part of the set that is served, `I/N`; not of a front."),
+        "conifer-set": told("sha256 of the set; not of a front."),
+    });
     json!({
-        "200": { "description": "The answer.", "content": content },
+        "200": { "description": "The answer.", "headers": headers, "content": content },
         "4XX": error("The request cannot be answered as it is; 429: come back after Retry-After seconds."),
-        "503": error("No answer in time."),
+        "503": error("No answer in time; of a front, a shard that does not answer or serves something else."),
     })
 }
 

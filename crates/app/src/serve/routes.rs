@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use axum::{Router, middleware};
 
@@ -42,7 +43,12 @@ pub(crate) fn routes() -> Vec<Route> {
 
 pub(crate) fn router(server: Arc<Server>, gate: Arc<Gate>) -> Router {
     let all = routes().into_iter().fold(Router::new(), |all, (_, path, answer)| all.route(path, answer));
-    behind(all.with_state(server), gate)
+    let part = server.info.part();
+    let tell = middleware::map_response(move |mut answer: Response| {
+        part.tell(answer.headers_mut());
+        std::future::ready(answer)
+    });
+    behind(all.with_state(server), gate).layer(tell)
 }
 
 /// Refusals in our words for what no route takes, and the gate before it all.

@@ -16,7 +16,7 @@ use super::query::Passing;
 use super::search::{MOST_HITS, best};
 
 /// Most rows that are told of one id.
-const MOST_ROWS: usize = 1000;
+pub(crate) const MOST_ROWS: usize = 1000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,7 +28,18 @@ pub(crate) struct ById {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Around {
     k: Option<usize>,
-    modality: Option<Modality>,
+    pub(crate) modality: Option<Modality>,
+}
+
+impl Around {
+    /// How many rows on each side.
+    pub(crate) fn k(&self) -> Answer<usize> {
+        let k = self.k.unwrap_or(10);
+        if !(1..=MOST_HITS).contains(&k) {
+            return Err(Refusal::invalid(format!("`k` is {k}; expected 1 to {MOST_HITS}")));
+        }
+        Ok(k)
+    }
 }
 
 #[derive(Serialize)]
@@ -82,12 +93,9 @@ pub(crate) async fn neighbours(
     Number(row): Number,
     query: Result<Query<Around>, axum::extract::rejection::QueryRejection>,
 ) -> Answer {
-    let Around { k, modality } = settings(query)?;
+    let around = settings(query)?;
+    let (k, modality) = (around.k()?, around.modality);
     server.state.check_row(row)?;
-    let k = k.unwrap_or(10);
-    if !(1..=MOST_HITS).contains(&k) {
-        return Err(Refusal::invalid(format!("`k` is {k}; expected 1 to {MOST_HITS}")));
-    }
     server
         .work(move |server| {
             let state = &server.state;

@@ -19,6 +19,7 @@ use super::info::{Can, Info};
 use super::log::Log;
 use super::metrics::Metrics;
 use super::outgoing::{Outgoing, WAITING};
+use super::part::Whole;
 use super::photos::Photos;
 use super::state::State;
 use super::thumbnails::Thumbnails;
@@ -42,13 +43,14 @@ pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Resu
     if let Some(model) = &model {
         model.check_made(&set.spec, &set.source)?;
     }
+    let tree = args.tree.as_deref().map(|it| std::fs::read(it).with_context(|| format!("--tree {}", it.display())));
+    let whole = Whole::new(&set, tree.transpose()?.as_deref())?;
     let set = match args.shard {
         None => set,
         Some((part, of)) => set.select(&(part..set.len()).step_by(of).collect::<Vec<_>>())?,
     };
     let tree = args.tree.as_deref().map(|it| Tree::read_edges(it).context("--tree")).transpose()?;
-    let mut state = State::new(set, args.cells, tree)?;
-    state.shard = args.shard;
+    let state = State::new(set, args.cells, tree)?;
     let thumbnails = match args.data {
         None => Thumbnails::default(),
         Some(data) => {
@@ -67,7 +69,7 @@ pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Resu
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let server = Arc::new(Server {
-        info: Info::new(&state, can),
+        info: Info::new(&state, can, args.shard, whole),
         explorer: Explorer::new(&state)?,
         model: model.map(|it| Queue::start(it, args.door.concurrency)).transpose()?,
         state,

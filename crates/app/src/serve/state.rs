@@ -28,8 +28,6 @@ pub(crate) struct State {
     /// Depth of every row.
     pub(crate) depths: Vec<f32>,
     pub(crate) tree: Option<Classes>,
-    /// Part `.0` of `.1`, where only a part of the set is served.
-    pub(crate) shard: Option<(usize, usize)>,
     by_id: ById,
 }
 
@@ -67,7 +65,7 @@ impl State {
             Classes { tree, node_of }
         });
         let by_id = ById::new(&ids);
-        Ok(State { flat, cells, ids, modality, columns, model: source.model, depths, tree, shard: None, by_id })
+        Ok(State { flat, cells, ids, modality, columns, model: source.model, depths, tree, by_id })
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -6,10 +6,12 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use axum::http::Method;
 use serde_json::json;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 
+use super::super::info::Info;
+use super::super::part::Whole;
 use super::super::start::{UPLOADS, door, run, token};
-use super::client::Shard;
+use super::client::{Client, Shard};
 use super::{Front, router};
 use crate::cli::Front as Args;
 
@@ -18,34 +20,57 @@ pub(crate) fn front(args: Args, as_json: bool) -> anyhow::Result<()> {
     let token = args.shard_token_file.as_deref().map(token).transpose()?;
     // A shard that takes longer is named, which needs the rest of the time.
     let limit = Duration::from_secs_f64(args.door.timeout * 0.9);
-    let shards = args.shards.iter().map(|url| Shard::new(url, token.clone(), limit).map(Arc::new));
-    let shards = shards.collect::<anyhow::Result<Vec<_>>>()?;
+    let clients = args.shards.iter().map(|url| Client::new(url, token.clone(), limit));
+    let clients = clients.collect::<anyhow::Result<Vec<_>>>()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(check(&shards))?;
+    let (shards, info) = runtime.block_on(meet(clients))?;
     let gate = Arc::new(gate);
-    let metrics = Arc::clone(&gate.metrics);
-    let front = Front { shards, metrics, max_upload: args.max_upload, uploads: Semaphore::new(UPLOADS) };
-    let what = format!("{} shards", front.shards.len());
+    let front = Front {
+        shards,
+        rows: info.set.rows,
+        dim: info.space.dim,
+        metrics: Arc::clone(&gate.metrics),
+        max_upload: args.max_upload,
+        uploads: Semaphore::new(UPLOADS),
+        health: Mutex::new(None),
+    };
+    let what = format!("{} rows of {} shards", front.rows, front.shards.len());
     run(listener, router(Arc::new(front), Arc::clone(&gate)), &gate, &args.door, as_json, &what)
 }
 
-/// That the shards are the parts of one set, in order.
-async fn check(shards: &[Arc<Shard>]) -> anyhow::Result<()> {
-    let mut first = None;
-    for (i, shard) in shards.iter().enumerate() {
-        let info = shard.json(Method::GET, "/api/info", None).await;
+/// The shards and what the first one tells, once they are known to be the parts of one set, in order.
+async fn meet(clients: Vec<Client>) -> anyhow::Result<(Vec<Arc<Shard>>, Info)> {
+    let (of, mut first, mut shards) = (clients.len(), None, Vec::new());
+    for (i, client) in clients.into_iter().enumerate() {
+        let url = client.url.clone();
+        let info = match client.ask(Method::GET, "/api/info", None).await {
+            Ok(reply) => client.read::<Info>(&reply),
+            Err(refusal) => Err(refusal),
+        };
         let info = info.map_err(|error| anyhow::anyhow!(error.message)).context("asking a shard what it holds")?;
-        let expected = json!([i, shards.len()]);
+        let part = info.part();
         ensure!(
-            info["shard"] == expected || (shards.len() == 1 && info["shard"].is_null()),
-            "--shard {}: it serves part {} of its set; expected --shard {i}/{} there, by its place in this command",
-            shard.url,
-            info["shard"],
-            shards.len()
+            (part.part, part.of) == (i, of),
+            "--shard {url}: it serves part {}/{} of its set; expected --shard {i}/{of} there, by its place in this command",
+            part.part,
+            part.of
         );
-        let set = json!([info["space"], info["root"], info["model"]]);
-        let same = first.get_or_insert_with(|| set.clone());
-        ensure!(*same == set, "--shard {}: it serves {set}; expected {same}, as the first one does", shard.url);
+        let told = |set: &Whole| json!(set).to_string();
+        let first = first.get_or_insert_with(|| info.clone());
+        ensure!(
+            info.set == first.set && info.space == first.space,
+            "--shard {url}: it serves a part of the set {}; expected one of {}, as the first one does: the same set or version of a store, and the same --tree",
+            told(&info.set),
+            told(&first.set)
+        );
+        let rows = part.rows(info.set.rows);
+        ensure!(
+            info.rows == rows,
+            "--shard {url}: it has {} rows; expected {rows} in part {i}/{of} of {} rows",
+            info.rows,
+            info.set.rows
+        );
+        shards.push(Arc::new(Shard { client, part, rows }));
     }
-    Ok(())
+    Ok((shards, first.context("expected at least one --shard")?))
 }

@@ -1,8 +1,129 @@
 //! Several servers of parts, as one.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root};
 use serde_json::{Value, json};
 
-use super::{Running, folder, start, whole};
+use super::{Reply, Running, answer, folder, start, whole};
+
+/// Changes the answer of a shard: the path, what it told.
+type Lie = Box<dyn Fn(&str, &mut Value) + Send>;
+
+/// Stands before a shard under an address that stays: what is behind it can be exchanged, and its answers changed.
+struct Relay {
+    url: String,
+    behind: Arc<Mutex<String>>,
+    lie: Arc<Mutex<Option<Lie>>>,
+    /// Paths that were asked for.
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Relay {
+    fn to(shard: &Running) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let relay = Relay {
+            url: format!("http://{}", listener.local_addr().unwrap()),
+            behind: Arc::new(Mutex::new(shard.address.clone())),
+            lie: Arc::default(),
+            asked: Arc::default(),
+        };
+        let (behind, lie, asked) = (Arc::clone(&relay.behind), Arc::clone(&relay.lie), Arc::clone(&relay.asked));
+        // It ends with the tests.
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let (behind, lie, asked) = (behind.lock().unwrap().clone(), Arc::clone(&lie), Arc::clone(&asked));
+                std::thread::spawn(move || pass_on(client.unwrap(), &behind, &lie, &asked));
+            }
+        });
+        relay
+    }
+
+    fn lies(&self, lie: impl Fn(&str, &mut Value) + Send + 'static) {
+        *self.lie.lock().unwrap() = Some(Box::new(lie));
+    }
+}
+
+/// One request and its answer.
+fn pass_on(mut client: TcpStream, behind: &str, lie: &Mutex<Option<Lie>>, asked: &Mutex<Vec<String>>) {
+    let mut reader = BufReader::new(client.try_clone().unwrap());
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+            return;
+        }
+        if let Some(told) = line.to_lowercase().strip_prefix("content-length:") {
+            length = told.trim().parse().unwrap();
+        }
+        if line == "\r\n" {
+            break;
+        }
+        head += &line;
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let path = head.split(' ').nth(1).unwrap().to_owned();
+    asked.lock().unwrap().push(path.clone());
+    let mut shard = TcpStream::connect(behind).unwrap();
+    shard.write_all(format!("{head}connection: close\r\n\r\n").as_bytes()).unwrap();
+    shard.write_all(&body).unwrap();
+    let Reply { head, mut body, .. } = answer(shard);
+    let head = head.replacen("http", "HTTP", 1);
+    if let Some(lie) = &*lie.lock().unwrap()
+        && let Ok(mut told) = serde_json::from_slice(&body)
+    {
+        lie(&path, &mut told);
+        body = told.to_string().into_bytes();
+    }
+    let lines = head.lines().filter(|it| !it.starts_with("content-length:") && !it.starts_with("connection:"));
+    let head: String = lines.map(|it| format!("{it}\r\n")).collect();
+    let head = format!("{head}content-length: {}\r\nconnection: close\r\n\r\n", body.len());
+    // A front that has seen enough closes.
+    _ = client.write_all(head.as_bytes());
+    _ = client.write_all(&body);
+}
+
+/// A set of points in the plane, by formula: row `i` is where row `i + 999` is, which another part of two holds.
+fn plane(rows: usize) -> EmbeddingSet {
+    let points = (0..rows).flat_map(|i| [(i % 999) as f32 * 1e-3, (i % 3) as f32 * 0.1]).collect();
+    let ids = (0..rows).map(|i| format!("id{i}")).collect();
+    let modality = (0..rows).map(|i| if i % 2 == 0 { Modality::Image } else { Modality::Text }).collect();
+    let spec = ManifoldSpec::lorentz(2, 1.0);
+    EmbeddingSet::new(spec, Root::Origin, ids, modality, points, Default::default()).unwrap()
+}
+
+fn front(urls: &[&str]) -> Vec<String> {
+    let mut args = vec!["front".to_owned()];
+    urls.iter().for_each(|url| args.extend(["--shard".to_owned(), (*url).to_owned()]));
+    args
+}
+
+fn start_front(urls: &[&str]) -> Running {
+    start(&front(urls).iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn front_refused(urls: &[&str], words: &[&str]) {
+    let args = front(urls);
+    let args: Vec<&str> = args.iter().map(String::as_str).chain(["--port", "0"]).collect();
+    crate::refused(folder(), &args, words);
+}
+
+/// A refusal for a fault that is not the client's, naming a shard.
+fn is_of_shard(reply: &Reply, url: &str, words: &[&str]) {
+    let message = reply.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(reply.status, 503, "{}", reply.json());
+    for word in [&[url], words].concat() {
+        assert!(message.contains(word), "`{word}` is not in: {message}");
+    }
+}
+
+fn url(shard: &Running) -> String {
+    format!("http://{}", shard.address)
+}
 
 /// An answer without what time it took.
 fn timeless(server: &Running, path: &str, body: &Value) -> Value {
@@ -24,13 +145,7 @@ fn a_front_answers_as_one_index() {
         })
         .collect();
     let urls: Vec<String> = shards.iter().map(|it| format!("http://{}", it.address)).collect();
-    let front = |urls: &[&String]| -> Vec<String> {
-        let mut args = vec!["front".to_owned()];
-        urls.iter().for_each(|url| args.extend(["--shard".to_owned(), (*url).clone()]));
-        args
-    };
-    let args = front(&urls.iter().collect::<Vec<_>>());
-    let front_server = start(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    let front_server = start_front(&urls.iter().map(String::as_str).collect::<Vec<_>>());
 
     let queries = [
         json!({ "row": 4 }),
@@ -106,18 +221,165 @@ fn a_front_answers_as_one_index() {
         assert_eq!(info[name], expected[name], "{name}");
     }
     let reply = front_server.post("/api/search", &json!({ "query": { "row": 999_999 } }));
-    assert_eq!((reply.status, &reply.json()["error"]["message"]), (404, &json!("row 999999 is not there")));
+    let absent = one.post("/api/search", &json!({ "query": { "row": 999_999 } }));
+    assert_eq!((reply.status, reply.json()), (404, absent.json()));
     assert_eq!(front_server.post("/api/search", &json!({ "query": { "row": 0 }, "k": 0 })).status, 422);
 
     // In another order they are not the parts that the numbers of rows say.
-    let wrong = front(&[&urls[1], &urls[0], &urls[2]]);
-    let wrong: Vec<&str> = wrong.iter().map(String::as_str).chain(["--port", "0"]).collect();
-    crate::refused(folder(), &wrong, &["expected --shard 0/3 there", &urls[1]]);
+    front_refused(&[&urls[1], &urls[0], &urls[2]], &["expected --shard 0/3 there", &urls[1]]);
 
     // Never a part of an answer.
     drop(shards.remove(1));
     let reply = front_server.post("/api/search", &json!({ "query": { "row": 0 } }));
+    is_of_shard(&reply, &urls[1], &["does not answer"]);
+}
+
+/// Parts of two versions of a store, of two sets, or with two trees, were merged as if they were of one.
+#[test]
+fn only_parts_of_one_set_are_put_together() {
+    let at = tempfile::tempdir().unwrap();
+    let inside = |name: &str| at.path().join(name).to_str().unwrap().to_owned();
+    plane(10).save(&at.path().join("set")).unwrap();
+    plane(9).save(&at.path().join("smaller")).unwrap();
+    let (set, smaller, store) = (inside("set"), inside("smaller"), inside("store"));
+    crate::good(at.path(), &["store", "create", "store", "set"]);
+    let shard = |of: &str, part: &str| start(&["serve", of, "--shard", part]);
+    let first = shard(&store, "0/2");
+    let before = shard(&store, "1/2");
+    crate::good(at.path(), &["store", "delete", "store", "--id", "id0", "--id", "id2"]);
+    let after = shard(&store, "1/2");
+    let (first_url, after_url) = (url(&first), url(&after));
+    front_refused(&[&first_url, &after_url], &["--shard", &after_url, "\"version\":3", "\"version\":2"]);
+    let others = [shard(&set, "1/2"), shard(&smaller, "1/2")];
+    for other in &others {
+        front_refused(&[&first_url, &url(other)], &[&url(other), "the same set or version of a store"]);
+    }
+    let tree = folder().join("tree.tsv");
+    let with_tree = start(&["serve", &set, "--shard", "0/2", "--tree", tree.to_str().unwrap()]);
+    front_refused(&[&url(&with_tree), &url(&others[0])], &[&url(&others[0]), "--tree"]);
+
+    // What changes behind a front that runs is seen in the answer.
+    let relay = Relay::to(&before);
+    let server = start_front(&[&first_url, &relay.url]);
+    let all = json!({ "query": { "row": 1 }, "k": 10 });
+    assert_eq!(super::rows(&server.good("/api/search", &all)).len(), 10);
+    assert_eq!(server.good("/api/info", &Value::Null)["set"]["rows"], 10);
+    for other in [&after, &first, &others[0], &others[1]] {
+        *relay.behind.lock().unwrap() = other.address.clone();
+        for reply in [
+            server.post("/api/search", &all),
+            server.post("/api/search", &json!({ "query": { "row": 0 }, "k": 1 })),
+            server.post("/api/traverse", &json!({ "from": { "row": 2 } })),
+            server.get("/api/rows/1"),
+            server.get("/api/rows/1/thumbnail"),
+            server.get("/api/rows?id=id1"),
+            server.get("/api/info"),
+        ] {
+            is_of_shard(&reply, &relay.url, &["expected part 1/2 of the set"]);
+        }
+    }
+    *relay.behind.lock().unwrap() = before.address.clone();
+    assert_eq!(super::rows(&server.good("/api/search", &all)).len(), 10);
+}
+
+/// Each of these ended a request in a panic, or went into the answer.
+#[test]
+fn what_no_shard_says_is_refused() {
+    let at = tempfile::tempdir().unwrap();
+    plane(40).save(&at.path().join("set")).unwrap();
+    let set = at.path().join("set").to_str().unwrap().to_owned();
+    let shards = [start(&["serve", &set, "--shard", "0/2"]), start(&["serve", &set, "--shard", "1/2"])];
+    let relay = Relay::to(&shards[1]);
+    let server = start_front(&[&url(&shards[0]), &relay.url]);
+    let search = json!({ "query": { "row": 0 }, "by": "similarity", "k": 5 });
+    let ask = |path: &str| match path {
+        "/api/search" => server.post(path, &search),
+        "/api/traverse" => server.post(path, &json!({ "from": { "row": 2 }, "cone": false, "steps": 5 })),
+        "/api/point" => server.post(path, &json!({ "query": { "row": 1 } })),
+        _ => server.get(path),
+    };
+    let paths = ["/api/search", "/api/traverse", "/api/point", "/api/info", "/api/rows?id=id1", "/api/rows/1"];
+    for path in paths {
+        for lie in [json!([1]), json!(1), json!("x"), json!(null), json!({})] {
+            relay.lies(move |_, told| *told = lie.clone());
+            is_of_shard(&ask(path), &relay.url, &["answers what no shard does"]);
+        }
+        relay.lies(|_, _| {});
+        assert_eq!(ask(path).status, 200, "{path}");
+    }
+    type Change = fn(&mut Value);
+    let changes: [(&str, Change); 15] = [
+        ("/api/search", |it| it["hits"][2]["score"] = Value::Null),
+        ("/api/search", |it| _ = it["hits"][2].as_object_mut().unwrap().shift_remove("score")),
+        ("/api/search", |it| it["hits"][2]["score"] = json!("zzz")),
+        ("/api/search", |it| it["hits"][4]["score"] = json!(1e9)),
+        ("/api/search", |it| it["hits"] = Value::Null),
+        ("/api/search", |it| it["hits"][2] = it["hits"][1].clone()),
+        ("/api/search", |it| it["hits"][4]["row"] = it["hits"][0]["row"].clone()),
+        ("/api/search", |it| it["hits"][4]["row"] = json!(20)),
+        ("/api/search", |it| it["hits"][4]["row"] = json!(1_u64 << 63)),
+        ("/api/search", |it| {
+            let more = it["hits"][4].clone();
+            it["hits"].as_array_mut().unwrap().push(more);
+        }),
+        ("/api/search", |it| it["rows_passing"] = json!(21)),
+        ("/api/traverse", |it| _ = it["stops"].as_array_mut().unwrap().pop()),
+        ("/api/traverse", |it| it["stops"][0]["hit"]["row"] = json!(20)),
+        ("/api/point", |it| it["point"] = json!([0.5])),
+        ("/api/rows/1", |it| it["row"] = json!(1)),
+    ];
+    for (i, (path, change)) in changes.into_iter().enumerate() {
+        relay.lies(move |_, told| change(told));
+        let reply = ask(path);
+        assert_eq!(reply.status, 503, "change {i}: {}", reply.json());
+        is_of_shard(&reply, &relay.url, &["answers what no shard does"]);
+    }
+}
+
+#[test]
+fn far_down_the_list_a_front_answers_as_one_index_up_to_its_limit() {
+    let at = tempfile::tempdir().unwrap();
+    plane(4000).save(&at.path().join("set")).unwrap();
+    let set = at.path().join("set").to_str().unwrap().to_owned();
+    let one = start(&["serve", &set]);
+    let shards = [start(&["serve", &set, "--shard", "0/2"]), start(&["serve", &set, "--shard", "1/2"])];
+    let server = start_front(&[&url(&shards[0]), &url(&shards[1])]);
+    for (by, offset, k) in [
+        ("distance", 0, 1000),
+        ("distance", 2500, 700),
+        ("similarity", 1999, 1000),
+        ("inner", 3900, 1000),
+        ("distance", 10_000, 1),
+    ] {
+        // From a point on which the parts do not lie evenly.
+        let body = json!({ "query": { "point": [1.4, 0.3] }, "by": by, "offset": offset, "k": k });
+        assert_eq!(timeless(&server, "/api/search", &body), timeless(&one, "/api/search", &body), "{body}");
+    }
+    let reply = server.post("/api/search", &json!({ "query": { "row": 0 }, "offset": 10_001 }));
     let message = reply.json()["error"]["message"].as_str().unwrap().to_owned();
-    assert_eq!(reply.status, 503, "{message}");
-    assert!(message.contains(&urls[1]), "{message}");
+    assert_eq!((reply.status, message.as_str()), (422, "`offset` is 10001; expected at most 10000 of a front"));
+    let said = server.good("/api/openapi.json", &Value::Null);
+    assert_eq!(said["components"]["schemas"]["Search"]["properties"]["offset"]["maximum"], 10_000);
+    assert!(said["paths"].get("/api/map").is_none() && said["paths"].get("/api/search").is_some());
+
+    // What lies around a row, with the same limits and the same words.
+    for query in ["k=1000", "k=999&modality=text", "k=1&k=2", "k=abc", "k=0", "k=1001", "modality=x", "z=1", ""] {
+        let path = format!("/api/rows/7/neighbours?{query}");
+        let (ours, theirs) = (server.get(&path), one.get(&path));
+        assert_eq!((ours.status, ours.json()), (theirs.status, theirs.json()), "{query}");
+    }
+    let absent = [server.get("/api/rows/4000"), one.get("/api/rows/4000")].map(|it| (it.status, it.json()));
+    assert_eq!(absent[0], absent[1]);
+}
+
+#[test]
+fn how_the_shards_are_is_asked_once_in_a_while() {
+    let shards = [start(&["serve", "set", "--shard", "0/2"]), start(&["serve", "set", "--shard", "1/2"])];
+    let relay = Relay::to(&shards[1]);
+    let server = start_front(&[&url(&shards[0]), &relay.url]);
+    let started = Instant::now();
+    (0..40).for_each(|_| server.is_well());
+    let asked = relay.asked.lock().unwrap().iter().filter(|it| *it == "/health").count();
+    let most = started.elapsed().as_secs_f64() + 1.0;
+    assert!(asked >= 1 && asked as f64 <= most, "{asked} times in {most} s");
 }
