@@ -91,10 +91,10 @@ impl Info {
 }
 
 impl Column {
-    /// With the most frequent values first, equally frequent ones in the order of the alphabet.
+    /// With the most frequent values first, equally frequent ones in the order of the alphabet. An empty value is none.
     fn new(name: &str, values: &[String]) -> Self {
         let mut counts: HashMap<&str, usize> = HashMap::new();
-        values.iter().for_each(|it| *counts.entry(it).or_insert(0) += 1);
+        values.iter().filter(|it| !it.is_empty()).for_each(|it| *counts.entry(it).or_insert(0) += 1);
         let distinct = counts.len();
         let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
         counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));

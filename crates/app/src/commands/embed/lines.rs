@@ -18,6 +18,8 @@ use crate::cli::ViewArg;
 pub(super) struct Line {
     id: String,
     modality: Modality,
+    /// The class of the sample, which is that of the photo and its captions. A box or a phrase shows a part of the photo, whose class nobody
+    /// told: empty.
     label: String,
     /// The sample it belongs to: ties views together.
     sample: String,
@@ -33,7 +35,8 @@ pub(super) const COLUMNS: [&str; 4] = ["box", "label", "sample", "text"];
 
 impl Line {
     fn new(sample: &Sample, id: String, modality: Modality, words: String) -> Self {
-        let label = sample.label.clone().unwrap_or_default();
+        let whole = matches!(modality, Modality::Image | Modality::Text);
+        let label = sample.label.clone().filter(|_| whole).unwrap_or_default();
         Self { id, modality, label, sample: sample.id.clone(), words, place: String::new() }
     }
 
@@ -177,6 +180,21 @@ mod tests {
         assert_eq!(read.iter().filter(|it| it.as_ref().is_ok_and(|&captions| captions > 0)).count(), 3);
         let told = read[2].as_ref().unwrap_err().to_string();
         assert_eq!(told, "sample `toy[2]`: undecodable_image: the reader panicked: column 7 of 3");
+    }
+
+    #[test]
+    fn boxes_and_phrases_have_no_class() {
+        let options = [("size".to_owned(), 1.into()), ("resolution".to_owned(), 32.into())].into();
+        let source = open(&SourceSpec { kind: "toy".to_owned(), options, ..SourceSpec::default() }).unwrap();
+        let sample = source.get(0).unwrap();
+        let class = sample.label.clone().unwrap();
+        let seen = photos(&sample, &[ViewArg::Image, ViewArg::BoxImage], |_| Vec::new()).unwrap();
+        let told = texts(&sample, &[ViewArg::Text, ViewArg::BoxText]);
+        let lines: Vec<&Line> = seen.iter().map(|(line, _)| line).chain(&told).collect();
+        let (whole, parts): (Vec<&Line>, Vec<&Line>) =
+            lines.into_iter().partition(|it| matches!(it.modality, Modality::Image | Modality::Text));
+        assert!(whole.len() >= 2 && whole.iter().all(|it| it.label == class));
+        assert!(parts.len() >= 2 && parts.iter().all(|it| it.label.is_empty()));
     }
 
     #[test]
