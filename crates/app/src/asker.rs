@@ -1,7 +1,7 @@
 //! What a command line asks of a set, in words, as points and rows.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -11,6 +11,9 @@ use conifer_index::{FlatIndex, Snapshot};
 use crate::cli::{Only, Query, ViewArg};
 use crate::embedder::ModelEmbedder;
 use crate::limits::Limits;
+
+/// Values of a column that are told.
+const TOLD: usize = 20;
 
 /// A set and the model that made it, which is opened when something has to be embedded.
 pub(crate) struct Asker<'a> {
@@ -71,6 +74,20 @@ impl<'a> Asker<'a> {
         let limits = Limits { modality, columns, depth, inside: points(&only.inside)?, not: points(&only.not)? };
         let rows = limits.rows(index, &self.set.columns, None)?;
         Ok(rows.unwrap_or_else(|| (0..index.len()).collect()))
+    }
+
+    /// Why nothing was found, where so many rows pass what `only` says.
+    pub(crate) fn nothing(&self, only: &Only, passing: usize) -> String {
+        let set = self.set;
+        let mut why = format!("nothing found: {passing} of {} rows pass the filters", set.len());
+        for (name, value) in only.columns.iter().filter_map(|it| it.split_once('=')) {
+            let Some(column) = set.columns.get(name).filter(|it| !it.iter().any(|it| it == value)) else { continue };
+            let known: BTreeSet<&str> = column.iter().map(String::as_str).filter(|it| !it.is_empty()).collect();
+            let some: Vec<&str> = known.iter().copied().take(TOLD).collect();
+            let more = if known.len() > TOLD { format!(", .. ({} values)", known.len()) } else { String::new() };
+            why += &format!("; no row has {name}={value}; `{name}` is one of: {}{more}", some.join(", "));
+        }
+        why
     }
 
     fn embedder(&self) -> anyhow::Result<&ModelEmbedder> {

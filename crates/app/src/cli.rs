@@ -31,7 +31,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Render the toy world, train PHyCLIP on it, measure it and write a report: three minutes, no download.
+    /// Render the toy world, train PHyCLIP on it, measure it and write a report: a minute or two, no download.
     Quickstart(Quickstart),
     /// Look at data, import other formats, write the toy world to disk.
     #[command(subcommand)]
@@ -296,8 +296,10 @@ pub(crate) enum ViewArg {
     /// Each caption.
     Text,
     /// Each box of the photo.
+    #[value(alias = "box_image")]
     BoxImage,
     /// Each phrase.
+    #[value(alias = "box_text")]
     BoxText,
 }
 

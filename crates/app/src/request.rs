@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use conifer_data::{SOURCES, Source, SourceSpec};
+use conifer_index::Snapshot;
+use conifer_space::points::Draft;
 
 use crate::cli::DataSet;
 
@@ -38,6 +40,17 @@ fn open_set(folder: &Path, data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
     let name = folder.file_name().map(|it| it.to_string_lossy()).unwrap_or_default();
     let set = conifer_data::sets::find(&name).with_context(place)?;
     set.open(folder).with_context(place)
+}
+
+/// The rows of an embedding set or a store.
+pub(crate) fn open_rows(path: &Path) -> anyhow::Result<Snapshot> {
+    if !path.exists() && !Draft::is_begun(path) {
+        bail!(
+            "{} is not there; expected an embedding set, as `conifer embed` writes it, or a store, as `conifer store create` makes it",
+            path.display()
+        );
+    }
+    Ok(Snapshot::open(path)?)
 }
 
 /// `name=value` settings; a value that reads as JSON (a number, true) is one, else it is a text.

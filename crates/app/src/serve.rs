@@ -4,6 +4,7 @@
 //! listen     connections, bounded; time for the head of a request, and for taking the answer
 //!   gate     who may ask, how much at a time, for how long; bodies are read here
 //!     routes -> search, rows, traverse, photos, thumbnails, info
+//!                 fields: what stands in a request, each field with its name
 //!                 query: what is asked, to points and filters
 //!                 batch: texts and photos to points, together
 //! ```
@@ -14,6 +15,7 @@ mod body;
 mod error;
 mod explore;
 mod factors;
+mod fields;
 mod front;
 mod gate;
 mod hits;

@@ -37,14 +37,14 @@ pub(crate) struct Search {
     /// The ranking.
     #[arg(long, value_enum, default_value_t = By::Distance)]
     pub(crate) by: By,
-    /// The largest exterior angle, radians, of the gated rankings and `general`.
-    #[arg(long, value_name = "RADIANS")]
+    /// The largest exterior angle, 0 to pi radians, of the gated rankings and `general`.
+    #[arg(long, value_name = "RADIANS", allow_negative_numbers = true)]
     pub(crate) angle: Option<f32>,
     /// The largest distance, of `general`.
-    #[arg(long, value_name = "DISTANCE")]
+    #[arg(long, value_name = "DISTANCE", allow_negative_numbers = true)]
     pub(crate) within: Option<f32>,
     /// How many.
-    #[arg(short, long, default_value_t = 10)]
+    #[arg(short, long, default_value_t = 10, value_parser = some)]
     pub(crate) k: usize,
     /// Only rows of these modalities.
     #[arg(long, value_delimiter = ',')]
@@ -60,7 +60,7 @@ pub(crate) struct Only {
     #[arg(long = "where", value_name = "COLUMN=VALUE")]
     pub(crate) columns: Vec<String>,
     /// Only rows whose depth, their distance from the root, is between these two.
-    #[arg(long, num_args = 2, value_names = ["LEAST", "MOST"])]
+    #[arg(long, num_args = 2, value_names = ["LEAST", "MOST"], allow_negative_numbers = true)]
     pub(crate) depth: Vec<f32>,
     /// Only rows inside the cone of this text, or of the row `id:ID`.
     #[arg(long, value_name = "TEXT")]
@@ -93,6 +93,14 @@ pub(crate) struct Traverse {
     pub(crate) modality: Vec<ViewArg>,
     #[command(flatten)]
     pub(crate) only: Only,
+}
+
+/// A number of rows.
+fn some(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..) => Ok(count),
+        _ => Err("expected 1 or more".to_owned()),
+    }
 }
 
 /// A number of points on a line.

@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::cli::{Engine, ExportSet};
 use crate::output::{print, print_json};
 use crate::progress;
+use crate::request::open_rows;
 
 /// Rows as another engine gets them.
 struct Rows<'a> {
@@ -31,7 +32,7 @@ pub(crate) fn run(args: ExportSet, as_json: bool) -> anyhow::Result<()> {
         "--name is `{}`; expected letters, digits, - and _",
         args.name
     );
-    let rows = Snapshot::open(&args.set)?;
+    let rows = open_rows(&args.set)?;
     ensure!(!rows.is_empty(), "{}: no row; expected something to export", args.set.display());
     rows.check()?;
     let vectors = match args.radius {

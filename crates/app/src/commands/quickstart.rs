@@ -1,4 +1,4 @@
-//! The whole way in three minutes: toy world, training, numbers, pictures.
+//! The whole way in a minute or two: toy world, training, numbers, pictures.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::R
         );
     }
     print(&format!(
-        "{}\nreport      {}\ncheckpoint  {}\nembeddings  {}\n\n{seconds:.0} s. Try: conifer search {} --checkpoint {} --text \"a red car\"\n",
+        "{}\nreport      {}\ncheckpoint  {}\nembeddings  {}\n\n{seconds:.0} s. Try: conifer search {} --checkpoint {} --text \"a red car\" --modality image\n",
         columns(&comparison(&untrained, &trained)),
         page.display(),
         embedder.inner().name(),

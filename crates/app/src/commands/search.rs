@@ -1,14 +1,15 @@
 use burn::tensor::Device;
-use conifer_index::{Filter, FlatIndex, Query as Points, Snapshot, conjunction};
+use conifer_index::{Filter, FlatIndex, Hit, Query as Points, Snapshot, conjunction};
 use serde_json::{Value, json};
 
 use crate::asker::Asker;
 use crate::cli::Search;
-use crate::output::{columns, print, print_json};
+use crate::output::{columns, note, print, print_json};
+use crate::request::open_rows;
 
 pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Result<()> {
-    let set = Snapshot::open(&args.set)?;
-    let ranking = args.by.ranking(args.angle, args.within).map_err(anyhow::Error::msg)?;
+    let set = open_rows(&args.set)?;
+    let ranking = args.by.ranking(args.angle, args.within, "--").map_err(anyhow::Error::msg)?;
     let asker = Asker::new(&set, args.checkpoint.as_deref(), device);
     let mut query = asker.point(&args.query)?;
     if !args.and.is_empty() {
@@ -20,10 +21,17 @@ pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Resul
     let index = FlatIndex::on(&set)?;
     let rows = asker.rows(&index, &args.modality, &args.only)?;
     let hits = index.top_k(&Points::new(&set.spec, &query), ranking, args.k, &Filter::Set(&rows))?.concat();
+    if hits.is_empty() {
+        note(&asker.nothing(&args.only, rows.len()));
+    }
     if as_json {
-        let rows: Vec<Value> =
-            hits.iter().enumerate().map(|(i, hit)| row_json(&set, hit.row, i + 1, f64::from(hit.score))).collect();
-        return print_json(&rows);
+        let row = |(i, hit): (usize, &Hit)| {
+            let mut row = row_json(&set, hit.row, i + 1, f64::from(hit.score));
+            row["score_is"] = json!(args.by.score());
+            row["depth"] = json!(index.space().depth(&set.row(hit.row), &set.root));
+            row
+        };
+        return print_json(&hits.iter().enumerate().map(row).collect::<Vec<_>>());
     }
     let mut rows = vec![vec!["rank".into(), args.by.score().into(), "modality".into(), "id".into(), "text".into()]];
     rows.extend(hits.iter().enumerate().map(|(i, hit)| {

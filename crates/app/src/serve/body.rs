@@ -66,11 +66,6 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Answer<T> {
     parsed.map_err(|error| refused(&error))
 }
 
-/// The same, of a part that was parsed.
-pub(crate) fn part<T: DeserializeOwned>(value: serde_json::Value) -> Answer<T> {
-    serde_json::from_value(value).map_err(|error| refused(&error))
-}
-
 fn refused(error: &serde_json::Error) -> Refusal {
     let message = format!("the body: {error}");
     match error.classify() {

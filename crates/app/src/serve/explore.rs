@@ -3,20 +3,21 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use conifer_space::Modality;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json as value;
 
 use super::Server;
 use super::body::json;
 use super::error::{Answer, Refusal};
 use super::factors::{FactorSummary, Factors};
+use super::fields::{Fields, Request, Settings};
 use super::hits::Hit;
 use super::map::Disc;
-use super::rows::{Number, digits, settings};
-use super::search::{MIN_RADIUS, MOST_HITS};
+use super::rows::{Around, Number, digits};
+use super::search::MIN_RADIUS;
 use super::state::State as Rows;
 use super::tree::ClassTree;
 
@@ -66,23 +67,32 @@ impl Explorer {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Limit {
-    limit: Option<usize>,
+/// Most rows of a map.
+pub(crate) struct Limit(usize);
+
+impl Request for Limit {
+    const FIELDS: &'static [&'static str] = &["limit"];
+
+    fn read(fields: &mut Fields<'_>) -> Answer<Self> {
+        let limit = fields.take("limit")?.unwrap_or(MAP_ROWS);
+        if !(1..=MOST_MAP_ROWS).contains(&limit) {
+            return Err(Refusal::invalid(format!("`limit` is {limit}; expected 1 to {MOST_MAP_ROWS}")));
+        }
+        Ok(Self(limit))
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Top {
-    k: Option<usize>,
-    modality: Option<Modality>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A class; none is the root.
 pub(crate) struct Named {
     node: Option<String>,
+}
+
+impl Request for Named {
+    const FIELDS: &'static [&'static str] = &["node"];
+
+    fn read(fields: &mut Fields<'_>) -> Answer<Self> {
+        Ok(Self { node: fields.take("node")? })
+    }
 }
 
 #[derive(Serialize)]
@@ -95,11 +105,7 @@ struct MapReply {
 }
 
 /// `GET /api/map`.
-pub(crate) async fn map(State(server): State<Arc<Server>>, query: Result<Query<Limit>, QueryRejection>) -> Answer {
-    let limit = settings(query)?.limit.unwrap_or(MAP_ROWS);
-    if !(1..=MOST_MAP_ROWS).contains(&limit) {
-        return Err(Refusal::invalid(format!("`limit` is {limit}; expected 1 to {MOST_MAP_ROWS}")));
-    }
+pub(crate) async fn map(State(server): State<Arc<Server>>, Settings(Limit(limit)): Settings<Limit>) -> Answer {
     server
         .work(move |server| {
             let rows = &server.state;
@@ -158,20 +164,15 @@ pub(crate) async fn factors(State(server): State<Arc<Server>>) -> Answer {
 pub(crate) async fn factor(
     State(server): State<Arc<Server>>,
     factor: Result<Path<String>, PathRejection>,
-    query: Result<Query<Top>, QueryRejection>,
+    Settings(Around { k, modality }): Settings<Around>,
 ) -> Answer {
     let Path(factor) = factor.map_err(|error| Refusal::new(error.status(), error.body_text()))?;
-    let Top { k, modality } = settings(query)?;
-    let k = k.unwrap_or(10);
     let count = server.explorer.factors.len();
     let known: Option<usize> = digits(&factor).filter(|it| *it < count);
     let Some(factor) = known else {
         let expected = if count == 0 { "a space that is a product".to_owned() } else { format!("0 to {}", count - 1) };
         return Err(Refusal::absent(format!("factor `{factor}` is not there; expected {expected}")));
     };
-    if !(1..=MOST_HITS).contains(&k) {
-        return Err(Refusal::invalid(format!("`k` is {k}; expected 1 to {MOST_HITS}")));
-    }
     server
         .work(move |server| {
             let rows = &server.state;
@@ -184,8 +185,7 @@ pub(crate) async fn factor(
 }
 
 /// `GET /api/tree`.
-pub(crate) async fn tree(State(server): State<Arc<Server>>, query: Result<Query<Named>, QueryRejection>) -> Answer {
-    let Named { node } = settings(query)?;
+pub(crate) async fn tree(State(server): State<Arc<Server>>, Settings(Named { node }): Settings<Named>) -> Answer {
     let classes = server.explorer.classes.as_ref();
     let classes =
         classes.ok_or_else(|| Refusal::absent("no row has a class: the column `label` is missing or empty"))?;

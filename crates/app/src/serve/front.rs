@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, Method, Uri};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
@@ -24,16 +23,17 @@ use tokio::task::JoinSet;
 
 pub(crate) use start::front;
 
-use super::body::{JSON_BYTES, json as reply, parse, part, read, typed};
+use super::body::{JSON_BYTES, json as reply, read, typed};
 use super::error::{Answer, Refusal};
+use super::fields::{Settings, object, whole};
 use super::gate::Gate;
 use super::metrics::Metrics;
 use super::openapi::document_of;
 use super::page;
 use super::query::{Asked, Wanted, split};
 use super::routes::behind;
-use super::rows::{Around, MOST_ROWS, Number, settings};
-use super::search::Search;
+use super::rows::{Around, MOST_ROWS, Number};
+use super::search::{PointOf, Search};
 use super::traverse::Walk;
 use crate::ranking::By;
 use client::Shard;
@@ -224,7 +224,7 @@ fn percent(text: &str) -> String {
 async fn search(State(front): Shared, headers: HeaderMap, body: Body) -> Answer {
     let started = Instant::now();
     let bytes = read(&headers, body, JSON_BYTES).await?;
-    let raw: Map<String, Value> = parse(&bytes)?;
+    let raw = object(&bytes)?;
     let (search, wanted): (Search, _) = split(raw.clone())?;
     search.check()?;
     if search.offset > MOST_OFFSET {
@@ -241,7 +241,7 @@ async fn search(State(front): Shared, headers: HeaderMap, body: Body) -> Answer 
 }
 
 async fn traverse(State(front): Shared, headers: HeaderMap, body: Body) -> Answer {
-    let mut asked: Map<String, Value> = parse(&read(&headers, body, JSON_BYTES).await?)?;
+    let mut asked = object(&read(&headers, body, JSON_BYTES).await?)?;
     let (walk, wanted): (Walk, _) = split(asked.clone())?;
     wanted.check(walk.check()?)?;
     asked.insert("from".to_owned(), front.point(&walk.from).await?);
@@ -269,11 +269,7 @@ async fn traverse(State(front): Shared, headers: HeaderMap, body: Body) -> Answe
 }
 
 async fn point(State(front): Shared, headers: HeaderMap, body: Body) -> Answer {
-    let mut body: Map<String, Value> = parse(&read(&headers, body, JSON_BYTES).await?)?;
-    let query: Asked = part(body.shift_remove("query").unwrap_or_default())?;
-    if let Some(name) = body.keys().next() {
-        return Err(Refusal::invalid(format!("the body: unknown field `{name}`, expected `query`")));
-    }
+    let PointOf { query } = whole(&read(&headers, body, JSON_BYTES).await?)?;
     query.check()?;
     reply(&front.point(&query).await?)
 }
@@ -305,9 +301,11 @@ async fn one(State(front): Shared, Number(row): Number, uri: Uri) -> Answer {
     Ok(typed(kind, found.bytes))
 }
 
-async fn neighbours(State(front): Shared, Number(row): Number, query: Result<Query<Around>, QueryRejection>) -> Answer {
-    let around = settings(query)?;
-    let k = around.k()?;
+async fn neighbours(
+    State(front): Shared,
+    Number(row): Number,
+    Settings(Around { k, modality }): Settings<Around>,
+) -> Answer {
     let own = front.row(row).await?;
     let point = front.point(&Asked { row: Some(row), ..Asked::default() }).await?;
     let mut answer = Map::from_iter([("row".to_owned(), json!(own))]);
@@ -317,7 +315,7 @@ async fn neighbours(State(front): Shared, Number(row): Number, query: Result<Que
         ("near", "distance", By::Distance),
     ] {
         let mut body = Map::from_iter([("query".to_owned(), point.clone()), ("by".to_owned(), json!(word))]);
-        if let Some(modality) = around.modality {
+        if let Some(modality) = modality {
             body.insert("modality".to_owned(), json!([modality]));
         }
         // One more than asked for: the row itself is among them.

@@ -2,12 +2,12 @@
 //! own, and "exactly one of these fields" would have to be said by hand all the same. A test holds it to the routes.
 
 mod explorer;
+mod schemas;
 
 use serde_json::{Map, Value, json};
 
 use super::body::typed;
-use super::search::{MOST_HITS, MOST_OFFSET};
-use crate::ranking::NAMES;
+use super::search::MOST_HITS;
 
 pub(crate) async fn openapi() -> axum::response::Response {
     typed("application/json", document().to_string())
@@ -15,7 +15,7 @@ pub(crate) async fn openapi() -> axum::response::Response {
 
 /// The description of every route.
 pub(crate) fn document() -> Value {
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "conifer serve",
@@ -24,11 +24,17 @@ pub(crate) fn document() -> Value {
         },
         "paths": with(paths(), explorer::paths()),
         "components": {
-            "schemas": with(schemas(), explorer::schemas()),
+            "schemas": with(schemas::schemas(), explorer::schemas()),
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
         "security": [{}, { "token": [] }],
-    })
+    });
+    for (path, methods) in document["paths"].as_object_mut().into_iter().flatten() {
+        for (method, operation) in methods.as_object_mut().into_iter().flatten() {
+            operation["operationId"] = name(method, path).into();
+        }
+    }
+    document
 }
 
 /// The same of a server that answers only on these paths and looks no further than this.
@@ -42,8 +48,14 @@ pub(crate) fn document_of(paths: &[&str], most_offset: usize) -> Value {
     document
 }
 
-fn with(mut object: Value, more: Map<String, Value>) -> Value {
-    if let Some(object) = object.as_object_mut() {
+/// `get_rows_row_neighbours` of `GET /api/rows/{row}/neighbours`, for clients that are generated.
+fn name(method: &str, path: &str) -> String {
+    let words = path.split(|it: char| !it.is_ascii_alphanumeric()).filter(|it| !it.is_empty() && *it != "api");
+    std::iter::once(method).chain(words).collect::<Vec<_>>().join("_")
+}
+
+fn with(mut object: Value, more: Value) -> Value {
+    if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
         object.extend(more);
     }
     object
@@ -51,7 +63,11 @@ fn with(mut object: Value, more: Map<String, Value>) -> Value {
 
 fn paths() -> Value {
     let row = path_number("row", "The number of a row.");
-    let k = query("k", json!({ "type": "integer", "minimum": 1, "maximum": MOST_HITS, "default": 10 }), false);
+    let k = query(
+        "k",
+        json!({ "type": "integer", "minimum": 1, "maximum": MOST_HITS, "default": 10, "description": "rows of each kind" }),
+        false,
+    );
     let modality = query("modality", reference("Modality"), false);
     let size = query("size", json!({ "type": "integer", "minimum": 32, "maximum": 1024, "default": 256 }), false);
     let id = query("id", json!({ "type": "string" }), true);
@@ -82,91 +98,6 @@ fn paths() -> Value {
     })
 }
 
-fn schemas() -> Value {
-    let text = json!({ "type": "string" });
-    let number = json!({ "type": "number" });
-    let row = json!({ "type": "integer", "minimum": 0 });
-    let one = |name: &str, of: Value| exact(json!({ name: of }), &[name]);
-    let coordinates =
-        json!({ "type": "array", "items": { "type": "number" }, "minItems": 1, "description": "`dim` numbers" });
-    let mut leaves = vec![
-        one("text", json!({ "type": "string", "maxLength": 10_000 })),
-        one("photo", json!({ "type": "string", "description": "a token of /api/photos" })),
-        one("row", row.clone()),
-        one("id", text.clone()),
-        one("point", coordinates),
-    ];
-    let named = json!({ "oneOf": leaves });
-    leaves.push(one("all", json!({ "type": "array", "items": reference("Named"), "minItems": 2, "maxItems": 8 })));
-    let filter = json!({
-        "modality": list(reference("Modality")),
-        "columns": { "type": "object", "additionalProperties": list(text.clone()) },
-        "depth": { "type": "array", "items": { "type": "number" }, "minItems": 2, "maxItems": 2 },
-        "inside": reference("Query"),
-        "not": list(reference("Query")),
-        "subtree": { "type": "string", "description": "a class of the tree" },
-    });
-    let with_filter = |own: Value| {
-        let mut all = own.as_object().cloned().unwrap_or_default();
-        all.extend(filter.as_object().cloned().unwrap_or_default());
-        Value::Object(all)
-    };
-    let hits = list(reference("Hit"));
-    json!({
-        "Error": exact(json!({ "error": exact(json!({ "status": { "type": "integer" }, "message": text }), &["status", "message"]) }), &["error"]),
-        "Modality": { "enum": ["image", "text", "box_image", "box_text"] },
-        "Named": named,
-        "Query": { "oneOf": leaves },
-        "Search": exact(with_filter(json!({
-            "query": reference("Query"),
-            "by": { "enum": NAMES, "default": "distance" },
-            "k": { "type": "integer", "minimum": 1, "maximum": MOST_HITS, "default": 10 },
-            "angle": { "type": "number", "description": "radians; for gated_narrower, gated_broader and general" },
-            "within": { "type": "number", "description": "a distance; for general" },
-            "offset": { "type": "integer", "minimum": 0, "maximum": MOST_OFFSET, "default": 0 },
-        })), &["query"]),
-        "Walk": exact(with_filter(json!({
-            "from": reference("Query"),
-            "to": reference("Query"),
-            "steps": { "type": "integer", "minimum": 2, "maximum": 200, "default": 50 },
-            "cone": { "type": "boolean", "default": true, "description": "only rows whose cone contains the point of the path" },
-            "each": { "type": "boolean", "default": false, "description": "every point of the path with the nearest row there" },
-        })), &["from"]),
-        "PointOf": exact(json!({ "query": reference("Query") }), &["query"]),
-        "Point": open(json!({ "point": list(number.clone()) }), &["point"]),
-        "Hit": open(json!({
-            "row": row, "id": text, "modality": reference("Modality"),
-            "score": number, "depth": number, "distance": number, "angle_down": number, "angle_up": number,
-            "columns": { "type": "object", "additionalProperties": { "type": "string" } },
-            "box": { "type": "array", "items": { "type": "number" }, "minItems": 4, "maxItems": 4, "description": "left, top, width, height as fractions of the photo" },
-            "thumbnail": { "type": "boolean" },
-        }), &["row", "id", "modality", "depth", "columns", "thumbnail"]),
-        "Found": open(json!({
-            "query": open(json!({ "depth": number, "aperture": number, "factors": list(number.clone()) }), &["depth", "aperture"]),
-            "hits": hits, "rows_passing": row, "took_ms": number,
-        }), &["query", "hits", "rows_passing", "took_ms"]),
-        "Path": open(json!({
-            "stops": list(open(json!({ "at": number, "root": { "type": "boolean" }, "hit": reference("Hit") }), &["at"])),
-        }), &["stops"]),
-        "Photo": open(json!({ "photo": text, "width": row, "height": row }), &["photo", "width", "height"]),
-        "Neighbours": open(json!({ "row": reference("Hit"), "broader": hits, "narrower": hits, "near": hits }), &["row", "broader", "narrower", "near"]),
-        "Health": open(json!({ "status": text, "rows": row, "version": text }), &["status", "rows", "version"]),
-        "Info": open(json!({
-            "version": text, "rows": row, "space": { "type": "object" }, "root": { "enum": ["origin", "point"] },
-            "model": { "type": ["string", "null"] }, "can": { "type": "object", "additionalProperties": { "type": "boolean" } },
-            "modalities": { "type": "object", "additionalProperties": { "type": "integer" } },
-            "columns": { "type": "array", "items": { "type": "object" } }, "depth": { "type": "object" },
-            "by": list(text.clone()),
-            "shard": { "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2, "description": "part I of N" },
-            "set": reference("Set"),
-        }), &["version", "rows", "space", "root", "can", "modalities", "columns", "depth", "by", "set"]),
-        "Set": open(json!({
-            "sha256": { "type": "string", "description": "of all that answers depend on; `conifer-set` in the head of every answer" },
-            "rows": row, "version": row, "weights": text, "tree": text,
-        }), &["sha256", "rows"]),
-    })
-}
-
 /// An operation without a body.
 fn operation(summary: &str, parameters: Vec<Value>, content: Value) -> Value {
     json!({ "summary": summary, "parameters": parameters, "responses": responses(&content) })
@@ -183,7 +114,7 @@ fn photo() -> Value {
     let mut operation =
         operation("A photo to a token, which stands for its point for a while.", vec![], answer_json("Photo"));
     let bytes = json!({ "schema": { "type": "string", "contentEncoding": "binary" } });
-    let kinds = ["image/jpeg", "image/png", "image/webp"];
+    let kinds = ["image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp"];
     let content: Map<String, Value> = kinds.iter().map(|kind| ((*kind).to_owned(), bytes.clone())).collect();
     operation["requestBody"] = json!({ "required": true, "content": content });
     operation
@@ -199,6 +130,7 @@ fn responses(content: &Value) -> Value {
     json!({
         "200": { "description": "The answer.", "headers": headers, "content": content },
         "4XX": error("The request cannot be answered as it is; 429: come back after Retry-After seconds."),
+        "500": error("A fault of the server."),
         "503": error("No answer in time; of a front, a shard that does not answer or serves something else."),
     })
 }
@@ -256,6 +188,56 @@ mod tests {
             .flat_map(|(path, methods)| methods.as_object().unwrap().keys().map(|it| (path.clone(), it.clone())))
             .collect();
         assert_eq!(said, there);
+    }
+
+    #[test]
+    fn requests_are_described_field_by_field() {
+        use crate::serve::fields::Request;
+        use crate::serve::query::Wanted;
+        use crate::serve::search::{PointOf, Search};
+        use crate::serve::traverse::Walk;
+        let document = document();
+        for (name, fields) in [
+            ("Search", [Search::FIELDS, Wanted::FIELDS].concat()),
+            ("Walk", [Walk::FIELDS, Wanted::FIELDS].concat()),
+            ("PointOf", PointOf::FIELDS.to_vec()),
+        ] {
+            let properties = document["components"]["schemas"][name]["properties"].as_object().unwrap();
+            let said: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
+            assert_eq!(said, BTreeSet::from_iter(fields), "{name}");
+        }
+    }
+
+    /// A number or a list of numbers says nothing about itself.
+    #[test]
+    fn every_number_says_what_it_is() {
+        fn bare(place: &str, properties: &Value, found: &mut Vec<String>) {
+            for (name, schema) in properties.as_object().into_iter().flatten() {
+                let place = format!("{place}.{name}");
+                let number = |it: &Value| matches!(it["type"].as_str(), Some("number" | "integer"));
+                if (number(schema) || number(&schema["items"])) && schema["description"].is_null() {
+                    found.push(place.clone());
+                }
+                for inner in [schema, &schema["items"]] {
+                    bare(&place, &inner["properties"], found);
+                }
+            }
+        }
+        let (document, mut found) = (document(), Vec::new());
+        let schemas = document["components"]["schemas"].as_object().unwrap();
+        schemas.iter().for_each(|(name, schema)| bare(name, &schema["properties"], &mut found));
+        assert_eq!(found, [""; 0]);
+    }
+
+    #[test]
+    fn operations_have_names_of_their_own() {
+        let document = document();
+        let operations =
+            || document["paths"].as_object().unwrap().values().flat_map(|it| it.as_object().unwrap().values());
+        let names: BTreeSet<&str> = operations().map(|it| it["operationId"].as_str().unwrap()).collect();
+        assert_eq!(names.len(), operations().count());
+        assert!(names.contains("get_rows_row_neighbours") && names.contains("post_search"), "{names:?}");
+        assert!(operations().all(|it| it["responses"]["500"].is_object()));
     }
 
     #[test]

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use conifer_index::{Filter, Query as Points, conjunction};
 use conifer_space::Modality;
 use conifer_space::slices::dot;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Server;
-use super::body::part;
 use super::error::{Answer, Refusal};
+use super::fields::{Field, Fields, Place, Request};
 use super::state::State;
 use crate::limits::Limits;
 
@@ -22,10 +21,11 @@ const MOST_VALUES: usize = 1000;
 const MOST_CHARACTERS: usize = 10_000;
 /// Largest norm of a point: up to there every space promises finite distances and angles, and models end long before.
 const FARTHEST: f32 = 1e4;
+/// What a query is.
+const EXPECTED: &str = "an object with exactly one of `text`, `photo`, `row`, `id`, `point`, `all`";
 
 /// A point. Exactly one of the fields is there.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) text: Option<String>,
     pub(crate) photo: Option<String>,
@@ -37,8 +37,7 @@ pub(crate) struct Asked {
 }
 
 /// Which rows may be found; every field that is there must hold.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) modality: Option<Vec<Modality>>,
     pub(crate) columns: Option<BTreeMap<String, Vec<String>>>,
@@ -47,9 +46,6 @@ pub(crate) struct Wanted {
     pub(crate) not: Option<Vec<Asked>>,
     pub(crate) subtree: Option<String>,
 }
-
-/// The names of the fields of [`Wanted`].
-const FILTERS: [&str; 6] = ["modality", "columns", "depth", "inside", "not", "subtree"];
 
 /// [`Wanted`] with points in place of what names them.
 #[derive(Clone, Debug, Default)]
@@ -64,11 +60,44 @@ pub(crate) enum Passing {
     Rows(Vec<usize>),
 }
 
-/// Takes the filter out of a body and reads the rest as `T`, so that a field that is neither is refused by its name.
-pub(crate) fn split<T: serde::de::DeserializeOwned>(mut body: Map<String, Value>) -> Answer<(T, Wanted)> {
-    let filter: Map<String, Value> =
-        FILTERS.iter().filter_map(|name| Some(((*name).to_owned(), body.shift_remove(*name)?))).collect();
-    Ok((part(Value::Object(body))?, part(Value::Object(filter))?))
+/// A body with the fields of a filter among its own.
+pub(crate) fn split<T: Request>(body: Map<String, Value>) -> Answer<(T, Wanted)> {
+    let mut fields = Fields::new(Place::Top, body, &[T::FIELDS, Wanted::FIELDS].concat())?;
+    Ok((T::read(&mut fields)?, Wanted::read(&mut fields)?))
+}
+
+impl Field for Asked {
+    fn expected() -> String {
+        EXPECTED.to_owned()
+    }
+
+    fn read(value: &Value, place: Place<'_>) -> Answer<Option<Self>> {
+        let Some(object) = value.as_object() else { return Ok(None) };
+        let mut fields = Fields::new(place, object.clone(), &["text", "photo", "row", "id", "point", "all"])?;
+        Ok(Some(Self {
+            text: fields.take("text")?,
+            photo: fields.take("photo")?,
+            row: fields.take("row")?,
+            id: fields.take("id")?,
+            point: fields.take("point")?,
+            all: fields.take("all")?,
+        }))
+    }
+}
+
+impl Request for Wanted {
+    const FIELDS: &'static [&'static str] = &["modality", "columns", "depth", "inside", "not", "subtree"];
+
+    fn read(fields: &mut Fields<'_>) -> Answer<Self> {
+        Ok(Self {
+            modality: fields.take("modality")?,
+            columns: fields.take("columns")?,
+            depth: fields.take("depth")?,
+            inside: fields.take("inside")?,
+            not: fields.take("not")?,
+            subtree: fields.take("subtree")?,
+        })
+    }
 }
 
 impl Asked {
@@ -83,7 +112,7 @@ impl Asked {
             self.all.is_some(),
         ];
         if there.iter().filter(|it| **it).count() != 1 {
-            return Err(Refusal::invalid("a query has exactly one of `text`, `photo`, `row`, `id`, `point`, `all`"));
+            return Err(Refusal::invalid(format!("a query is {EXPECTED}")));
         }
         if let Some(text) = &self.text
             && text.chars().count() > MOST_CHARACTERS

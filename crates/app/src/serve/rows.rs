@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Path, Query, State};
+use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use conifer_index::{Direction, Filter, Ranking};
 use conifer_space::Modality;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::Server;
 use super::body::json;
 use super::error::{Answer, Refusal};
+use super::fields::{Fields, Request, Settings};
 use super::hits::Hit;
 use super::query::Passing;
 use super::search::{MOST_HITS, best};
@@ -18,27 +19,33 @@ use super::search::{MOST_HITS, best};
 /// Most rows that are told of one id.
 pub(crate) const MOST_ROWS: usize = 1000;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct ById {
     id: String,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+impl Request for ById {
+    const FIELDS: &'static [&'static str] = &["id"];
+
+    fn read(fields: &mut Fields<'_>) -> Answer<Self> {
+        Ok(Self { id: fields.need("id")? })
+    }
+}
+
+/// How many rows around one, and of which modality.
 pub(crate) struct Around {
-    k: Option<usize>,
+    pub(crate) k: usize,
     pub(crate) modality: Option<Modality>,
 }
 
-impl Around {
-    /// How many rows on each side.
-    pub(crate) fn k(&self) -> Answer<usize> {
-        let k = self.k.unwrap_or(10);
+impl Request for Around {
+    const FIELDS: &'static [&'static str] = &["k", "modality"];
+
+    fn read(fields: &mut Fields<'_>) -> Answer<Self> {
+        let (k, modality) = (fields.take("k")?.unwrap_or(10), fields.take("modality")?);
         if !(1..=MOST_HITS).contains(&k) {
             return Err(Refusal::invalid(format!("`k` is {k}; expected 1 to {MOST_HITS}")));
         }
-        Ok(k)
+        Ok(Self { k, modality })
     }
 }
 
@@ -69,21 +76,12 @@ pub(crate) fn digits(text: &str) -> Option<usize> {
     text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// The settings behind the question mark, once they are what they must be.
-pub(crate) fn settings<T>(found: Result<Query<T>, axum::extract::rejection::QueryRejection>) -> Answer<T> {
-    found.map(|Query(it)| it).map_err(|error| Refusal::invalid(error.body_text()))
-}
-
 pub(crate) async fn one(State(server): State<Arc<Server>>, Number(row): Number) -> Answer {
     server.state.check_row(row)?;
     json(&Hit::of(&server, row))
 }
 
-pub(crate) async fn by_id(
-    State(server): State<Arc<Server>>,
-    query: Result<Query<ById>, axum::extract::rejection::QueryRejection>,
-) -> Answer {
-    let ById { id } = settings(query)?;
+pub(crate) async fn by_id(State(server): State<Arc<Server>>, Settings(ById { id }): Settings<ById>) -> Answer {
     let rows: Vec<Hit<'_>> = server.state.rows_of(&id).take(MOST_ROWS).map(|row| Hit::of(&server, row)).collect();
     json(&rows)
 }
@@ -91,10 +89,8 @@ pub(crate) async fn by_id(
 pub(crate) async fn neighbours(
     State(server): State<Arc<Server>>,
     Number(row): Number,
-    query: Result<Query<Around>, axum::extract::rejection::QueryRejection>,
+    Settings(Around { k, modality }): Settings<Around>,
 ) -> Answer {
-    let around = settings(query)?;
-    let (k, modality) = (around.k()?, around.modality);
     server.state.check_row(row)?;
     server
         .work(move |server| {

@@ -7,12 +7,12 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use conifer_index::{Effort, Hit as Found, Query as Points, Ranking};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Serialize;
 
 use super::Server;
-use super::body::{JSON_BYTES, json, parse, read};
+use super::body::{JSON_BYTES, json, read};
 use super::error::{Answer, Refusal};
+use super::fields::{Fields, Request, object, whole};
 use super::hits::Hit;
 use super::query::{Asked, Passing, split};
 use crate::ranking::By;
@@ -25,22 +25,29 @@ pub(crate) const MOST_OFFSET: usize = 1_000_000;
 pub(crate) const MIN_RADIUS: f32 = 0.1;
 
 /// The body without its filter.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct Search {
     pub(crate) query: Asked,
-    #[serde(default)]
     pub(crate) by: By,
-    #[serde(default = "ten")]
     pub(crate) k: usize,
     pub(crate) angle: Option<f32>,
     pub(crate) within: Option<f32>,
-    #[serde(default)]
     pub(crate) offset: usize,
 }
 
-fn ten() -> usize {
-    10
+impl Request for Search {
+    const FIELDS: &'static [&'static str] = &["query", "by", "k", "angle", "within", "offset"];
+
+    fn read(fields: &mut Fields<'_>) -> Answer<Self> {
+        Ok(Self {
+            query: fields.need("query")?,
+            by: fields.take("by")?.unwrap_or_default(),
+            k: fields.take("k")?.unwrap_or(10),
+            angle: fields.take("angle")?,
+            within: fields.take("within")?,
+            offset: fields.take("offset")?.unwrap_or(0),
+        })
+    }
 }
 
 #[derive(Serialize)]
@@ -70,19 +77,14 @@ impl Search {
         if self.offset > MOST_OFFSET {
             return Err(Refusal::invalid(format!("`offset` is {}; expected at most {MOST_OFFSET}", self.offset)));
         }
-        for (name, value) in [("angle", self.angle), ("within", self.within)] {
-            if let Some(value) = value.filter(|it| !it.is_finite()) {
-                return Err(Refusal::invalid(format!("`{name}` is {value}; expected a finite number")));
-            }
-        }
-        self.by.ranking(self.angle, self.within).map_err(Refusal::invalid)
+        self.by.ranking(self.angle, self.within, "").map_err(Refusal::invalid)
     }
 }
 
 pub(crate) async fn search(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> Answer {
     let started = Instant::now();
     let bytes = read(&headers, body, JSON_BYTES).await?;
-    let (search, wanted): (Search, _) = split(parse::<Map<String, Value>>(&bytes)?)?;
+    let (search, wanted): (Search, _) = split(object(&bytes)?)?;
     let ranking = search.check()?;
     wanted.check(search.query.check()?)?;
     let point = search.query.point(&server).await?;
@@ -102,10 +104,16 @@ pub(crate) async fn search(State(server): State<Arc<Server>>, headers: HeaderMap
 }
 
 /// The body of `POST /api/point`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PointOf {
-    query: Asked,
+pub(crate) struct PointOf {
+    pub(crate) query: Asked,
+}
+
+impl Request for PointOf {
+    const FIELDS: &'static [&'static str] = &["query"];
+
+    fn read(fields: &mut Fields<'_>) -> Answer<Self> {
+        Ok(Self { query: fields.need("query")? })
+    }
 }
 
 /// `POST /api/point`: the point that a query names. A front asks one of its shards for it, and all of them with it.
@@ -114,7 +122,7 @@ pub(crate) async fn point(State(server): State<Arc<Server>>, headers: HeaderMap,
     struct Point {
         point: Vec<f32>,
     }
-    let PointOf { query } = parse(&read(&headers, body, JSON_BYTES).await?)?;
+    let PointOf { query } = whole(&read(&headers, body, JSON_BYTES).await?)?;
     query.check()?;
     json(&Point { point: query.point(&server).await? })
 }

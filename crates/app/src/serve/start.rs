@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use burn::tensor::Device;
 use conifer_data::hierarchy::Tree;
-use conifer_index::Snapshot;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -27,7 +26,7 @@ use super::{Server, listen, routes};
 use crate::cli::{DataSet, Door, Serve};
 use crate::embedder::ModelEmbedder;
 use crate::output::{note, print, print_json};
-use crate::request::open_source;
+use crate::request::{open_rows, open_source};
 
 /// Photos that are made pictures of, or passed on, at a time.
 pub(crate) const UPLOADS: usize = 4;
@@ -38,7 +37,7 @@ const SHORTEST_TOKEN: usize = 16;
 
 pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let (listener, gate) = door(&args.door, args.max_upload, as_json)?;
-    let set = Snapshot::open(&args.set)?;
+    let set = open_rows(&args.set)?;
     let model = args.checkpoint.as_deref().map(|it| ModelEmbedder::open(it, device)).transpose()?;
     if let Some(model) = &model {
         model.check_made(&set.spec, &set.source)?;

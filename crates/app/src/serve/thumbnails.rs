@@ -4,19 +4,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
 use conifer_data::loader::guarded;
 use conifer_data::transform::{crop_box, shrink};
 use conifer_data::{BBox, PixelLimits, Source, encode_jpeg};
 use conifer_space::Modality;
-use serde::Deserialize;
 
 use super::Server;
 use super::body::typed;
 use super::error::{Answer, Refusal};
-use super::rows::{Number, settings};
+use super::fields::{Fields, Request, Settings};
+use super::rows::Number;
 use super::state::State as Rows;
 use crate::progress;
 
@@ -33,10 +33,17 @@ pub(crate) struct Thumbnails {
     sample_of: Vec<Option<u32>>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Size {
-    size: Option<u32>,
+/// Most pixels of the shorter side.
+pub(crate) struct Size(u32);
+
+impl Request for Size {
+    const FIELDS: &'static [&'static str] = &["size"];
+
+    fn read(fields: &mut Fields<'_>) -> Answer<Self> {
+        let size = fields.take::<usize>("size")?.unwrap_or(256);
+        let known = u32::try_from(size).ok().filter(|it| (32..=1024).contains(it));
+        known.map(Size).ok_or_else(|| Refusal::invalid(format!("`size` is {size}; expected 32 to 1024")))
+    }
 }
 
 impl Thumbnails {
@@ -117,12 +124,8 @@ impl Thumbnails {
 pub(crate) async fn thumbnail(
     State(server): State<Arc<Server>>,
     Number(row): Number,
-    query: Result<Query<Size>, axum::extract::rejection::QueryRejection>,
+    Settings(Size(size)): Settings<Size>,
 ) -> Answer {
-    let size = settings(query)?.size.unwrap_or(256);
-    if !(32..=1024).contains(&size) {
-        return Err(Refusal::invalid(format!("`size` is {size}; expected 32 to 1024")));
-    }
     server.state.check_row(row)?;
     let jpeg = server.work(move |server| server.thumbnails.jpeg(&server.state, row, size)).await?;
     let mut response = typed("image/jpeg", jpeg);

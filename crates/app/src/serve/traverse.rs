@@ -6,12 +6,12 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use conifer_index::{Cone, Hit as Found, Place, Query as Points, Step, Traversal};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Serialize;
 
 use super::Server;
-use super::body::{JSON_BYTES, json, parse, read};
+use super::body::{JSON_BYTES, json, read};
 use super::error::{Answer, Refusal};
+use super::fields::{Fields, Request, object};
 use super::hits::Hit;
 use super::query::{Asked, split};
 
@@ -19,19 +19,28 @@ use super::query::{Asked, split};
 const MOST_STEPS: usize = 200;
 
 /// The body without its filter.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Walk {
     pub(crate) from: Asked,
     pub(crate) to: Option<Asked>,
-    #[serde(default = "fifty")]
     pub(crate) steps: usize,
     /// Only rows whose cone contains the point of the path, as MERU walks; else the nearest row, as HyCoCLIP interpolates.
-    #[serde(default = "yes")]
     cone: bool,
     /// Tell every point of the path with the nearest row there, not the rows in the order in which they are met: what a front needs.
-    #[serde(default)]
     pub(crate) each: bool,
+}
+
+impl Request for Walk {
+    const FIELDS: &'static [&'static str] = &["from", "to", "steps", "cone", "each"];
+
+    fn read(fields: &mut Fields<'_>) -> Answer<Self> {
+        Ok(Self {
+            from: fields.need("from")?,
+            to: fields.take("to")?,
+            steps: fields.take("steps")?.unwrap_or(50),
+            cone: fields.take("cone")?.unwrap_or(true),
+            each: fields.take("each")?.unwrap_or(false),
+        })
+    }
 }
 
 impl Walk {
@@ -45,14 +54,6 @@ impl Walk {
         }
         Ok(self.to.as_ref().map_or(Ok(0), Asked::check)? + self.from.check()?)
     }
-}
-
-fn fifty() -> usize {
-    50
-}
-
-fn yes() -> bool {
-    true
 }
 
 #[derive(Serialize)]
@@ -71,7 +72,7 @@ struct Stop<'a> {
 
 pub(crate) async fn traverse(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> Answer {
     let bytes = read(&headers, body, JSON_BYTES).await?;
-    let (walk, wanted): (Walk, _) = split(parse::<Map<String, Value>>(&bytes)?)?;
+    let (walk, wanted): (Walk, _) = split(object(&bytes)?)?;
     wanted.check(walk.check()?)?;
     let from = walk.from.point(&server).await?;
     let to = match &walk.to {

@@ -73,10 +73,13 @@ fn toy_world_to_search_and_back() {
     let itself = format!("id:{id}");
     assert!(search(&["--id", id, "--not", &itself]).iter().all(|it| it["id"] != id));
     assert_eq!(search(&["--id", id, "--inside", &itself])[0]["id"], id);
-    assert_eq!(search(&["--text", "a dog", "--and", "a car", "--by", "gated-narrower", "--angle", "3.2"]).len(), 3);
+    assert_eq!(search(&["--text", "a dog", "--and", "a car", "--by", "gated-narrower", "--angle", "3.1416"]).len(), 3);
     for (more, words) in [
-        (&["--by", "general"][..], &["`general` takes either `angle`"][..]),
+        (&["--by", "general"][..], &["`general` takes either `--angle`"][..]),
         (&["--angle", "0.5"], &["gated rankings"]),
+        (&["--by", "gated_narrower"], &["a gated ranking takes `--angle`"]),
+        (&["--by", "gated-narrower", "--angle", "-1"], &["`--angle` is -1; expected radians, 0 to 3.1416"]),
+        (&["--by", "general", "--within", "-1"], &["`--within` is -1; expected a distance, 0 or more"]),
         (&["--where", "label"], &["--where is `label`", "label=car"]),
         (&["--where", "colour=red"], &["no column is called `colour`", "label"]),
         (&["--depth", "0.4", "0.2"], &["--depth is 0.4 0.2", "the smaller one first"]),
@@ -85,6 +88,23 @@ fn toy_world_to_search_and_back() {
     ] {
         refused(folder.path(), &[&["search", "set", "--id", id], more].concat(), words);
     }
+
+    // Nothing found says why; a search is for something.
+    let args = ["--json", "search", "set", "--id", id, "--where", "label=zzz", "--modality", "image,box_text"];
+    let nothing = crate::conifer(folder.path(), &args);
+    let told = String::from_utf8(nothing.stderr).unwrap();
+    assert!(nothing.status.success() && nothing.stdout == b"[]\n", "{told}");
+    assert!(
+        told.contains("nothing found: 0 of ") && told.contains("no row has label=zzz; `label` is one of: "),
+        "{told}"
+    );
+    let none = crate::conifer(folder.path(), &["search", "set", "--id", id, "-k", "0"]);
+    assert!(!none.status.success() && String::from_utf8_lossy(&none.stderr).contains("expected 1 or more"));
+    refused(
+        folder.path(),
+        &["search", "nowhere", "--id", id],
+        &["nowhere is not there", "conifer embed", "conifer store create"],
+    );
 
     let records: Vec<Value> = serde_json::from_str(&good(
         folder.path(),

@@ -1,5 +1,6 @@
 //! Servers over loopback: what they answer, what they refuse, and that they are still there afterwards.
 
+mod api;
 mod hostile;
 mod shards;
 mod slow;

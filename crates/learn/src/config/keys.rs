@@ -132,7 +132,7 @@ fn nearest(key: &str, known: &BTreeSet<String>) -> String {
 }
 
 /// Levenshtein distance: insertions, deletions and exchanges of one letter.
-fn edits(from: &str, to: &str) -> usize {
+pub fn edits(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.chars().enumerate() {

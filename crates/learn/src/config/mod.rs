@@ -34,7 +34,7 @@ use conifer_data::{PixelLimits, SourceSpec, View};
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-pub use keys::{KeyRow, schema};
+pub use keys::{KeyRow, edits, schema};
 
 use crate::encoders::{TextualConfig, VisualConfig};
 use crate::error::{Error, Result};

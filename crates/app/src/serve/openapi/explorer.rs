@@ -1,13 +1,13 @@
 //! The part of the description that is about the explorer: its files, the map, factors and classes.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::super::explore::{MAP_ROWS, MOST_MAP_ROWS};
 use super::super::search::MOST_HITS;
-use super::{answer, answer_json, list, open, operation, path_number, query, reference};
+use super::{answer, answer_json, list, open, operation, path_number, query, reference, with};
 
 /// Path by path.
-pub(super) fn paths() -> Map<String, Value> {
+pub(super) fn paths() -> Value {
     let text = json!({ "type": "string" });
     let limit = query(
         "limit",
@@ -35,7 +35,7 @@ pub(super) fn paths() -> Map<String, Value> {
             "/api/factors/{factor}",
             "The rows that reach farthest in a factor, with their depth in it as score.",
             vec![
-                path_number("factor", "The number of a factor, from 0."),
+                path_number("factor", "The number of a factor, from 0; the explorer counts from 1."),
                 k,
                 query("modality", reference("Modality"), false),
             ],
@@ -56,31 +56,49 @@ pub(super) fn paths() -> Map<String, Value> {
 }
 
 /// The schemas that these paths name.
-pub(super) fn schemas() -> Map<String, Value> {
+pub(super) fn schemas() -> Value {
     let (text, number, count) =
         (json!({ "type": "string" }), json!({ "type": "number" }), json!({ "type": "integer", "minimum": 0 }));
-    let numbers = list(number.clone());
-    let child = open(json!({ "name": text, "count": count, "children": count }), &["name", "count", "children"]);
+    let numbers = |what: &str| json!({ "type": "array", "items": number, "description": what });
+    let said = |of: &Value, what: &str| with(of.clone(), json!({ "description": what }));
+    let child = json!({
+        "name": text,
+        "count": said(&count, "rows whose class is this one or one below it"),
+        "children": said(&count, "classes directly below it"),
+    });
+    let child = open(child, &["name", "count", "children"]);
     let letters =
         json!({ "type": "string", "description": "a letter a row: i image, t text, b box_image, p box_text" });
-    let schemas = json!({
+    let factor = json!({
+        "curv": said(&number, "c > 0; the curvature is -c"),
+        "mean": said(&number, "mean depth of the rows in the factor"),
+        "max": said(&number, "the largest"),
+    });
+    json!({
         "Map": open(
-            json!({ "rows": list(count.clone()), "x": numbers, "y": numbers, "depth": numbers, "modality": letters }),
+            json!({
+                "rows": said(&list(count.clone()), "their numbers"),
+                "x": numbers("of each, in the unit disc"), "y": numbers("of each"),
+                "depth": numbers("distance of each from the root"), "modality": letters,
+            }),
             &["rows", "x", "y", "depth", "modality"],
         ),
-        "MapRow": open(json!({ "x": number, "y": number, "aperture": number }), &["x", "y", "aperture"]),
-        "Factors": open(
-            json!({ "factors": list(open(json!({ "curv": number, "mean": number, "max": number }), &["curv", "mean", "max"])) }),
-            &["factors"],
+        "MapRow": open(
+            json!({
+                "x": said(&number, "in the unit disc"), "y": said(&number, "in the unit disc"),
+                "aperture": said(&number, "half the aperture of its cone, radians"),
+            }),
+            &["x", "y", "aperture"],
         ),
+        "Factors": open(json!({ "factors": list(open(factor, &["curv", "mean", "max"])) }), &["factors"]),
         "Top": open(json!({ "hits": list(reference("Hit")) }), &["hits"]),
         "Class": open(
             json!({
-                "node": open(json!({ "name": text, "count": count }), &["name", "count"]),
-                "path": list(text.clone()), "children": list(child), "outside": count,
+                "node": open(json!({ "name": text, "count": said(&count, "rows whose class is this one or one below it") }), &["name", "count"]),
+                "path": said(&list(text.clone()), "names from the root to the class"), "children": list(child),
+                "outside": said(&count, "rows with a class that the tree does not know"),
             }),
             &["node", "path", "children", "outside"],
         ),
-    });
-    schemas.as_object().cloned().unwrap_or_default()
+    })
 }

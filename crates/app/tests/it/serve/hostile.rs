@@ -33,7 +33,7 @@ fn what_is_wrong_is_refused_with_its_status() {
     // JSON that says something else.
     let point = |coordinate: &str| format!(r#"{{"query":{{"point":[{}]}}}}"#, [coordinate].repeat(dim).join(","));
     for (body, words) in [
-        ("[]", &["map"][..]),
+        ("[]", &["expected an object"][..]),
         (r#"{"k":1}"#, &["missing field `query`"]),
         (r#"{"query":{}}"#, &["exactly one of"]),
         (r#"{"query":{"row":0,"text":"a"}}"#, &["exactly one of"]),
@@ -60,7 +60,7 @@ fn what_is_wrong_is_refused_with_its_status() {
         (r#"{"query":{"row":0},"depth":[2,1]}"#, &["`depth` is [2, 1]"]),
         (r#"{"query":{"row":0},"columns":{"colour":["red"]}}"#, &["`colour`", "label"]),
         (r#"{"query":{"row":0},"subtree":"nowhere"}"#, &["`nowhere`"]),
-        (r#"{"query":{"row":0},"modality":["sound"]}"#, &["`sound`", "box_image"]),
+        (r#"{"query":{"row":0},"modality":["sound"]}"#, &["`modality[0]` is \"sound\"", "box_image"]),
     ] {
         assert_eq!(search(body, words), 422, "{body}");
     }
