@@ -50,7 +50,7 @@ pub(crate) enum Store {
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         keep: u32,
     },
-    /// Read every byte of every version, and name the files that are not what was written.
+    /// Read every byte of every version, and name the files that are not what was written, and those that are in no version.
     Check {
         /// The store.
         store: PathBuf,

@@ -39,10 +39,14 @@ pub(crate) fn run(command: cli::Store, as_json: bool) -> anyhow::Result<()> {
             let version = store.compact(&mut |rows| bar.set_position(rows as u64))?;
             bar.finish_and_clear();
             let removed = store.gc(keep as usize)?;
+            let unlisted = unlisted(&store)?;
             if as_json {
-                return print_json(&json!({ "version": version, "versions_removed": removed.versions }));
+                let removed = removed.versions;
+                return print_json(&json!({ "version": version, "versions_removed": removed, "unlisted": unlisted }));
             }
-            print(&format!("{}removed {} old versions\n", line(&version), removed.versions))
+            print(&format!("{}removed {} old versions\n", line(&version), removed.versions))?;
+            note_unlisted(&unlisted);
+            Ok(())
         }
         cli::Store::Check { store } => check(&Store::open_any(&store)?, as_json),
         cli::Store::Versions { store } => {
@@ -115,19 +119,31 @@ fn check(store: &Store, as_json: bool) -> anyhow::Result<()> {
     let report = store.check(&mut |bytes| bar.set_position(bytes >> 20))?;
     bar.finish_and_clear();
     let damage: Vec<String> = report.damage.iter().map(ToString::to_string).collect();
+    let unlisted = unlisted(store)?;
     if as_json {
-        print_json(
-            &json!({ "versions": report.versions, "files": report.files, "bytes": report.bytes, "damage": damage }),
-        )?;
+        print_json(&json!({
+            "versions": report.versions, "files": report.files, "bytes": report.bytes, "damage": damage, "unlisted": unlisted,
+        }))?;
     } else {
         let size = report.bytes >> 20;
         print(&format!("{} versions, {} files, {size} MiB read\n", report.versions, report.files))?;
         damage.iter().for_each(|it| note(it));
+        note_unlisted(&unlisted);
     }
     if !damage.is_empty() {
         bail!("{}: {} files are not what was written", store.dir().display(), damage.len());
     }
     Ok(())
+}
+
+fn unlisted(store: &Store) -> anyhow::Result<Vec<String>> {
+    Ok(store.unlisted()?.iter().map(|it| it.display().to_string()).collect())
+}
+
+fn note_unlisted(paths: &[String]) {
+    for path in paths {
+        note(&format!("{path}: in no version that can be read, and left where it is"));
+    }
 }
 
 fn info(store: &Store, as_json: bool) -> anyhow::Result<()> {

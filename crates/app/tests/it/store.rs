@@ -67,6 +67,48 @@ fn a_store_is_searched_as_a_set_is() {
     refused(here, &["store", "check", "store"], &["00000006/points.safetensors", "1 files are not what was written"]);
 }
 
+/// As docs/search.md says: the newest version is damaged, its file is moved aside, and nothing that came with it is lost.
+#[test]
+fn a_damaged_version_is_set_aside_and_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    write_set(&here.join("a"), 0..40);
+    write_set(&here.join("b"), 40..60);
+    write_set(&here.join("c"), 60..65);
+    good(here, &["store", "create", "store", "a", "b"]);
+    let file = here.join("store/versions/00000003.json");
+    let written = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &written[..written.len() / 2]).unwrap();
+    refused(here, &["store", "append", "store", "c"], &["00000003.json", "damaged"]);
+
+    std::fs::rename(&file, here.join("store/versions/00000003.json.damaged")).unwrap();
+    let unlisted = |args: &[&str]| -> Value {
+        let told: Value = serde_json::from_str(&good(here, args)).unwrap();
+        told["unlisted"].clone()
+    };
+    let segment = "store/segments/00000003";
+    assert_eq!(good(here, &["store", "append", "store", "c"]), "version 4: 45 rows\n");
+    assert_eq!(unlisted(&["--json", "store", "check", "store"]), serde_json::json!([segment]));
+    assert_eq!(good(here, &["store", "append", "store", segment]), "version 5: 65 rows\n");
+    assert_eq!(unlisted(&["--json", "store", "compact", "store", "--keep", "9"]), serde_json::json!([segment]));
+
+    std::fs::write(&file, &written).unwrap();
+    assert_eq!(unlisted(&["--json", "store", "check", "store"]), serde_json::json!([]));
+    let versions: Value = serde_json::from_str(&good(here, &["--json", "store", "versions", "store"])).unwrap();
+    let rows = |it: &Value| (it["number"].as_u64().unwrap(), it["rows"].as_u64().unwrap());
+    let rows: Vec<_> = versions.as_array().unwrap().iter().map(rows).collect();
+    assert_eq!(rows, [(1, 0), (2, 40), (3, 60), (4, 45), (5, 65), (6, 65)]);
+    assert_eq!(Store::open(&here.join("store")).unwrap().snapshot_of(3).unwrap().ids[59], "row 59");
+
+    // A folder with files of somebody else is no place for a store.
+    for other in ["mine/tmp/work/a", "mine/segments/20240101-run/b", "mine/deleted/12345678.txt"] {
+        std::fs::create_dir_all(here.join(other).parent().unwrap()).unwrap();
+        std::fs::write(here.join(other), "mine").unwrap();
+    }
+    refused(here, &["store", "create", "mine", "a"], &["`deleted/12345678.txt`", "an empty folder"]);
+    assert_eq!(std::fs::read_to_string(here.join("mine/tmp/work/a")).unwrap(), "mine");
+}
+
 /// What can be done to a store in one go.
 #[derive(Clone, Copy, Debug)]
 enum Work {

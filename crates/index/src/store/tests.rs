@@ -295,6 +295,7 @@ fn stops_anywhere_without_loss() {
             assert!(store.append(&more, &mut quiet).unwrap().number > number);
             assert_eq!(content(&store).len(), after.len() + 3);
             assert!(fs::read_dir(dir.join(TMP)).unwrap().next().is_none(), "{what}: something is left in tmp");
+            assert_eq!(store.unlisted().unwrap(), Vec::<PathBuf>::new(), "{what}");
             fs::remove_dir_all(&dir).unwrap();
         }
     }
