@@ -91,6 +91,7 @@ function run(info) {
 
   const render = (state, before) => {
     document.querySelectorAll("#status ~ .trouble").forEach((it) => it.remove());
+    document.body.dataset.view = state.view;
     for (const [view] of VIEWS) {
       panes[view].hidden = view !== state.view;
       $(`tab-${view}`)?.setAttribute("aria-selected", String(view === state.view));
