@@ -163,6 +163,13 @@ def machine():
     }
 
 
+def cpu_generation():
+    """The name with family and model, as one name stands for processors whose vector units differ by a factor of two."""
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    parts = [re.search(rf"{it}\s*:\s*(\d+)", text) for it in ("cpu family", "model")]
+    return cpu_name() + (" (family {}, model {})".format(*(it[1] for it in parts)) if all(parts) else "")
+
+
 def cpu_name():
     found = re.search(r"model name\s*:\s*(.+)", pathlib.Path("/proc/cpuinfo").read_text())
     return found[1] if found else platform.machine()

@@ -30,7 +30,7 @@ DATA = {
     "tree5": "a tree, radius 5, 1,000,000 x 512",
     "tree06": "the same tree, radius 0.6",
     "plain06": "no order at all, radius 0.6, 1,000,000 x 512",
-    "set": "real embeddings",
+    "set": "embeddings of a model",
 }
 ANGLES = {"distance": "distance", "down": "angle, rows below", "up": "angle, rows above", "gated": "gated angle", "depth": "general first"}
 
@@ -66,7 +66,7 @@ def measure(group, rounds, program):
         if group.startswith("graph_"):
             ours.measure(f"search_{group.removeprefix('graph_')}@20000/write", 1)
         sides = {"ours": ours}
-        found = [{"kind": "group", "group": group, "cpu": harness.cpu_name(), "cores": threads, "date": harness.datetime.date.today().isoformat(), "commit": commit()}]
+        found = [{"kind": "group", "group": group, "cpu": harness.cpu_generation(), "cores": threads, "date": harness.datetime.date.today().isoformat(), "commit": commit()}]
         todo = jobs(group)
         if any(side == "peer" for side, *_ in todo):
             sides["peer"] = Side([python(), str(HERE / "search_peers.py")], threads, BENCH_SEARCH_OUT=folder)
