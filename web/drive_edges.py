@@ -2,16 +2,18 @@
 
 import json
 
+from playwright.sync_api import Error
+
 
 class Held:
     """Requests whose address has `part` (and whose body passes `which`) wait until they are let go."""
 
     def __init__(self, d, part, which=lambda body: True):
-        self.d, self.part, self.which, self.routes = d, part, which, []
+        self.d, self.part, self.which, self.routes, self.opened = d, part, which, [], False
         d.page.route(f"**{part}*", self.hold)
 
     def hold(self, route):
-        if self.which(json.loads(route.request.post_data or "{}")):
+        if not self.opened and self.which(json.loads(route.request.post_data or "{}")):
             self.routes.append(route)
         else:
             route.continue_()
@@ -25,9 +27,15 @@ class Held:
 
     def release(self):
         """Answers them in the order in which they came, as a slow server would; what was aborted gets no answer."""
-        self.d.page.unroute(f"**{self.part}*")
+        self.opened = True
         for route in self.routes:
-            route.continue_()
+            try:
+                route.continue_()
+            except Error as error:
+                # The browser has given it up.
+                if "already handled" not in str(error):
+                    raise
+        self.d.page.unroute(f"**{self.part}*", self.hold)
         self.d.page.wait_for_timeout(700)
         self.d.settle()
 
