@@ -357,10 +357,6 @@ impl Kept {
         Ok(Kept { places, starts })
     }
 
-    fn has(&self, place: u32) -> bool {
-        self.places.binary_search(&place).is_ok()
-    }
-
     fn of(&self, cell: usize) -> &[u32] {
         &self.places[self.starts[cell]..self.starts[cell + 1]]
     }

@@ -81,6 +81,7 @@ fn routes() -> Vec<Route> {
         ("get", "/api/rows/{row}/thumbnail", get(one)),
     ]
 }
+
 fn router(front: Arc<Front>, gate: Arc<Gate>) -> Router {
     let all = routes().into_iter().fold(Router::new(), |all, (_, path, answer)| all.route(path, answer));
     behind(all.with_state(front), gate)

@@ -101,12 +101,12 @@ fn a_damaged_version_is_set_aside_and_comes_back() {
     assert_eq!(Store::open(&here.join("store")).unwrap().snapshot_of(3).unwrap().ids[59], "row 59");
 
     // A folder with files of somebody else is no place for a store.
-    for other in ["mine/tmp/work/a", "mine/segments/20240101-run/b", "mine/deleted/12345678.txt"] {
+    for other in ["mine/tmp/notes/a", "mine/segments/20240101-run/b", "mine/deleted/12345678.txt"] {
         std::fs::create_dir_all(here.join(other).parent().unwrap()).unwrap();
         std::fs::write(here.join(other), "mine").unwrap();
     }
     refused(here, &["store", "create", "mine", "a"], &["`deleted/12345678.txt`", "an empty folder"]);
-    assert_eq!(std::fs::read_to_string(here.join("mine/tmp/work/a")).unwrap(), "mine");
+    assert_eq!(std::fs::read_to_string(here.join("mine/tmp/notes/a")).unwrap(), "mine");
 }
 
 /// What can be done to a store in one go.

@@ -63,9 +63,8 @@ impl CellIndex {
             return Err(Error::invalid("the recall", recall, "between 0 and 1"));
         }
         let kept = Kept::new(self, filter)?;
-        let passing = Filter::Rows(&|row| kept.has(self.places[row]));
         let k = BEST + usize::from(own.is_some());
-        let exact = self.top_k(queries, ranking, k, &passing, Effort::Exact)?;
+        let exact = self.top_k(queries, ranking, k, filter, Effort::Exact)?;
         let points: Vec<&[f32]> = queries.checked(self.space())?.collect();
         // For every answer the number of cells after which it is found, and the share of its query's answers that it is.
         let mut events: Vec<(usize, usize, f64)> = Vec::new();

@@ -81,7 +81,7 @@ pub(crate) fn joining_error(factors: usize) -> f64 {
     if factors == 1 { 0.0 } else { f64::from(f32::EPSILON) * factors as f64 }
 }
 
-/// At most `acosh(1 + u)`, for `u >= 0`: by up to 5e-5 of it, and by more from 1e18 on.
+/// At most `acosh(1 + u)`, for `u >= 0`: by up to 5e-5 of it, and by more from 1e18 on, where its square would soon be no number of `f32`.
 pub(crate) fn acosh_1p_below(u: f64) -> f64 {
     f64::from(rapidity_below(super::below(u.min(1e18))))
 }

@@ -112,7 +112,7 @@ fn a_stopped_writer_takes_nothing_of_others_with_it() {
 fn files_of_others_are_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("mine");
-    let others = ["tmp/work/a", "tmp/00000003.json", "segments/20240101-run/b", "deleted/12345678.txt", "lock"];
+    let others = ["tmp/notes/a", "tmp/00000003.json", "segments/20240101-run/b", "deleted/12345678.txt", "lock"];
     for other in others {
         fs::create_dir_all(dir.join(other).parent().unwrap()).unwrap();
         fs::write(dir.join(other), "mine").unwrap();
