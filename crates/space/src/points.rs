@@ -18,6 +18,7 @@ mod draft;
 mod element;
 mod folder;
 mod load;
+mod lock;
 mod save;
 mod stored;
 #[cfg(test)]
@@ -30,6 +31,7 @@ use sha2::{Digest, Sha256};
 
 pub use draft::{Draft, Plan};
 pub use element::Element;
+pub use lock::Lock;
 pub use stored::StoredSet;
 
 use crate::error::{Error, Result};

@@ -1,11 +1,12 @@
 //! A file of points: records of one size, one after the other, each with a checksum.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io::{BufReader, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use conifer_space::points::Lock;
 use sha2::{Digest as _, Sha256};
 
 /// Content hash of a text or photo.
@@ -30,6 +31,7 @@ pub(super) struct Store {
     /// End of the last whole record.
     length: u64,
     writes: bool,
+    _lock: Option<Lock>,
 }
 
 impl Store {
@@ -38,20 +40,13 @@ impl Store {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         let place = path.display();
         let mut told = Vec::new();
-        let writes = match file.try_lock() {
-            Ok(()) => true,
-            Err(TryLockError::WouldBlock) => {
-                told.push(format!(
-                    "{place}: another conifer run is writing; what is kept is read, and nothing new is kept"
-                ));
-                false
-            }
-            Err(TryLockError::Error(error)) => {
-                told.push(format!("{place} cannot be locked: {error}; what is kept is read, and nothing new is kept"));
-                false
-            }
-        };
-        let mut store = Self { path: path.into(), file, dim, places: HashMap::new(), length: 0, writes };
+        let lock = Lock::take(file.try_clone()?)
+            .map_err(|error| format!("{place} cannot be locked: {error}"))
+            .and_then(|lock| lock.ok_or_else(|| format!("{place}: another conifer run is writing")))
+            .map_err(|why| told.push(format!("{why}; what is kept is read, and nothing new is kept")))
+            .ok();
+        let (places, writes) = (HashMap::new(), lock.is_some());
+        let mut store = Self { path: path.into(), file, dim, places, length: 0, writes, _lock: lock };
         let damaged = store.scan().context("reading what is kept")?;
         if !damaged.is_empty() {
             let count = damaged.len();

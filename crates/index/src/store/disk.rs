@@ -1,9 +1,10 @@
 //! What a store asks of the file system, one operation each, so that tests can stop it between any two.
 
-use std::fs::{self, File, FileType, OpenOptions, TryLockError};
+use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
 
+use conifer_space::points::Lock;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -149,20 +150,16 @@ pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The right to write to a store, as long as it lives; the system takes it back from a process that ends.
-pub(super) fn lock(path: &Path, store: &Path) -> Result<File> {
+/// The right to write to a store.
+pub(super) fn lock(path: &Path, store: &Path) -> Result<Lock> {
     let mut options = OpenOptions::new();
     // Whatever has the name is not emptied.
     options.write(true).create(true).truncate(false);
     let file = options.open(path).map_err(Error::io("create", path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
-        Err(TryLockError::WouldBlock) => {
-            let expected = "one writer at a time: wait until it has finished";
-            Err(Error::store(store, "the store", "being written to by another process", expected))
-        }
-    }
+    Lock::take(file).map_err(Error::io("lock", path))?.ok_or_else(|| {
+        let expected = "one writer at a time: wait until it has finished";
+        Error::store(store, "the store", "being written to by another process", expected)
+    })
 }
 
 #[cfg(not(test))]

@@ -426,14 +426,19 @@ fn readers_see_whole_versions() {
                 })
             })
             .collect();
-        for i in 1..40 {
-            store.append(&batch("a", 10, i), &mut quiet).unwrap();
-            if i % 3 == 0 {
-                store.compact(&mut quiet).unwrap();
+        let writer = scope.spawn(|| {
+            for i in 1..40 {
+                store.append(&batch("a", 10, i), &mut quiet).unwrap();
+                if i % 3 == 0 {
+                    store.compact(&mut quiet).unwrap();
+                }
+                store.gc(1).unwrap();
             }
-            store.gc(1).unwrap();
-        }
+        });
+        let written = writer.join();
+        // Also where it failed: nobody reads for ever.
         done.store(true, Ordering::Relaxed);
+        written.unwrap();
         for reader in readers {
             assert!(reader.join().unwrap() > 0);
         }

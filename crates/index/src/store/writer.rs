@@ -1,7 +1,8 @@
 //! The one who writes to a store, and what is done about one who did not finish.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+
+use conifer_space::points::Lock;
 
 use super::segment::{self, Content, Gone};
 use super::version::{Manifest, Version, came_with, deleted_name, file_name, name, number_of};
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 pub(super) struct Writer<'a> {
     store: &'a Store,
     pub(super) newest: Manifest,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl<'a> Writer<'a> {

@@ -28,6 +28,7 @@ use conifer_data::Source;
 use conifer_data::batch::TokenBatch;
 use conifer_data::loader::Loader;
 use conifer_data::tokenizer::Tokenizer;
+use conifer_space::points::Lock;
 
 pub use event::{Event, Observer, Outcome, Snapshot};
 
@@ -380,17 +381,13 @@ impl Trainer {
 }
 
 /// A lock on the folder of a run, held as long as the value lives: two runs in one folder would destroy each other's checkpoints.
-fn alone(run: &Path) -> Result<fs::File> {
+fn alone(run: &Path) -> Result<Lock> {
     let path = run.join(CHECKPOINTS).join(".lock");
     let file = fs::File::create(&path).map_err(Error::io(&path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => {
-            let found = format!("`{}`, which another process trains in", run.display());
-            Err(Error::setting("train.out", found, "a folder of its own"))
-        }
-        Err(fs::TryLockError::Error(error)) => Err(Error::io(&path)(error)),
-    }
+    Lock::take(file).map_err(Error::io(&path))?.ok_or_else(|| {
+        let found = format!("`{}`, which another process trains in", run.display());
+        Error::setting("train.out", found, "a folder of its own")
+    })
 }
 
 /// Whether weight decay applies. The papers decay weights only. The released code passes 0 for norms and biases, which falls through to

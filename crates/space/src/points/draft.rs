@@ -1,7 +1,7 @@
 //! A set that is written as its rows are made, over several runs of the program if need be.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::element::HEADER;
-use super::{Element, Manifest, Modality, RESERVED, Seal, Source, folder, save};
+use super::{Element, Lock, Manifest, Modality, RESERVED, Seal, Source, folder, save};
 use crate::error::{Error, Result};
 use crate::root::Root;
 use crate::safe;
@@ -53,7 +53,7 @@ pub struct Draft {
     log: File,
     place: Place,
     bytes: Vec<u8>,
-    _lock: File,
+    _lock: Lock,
 }
 
 /// `state.json`: how far a draft is.
@@ -336,17 +336,13 @@ fn committed(path: &Path, bytes: u64, cut: bool) -> Result<File> {
 }
 
 /// One process at a time works on a draft.
-fn lock(home: &Path, dir: &Path) -> Result<File> {
+fn lock(home: &Path, dir: &Path) -> Result<Lock> {
     let path = home.join(Place::LOCK);
     let file = File::create(&path).map_err(Error::io("create", &path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::Error(error)) => Err(Error::io("lock", &path)(error)),
-        Err(TryLockError::WouldBlock) => {
-            let found = format!("`{}`, which another process writes", dir.display());
-            Err(Error::invalid("folder of an embedding set", found, "one of its own"))
-        }
-    }
+    Lock::take(file).map_err(Error::io("lock", &path))?.ok_or_else(|| {
+        let found = format!("`{}`, which another process writes", dir.display());
+        Error::invalid("folder of an embedding set", found, "one of its own")
+    })
 }
 
 fn read_place(home: &Path) -> Result<Option<Place>> {
