@@ -571,7 +571,7 @@ def main():
             "click": lambda: click_through(d), "switches": lambda: switches(d), "sliders": lambda: sliders(d),
             "path": lambda: traversal(d), "geometry": lambda: geometry(d), "tree": lambda: tree(d), "map": lambda: disc(d), "frames": lambda: frames(d),
             "factors": lambda: factors(d), "keys": lambda: keyboard(d), "links": lambda: links(d),
-            "late": lambda: edges.late_answers(d), "latemap": lambda: edges.late_map(d), "hostile": lambda: edges.hostile_links(d),
+            "late": lambda: edges.late_answers(d), "latephoto": lambda: edges.late_photo(d, photo), "latemap": lambda: edges.late_map(d), "hostile": lambda: edges.hostile_links(d),
             "long": lambda: edges.long_texts(d), "reach": lambda: edges.reach(d),
             "looks": lambda: dark_and_small(d, browser), "trouble": lambda: trouble(d, args.pid),
         }

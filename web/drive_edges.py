@@ -6,14 +6,14 @@ from playwright.sync_api import Error
 
 
 class Held:
-    """Requests whose address has `part` (and whose body passes `which`) wait until they are let go."""
+    """Requests whose address has `part` (and whose JSON body passes `which`) wait until they are let go."""
 
-    def __init__(self, d, part, which=lambda body: True):
+    def __init__(self, d, part, which=None):
         self.d, self.part, self.which, self.routes, self.opened = d, part, which, [], False
         d.page.route(f"**{part}*", self.hold)
 
     def hold(self, route):
-        if not self.opened and self.which(json.loads(route.request.post_data or "{}")):
+        if not self.opened and (self.which is None or self.which(json.loads(route.request.post_data or "{}"))):
             self.routes.append(route)
         else:
             route.continue_()
@@ -135,6 +135,26 @@ def late_answers(d):
     held.release()
     d.check("a late answer does not take the place of the start", page.locator(".grid[aria-label='Some rows']").count() == 1)
     page.unroute("**/api/info")
+
+
+def late_photo(d, photo):
+    page = d.page
+    words = lambda: page.locator("#chips .chip").all_inner_texts()
+    d.go("#q=t:a+dog")
+    held = Held(d, "/api/photos")
+    page.set_input_files("#file", photo)
+    held.wait()
+    d.check("the page says that a photo is on its way", "Embedding" in page.inner_text("#status"))
+    page.fill("#text", "a cat")
+    d.answer(lambda: page.press("#text", "Enter"))
+    held.release()
+    d.check(f"a late photo does not take the place of a newer search {words()}", len(words()) == 1 and "a cat" in words()[0])
+    held = Held(d, "/api/photos")
+    page.set_input_files("#file", photo)
+    held.wait()
+    d.answer(lambda: page.locator("input[value=narrower] + span").click())
+    d.answer(held.release)
+    d.check("another ranking does not give it up", words() == ["photo"])
 
 
 def late_map(d):

@@ -1,6 +1,6 @@
 // The search box: terms as chips, a text, a photo by button, drop or paste.
 
-import { get, thumbnail, upload } from "./api.js";
+import { get, latest, thumbnail, upload } from "./api.js";
 import { el, fill, icon } from "./dom.js";
 import { brief } from "./long.js";
 import { caption, kindOf } from "./rows.js";
@@ -96,15 +96,22 @@ export function searchBox({ can, say, fail, again }) {
     else if (now.terms.length) update({ terms: now.terms.slice(0, -1) });
   });
 
+  // A photo alone takes the place of what was asked when it was sent, and of nothing that is asked later.
+  const uploads = latest();
+  let replaces = null;
   const add = async (blob, together) => {
     if (!can.photo) return say("The server was started without --checkpoint, so photos cannot be searched with.");
     if (!/^image\/(jpeg|png|webp)$/.test(blob.type)) return say("That is no JPEG, PNG or WebP photo.");
     say("Embedding the photo …");
-    try {
-      const { photo: token } = await upload(blob);
+    if (!together) replaces = JSON.stringify(current().terms);
+    const embed = async (signal) => {
+      const { photo: token } = await upload(blob, signal);
       previews.set(token, await preview(blob));
-      const term = { kind: "photo", value: token };
-      search({ terms: together ? [...current().terms, term] : [term] });
+      return { kind: "photo", value: token };
+    };
+    try {
+      const term = together ? await embed() : await uploads(embed);
+      if (term) search({ terms: together ? [...current().terms, term] : [term] });
     } catch (error) {
       fail(error, () => add(blob, together));
     }
@@ -149,6 +156,10 @@ export function searchBox({ can, say, fail, again }) {
   };
 
   return function render(state) {
+    if (replaces !== null && replaces !== JSON.stringify(state.terms)) {
+      replaces = null;
+      uploads.stop();
+    }
     learn([...state.terms, ...state.not, state.inside, state.from, state.to].filter(Boolean), pictured, () => again());
     const chip = (term, at, list) => {
       const excluded = list === "not";
