@@ -6,11 +6,12 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use burn::tensor::Device;
-use conifer_index::{FlatIndex, Snapshot};
+use conifer_data::hierarchy::Tree;
+use conifer_index::{Filter, FlatIndex, Snapshot};
 
 use crate::cli::{Only, Query, ViewArg};
 use crate::embedder::ModelEmbedder;
-use crate::limits::Limits;
+use crate::limits::{LABEL, Limits};
 
 /// Values of a column that are told.
 const TOLD: usize = 20;
@@ -69,10 +70,25 @@ impl<'a> Asker<'a> {
             [least, most] => Some([least, most]),
             _ => None,
         };
+        let tree = only.tree.as_deref().map(Tree::read_edges).transpose().context("--tree")?;
+        let below: Option<Vec<&str>> = match (&tree, &only.subtree) {
+            (Some(tree), Some(class)) => {
+                let top = tree.get(class).context("--subtree")?;
+                Some(tree.subtree(top).map(|node| tree.name(node)).collect())
+            }
+            _ => None,
+        };
+        let subtree = match &below {
+            None => None,
+            Some(wanted) => {
+                let column = self.set.columns.get(LABEL).context("--subtree: these rows have no column `label`")?;
+                Some(Filter::Column { column, wanted })
+            }
+        };
         let points = |named: &[String]| named.iter().map(|it| self.named(it)).collect::<anyhow::Result<Vec<_>>>();
         let modality = (!views.is_empty()).then(|| views.iter().map(|&it| it.into()).collect());
         let limits = Limits { modality, columns, depth, inside: points(&only.inside)?, not: points(&only.not)? };
-        let rows = limits.rows(index, &self.set.columns, None)?;
+        let rows = limits.rows(index, &self.set.columns, subtree)?;
         Ok(rows.unwrap_or_else(|| (0..index.len()).collect()))
     }
 

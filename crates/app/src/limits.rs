@@ -6,6 +6,9 @@ use anyhow::Context as _;
 use conifer_index::{Cone, Filter, FlatIndex, Query as Points};
 use conifer_space::Modality;
 
+/// The column of classes.
+pub(crate) const LABEL: &str = "label";
+
 /// Which rows may be found, with points in place of what names them. Every field that says something must hold.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {

@@ -46,6 +46,9 @@ pub(crate) struct Search {
     /// How many.
     #[arg(short, long, default_value_t = 10, value_parser = some)]
     pub(crate) k: usize,
+    /// Leave out so many of the best ones: the rows after those of an earlier search.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) offset: usize,
     /// Only rows of these modalities.
     #[arg(long, value_delimiter = ',')]
     pub(crate) modality: Vec<ViewArg>,
@@ -59,6 +62,12 @@ pub(crate) struct Only {
     /// Only rows with this value in this column, such as label=car; several values of one column are alternatives.
     #[arg(long = "where", value_name = "COLUMN=VALUE")]
     pub(crate) columns: Vec<String>,
+    /// Only rows whose label is this class of --tree or lies below it.
+    #[arg(long, value_name = "CLASS", requires = "tree")]
+    pub(crate) subtree: Option<String>,
+    /// File of `parent child` edges above the labels of the rows.
+    #[arg(long, value_name = "FILE", requires = "subtree")]
+    pub(crate) tree: Option<PathBuf>,
     /// Only rows whose depth, their distance from the root, is between these two.
     #[arg(long, num_args = 2, value_names = ["LEAST", "MOST"], allow_negative_numbers = true)]
     pub(crate) depth: Vec<f32>,

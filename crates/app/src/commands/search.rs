@@ -20,13 +20,18 @@ pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Resul
     }
     let index = FlatIndex::on(&set)?;
     let rows = asker.rows(&index, &args.modality, &args.only)?;
-    let hits = index.top_k(&Points::new(&set.spec, &query), ranking, args.k, &Filter::Set(&rows))?.concat();
-    if hits.is_empty() {
+    let count = args.k.saturating_add(args.offset);
+    let mut hits = index.top_k(&Points::new(&set.spec, &query), ranking, count, &Filter::Set(&rows))?.concat();
+    let found = hits.len();
+    hits.drain(..args.offset.min(found));
+    if found == 0 {
         note(&asker.nothing(&args.only, rows.len()));
+    } else if hits.is_empty() {
+        note(&format!("--offset is {}; {found} rows were found", args.offset));
     }
     if as_json {
         let row = |(i, hit): (usize, &Hit)| {
-            let mut row = row_json(&set, hit.row, i + 1, f64::from(hit.score));
+            let mut row = row_json(&set, hit.row, args.offset + i + 1, f64::from(hit.score));
             row["score_is"] = json!(args.by.score());
             row["depth"] = json!(index.space().depth(&set.row(hit.row), &set.root));
             row
@@ -36,7 +41,7 @@ pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Resul
     let mut rows = vec![vec!["rank".into(), args.by.score().into(), "modality".into(), "id".into(), "text".into()]];
     rows.extend(hits.iter().enumerate().map(|(i, hit)| {
         vec![
-            (i + 1).to_string(),
+            (args.offset + i + 1).to_string(),
             format!("{:.4}", hit.score),
             set.modality[hit.row].name().into(),
             set.ids[hit.row].clone(),

@@ -41,7 +41,7 @@ impl Explorer {
     /// # Errors
     /// A space that is not valid.
     pub(crate) fn new(rows: &Rows) -> anyhow::Result<Self> {
-        let labels = rows.columns.get(super::state::LABEL);
+        let labels = rows.columns.get(crate::limits::LABEL);
         let classes = match (labels, &rows.tree) {
             (None, _) => None,
             (Some(labels), Some(known)) => Some(ClassTree::new(known.tree.clone(), labels)),

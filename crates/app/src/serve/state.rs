@@ -10,11 +10,10 @@ use conifer_space::{ManifoldSpec, Modality, Root, Space};
 use rayon::prelude::*;
 
 use super::error::{Answer, Refusal};
+use crate::limits::LABEL;
 
 /// The column of boxes, which hits have as a field of their own.
 pub(crate) const BOX: &str = "box";
-/// The column of classes.
-pub(crate) const LABEL: &str = "label";
 
 /// An embedding set, ready to be asked.
 pub(crate) struct State {

@@ -64,6 +64,16 @@ fn toy_world_to_search_and_back() {
     let label = first["columns"]["label"].as_str().unwrap();
     let one_label = search(&["--id", id, "--where", &format!("label={label}")]);
     assert!(!one_label.is_empty() && one_label.iter().all(|it| it["columns"]["label"] == label), "{one_label:?}");
+    // Of a tree what lies below a class, and the rows after the first ones.
+    std::fs::write(folder.path().join("tree.txt"), format!("all {label}\nall other\n")).unwrap();
+    let below =
+        |class: &str, more: &[&str]| search(&[&["--id", id, "--tree", "tree.txt", "--subtree", class], more].concat());
+    assert_eq!(below(label, &[]), one_label);
+    assert_eq!(below("all", &[]), one_label);
+    assert!(below("other", &[]).is_empty());
+    let after = below(label, &["--offset", "2"]);
+    assert_eq!((&after[0], &after[0]["rank"]), (&one_label[2], &Value::from(3)));
+    assert!(below(label, &["--offset", &usize::MAX.to_string()]).is_empty());
     let depths = |hits: &[Value]| hits.iter().map(|it| it["score"].as_f64().unwrap()).collect::<Vec<f64>>();
     let general = depths(&search(&["--text", "a red car", "--by", "general", "--within", "100"]));
     assert!(general.len() == 3 && general.is_sorted(), "{general:?}");
@@ -82,6 +92,8 @@ fn toy_world_to_search_and_back() {
         (&["--by", "general", "--within", "-1"], &["`--within` is -1; expected a distance, 0 or more"]),
         (&["--where", "label"], &["--where is `label`", "label=car"]),
         (&["--where", "colour=red"], &["no column is called `colour`", "label"]),
+        (&["--tree", "tree.txt", "--subtree", "nobody"], &["--subtree", "nobody"]),
+        (&["--tree", "absent.txt", "--subtree", "all"], &["--tree", "absent.txt"]),
         (&["--depth", "0.4", "0.2"], &["--depth is 0.4 0.2", "the smaller one first"]),
         (&["--not", "a dog"], &["need --checkpoint"]),
         (&["--inside", "id:nobody"], &["no row has the id `nobody`"]),
