@@ -96,14 +96,14 @@ export function searchBox({ can, say, fail, again }) {
     else if (now.terms.length) update({ terms: now.terms.slice(0, -1) });
   });
 
-  // A photo alone takes the place of what was asked when it was sent, and of nothing that is asked later.
   const uploads = latest();
-  let replaces = null;
   const add = async (blob, together) => {
     if (!can.photo) return say("The server was started without --checkpoint, so photos cannot be searched with.");
     if (!/^image\/(jpeg|png|webp)$/.test(blob.type)) return say("That is no JPEG, PNG or WebP photo.");
     say("Embedding the photo …");
-    if (!together) replaces = JSON.stringify(current().terms);
+    // Alone, it takes the place of what is asked now, and of nothing that is asked later.
+    const { terms } = current();
+    const late = () => !together && current().terms !== terms;
     const embed = async (signal) => {
       const { photo: token } = await upload(blob, signal);
       previews.set(token, await preview(blob));
@@ -111,9 +111,9 @@ export function searchBox({ can, say, fail, again }) {
     };
     try {
       const term = together ? await embed() : await uploads(embed);
-      if (term) search({ terms: together ? [...current().terms, term] : [term] });
+      if (term && !late()) search({ terms: together ? [...current().terms, term] : [term] });
     } catch (error) {
-      fail(error, () => add(blob, together));
+      if (!late()) fail(error, () => add(blob, together));
     }
   };
   photo.addEventListener("click", () => file.click());
@@ -156,10 +156,6 @@ export function searchBox({ can, say, fail, again }) {
   };
 
   return function render(state) {
-    if (replaces !== null && replaces !== JSON.stringify(state.terms)) {
-      replaces = null;
-      uploads.stop();
-    }
     learn([...state.terms, ...state.not, state.inside, state.from, state.to].filter(Boolean), pictured, () => again());
     const chip = (term, at, list) => {
       const excluded = list === "not";
