@@ -61,11 +61,19 @@ def save(folder, of, rows):
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
+def factors(of, before=0):
+    """The curvature of every factor, and where its numbers stand when each comes after `before` others of its own."""
+    width = of["dim"] // of["factors"]
+    for i, curv in enumerate(of["curv"]):
+        at = i * (width + before) + before
+        yield curv, slice(at, at + width)
+
+
 def distances(of, rows, query):
     """The hyperbolic distance of every row, summed over the factors, in double precision."""
-    width, total = of["dim"] // of["factors"], 0.0
-    for i, curv in enumerate(of["curv"]):
-        v, q = (np.sqrt(curv) * it[..., i * width:(i + 1) * width].astype("f8") for it in (rows, query))
+    total = 0.0
+    for curv, at in factors(of):
+        v, q = (np.sqrt(curv) * it[..., at].astype("f8") for it in (rows, query))
         time = ((v**2).sum(1) - q @ q) / (np.sqrt(1 + (v**2).sum(1)) + np.sqrt(1 + q @ q))
         total += 2 * np.arcsinh(np.sqrt(np.maximum(((v - q) ** 2).sum(1) - time**2, 0)) / 2) / np.sqrt(curv)
     return total
@@ -73,20 +81,16 @@ def distances(of, rows, query):
 
 def asked(of, query):
     """The vector of a query."""
-    width, out = of["dim"] // of["factors"], []
-    for i, curv in enumerate(of["curv"]):
-        q = query[i * width:(i + 1) * width].astype("f8")
+    out = []
+    for curv, at in factors(of):
+        q = query[at].astype("f8")
         out += [-np.sqrt(1 + curv * q @ q), *(np.sqrt(curv) * q)]
     return [*map(float, out), 0.0]
 
 
 def read_back(of, vectors):
-    """The points in exported vectors hold."""
-    width, at, parts = of["dim"] // of["factors"], 0, []
-    for curv in of["curv"]:
-        parts.append(vectors[:, at + 1:at + 1 + width] / np.sqrt(curv))
-        at += 1 + width
-    return np.concatenate(parts, axis=1)
+    """The points that exported vectors hold: each factor comes after its time."""
+    return np.concatenate([vectors[:, at] / np.sqrt(curv) for curv, at in factors(of, before=1)], axis=1)
 
 
 def qdrant(folder):
