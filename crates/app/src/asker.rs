@@ -71,20 +71,13 @@ impl<'a> Asker<'a> {
             _ => None,
         };
         let tree = only.tree.as_deref().map(Tree::read_edges).transpose().context("--tree")?;
-        let below: Option<Vec<&str>> = match (&tree, &only.subtree) {
-            (Some(tree), Some(class)) => {
-                let top = tree.get(class).context("--subtree")?;
-                Some(tree.subtree(top).map(|node| tree.name(node)).collect())
-            }
-            _ => None,
-        };
-        let subtree = match &below {
-            None => None,
-            Some(wanted) => {
-                let column = self.set.columns.get(LABEL).context("--subtree: these rows have no column `label`")?;
-                Some(Filter::Column { column, wanted })
-            }
-        };
+        let below = tree.as_ref().zip(only.subtree.as_deref()).map(|(tree, class)| {
+            let top = tree.get(class).context("--subtree")?;
+            let labels = self.set.columns.get(LABEL).context("--subtree: these rows have no column `label`")?;
+            anyhow::Ok((labels, tree.subtree(top).map(|node| tree.name(node)).collect::<Vec<_>>()))
+        });
+        let below = below.transpose()?;
+        let subtree = below.as_ref().map(|(column, wanted)| Filter::Column { column, wanted });
         let points = |named: &[String]| named.iter().map(|it| self.named(it)).collect::<anyhow::Result<Vec<_>>>();
         let modality = (!views.is_empty()).then(|| views.iter().map(|&it| it.into()).collect());
         let limits = Limits { modality, columns, depth, inside: points(&only.inside)?, not: points(&only.not)? };
