@@ -172,9 +172,9 @@ fn made(kind: &str, rows: usize) -> anyhow::Result<(EmbeddingSet, Vec<bool>)> {
     Ok((set, (0..all).map(|row| row >= rows).collect()))
 }
 
-/// `tree5`, `tree06`: five levels of a tree of eight branches, each a direction 0.6 times as long as the one before, on a hyperboloid at
-/// distances of 0.8 to 1.2 times 5 or 0.6 from the origin. `plain06`, `plain15`: directions without any order, at 0.6 or 1.5. `product`: 64
-/// factors of 8 in l1, without order.
+/// `tree5`, `tree06`: four levels of a tree of eight branches and the rows below them, each a direction 0.6 times as long as the one before, on a
+/// hyperboloid at distances of 0.8 to 1.2 times 5 or 0.6 from the origin. `plain06`, `plain15`: directions without any order, at 0.6 or 1.5.
+/// `product`: 64 factors of 8 in l1, without order.
 fn points(kind: &str, rows: usize) -> anyhow::Result<(ManifoldSpec, Vec<f32>)> {
     let (spec, radius, levels) = match kind {
         "tree5" => (ManifoldSpec::lorentz(DIM, 1.0), 5.0, LEVELS),

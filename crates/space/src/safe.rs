@@ -68,6 +68,8 @@ pub mod bounds {
     pub const TURN: f64 = 2e-6;
     /// An angle that is worked out in `f32` by the approximation of half a turn, with a factor of two in hand.
     pub const TURN_ERROR: f32 = 8e-7;
+    /// A distance that is worked out in `f32` with a polynomial for the logarithm, relative: with a factor of two in hand.
+    pub const LOGARITHM_ERROR: f32 = 2e-5;
 }
 
 /// `asin` for an argument that may leave [-1, 1] by rounding, or on purpose (an aperture that covers everything).

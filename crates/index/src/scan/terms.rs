@@ -7,7 +7,7 @@ use std::f32::consts::PI;
 
 use conifer_space::safe::TINY_F32;
 use conifer_space::safe::bounds::{
-    ANGLE_ERROR, CHORD_ERROR, DIST_ERROR, FAR_ANGLE_ERROR, FAR_DIST_ERROR, TURN_ERROR, UNDERFLOW,
+    ANGLE_ERROR, CHORD_ERROR, DIST_ERROR, FAR_ANGLE_ERROR, FAR_DIST_ERROR, LOGARITHM_ERROR, TURN_ERROR, UNDERFLOW,
 };
 use conifer_space::vector::{half_turn, ln_1p};
 
@@ -376,7 +376,6 @@ fn rapidity(u: f32) -> f32 {
 /// fitted at Chebyshev nodes (off by 8.8e-6 of the value), times a factor that makes room for its error.
 #[inline(always)]
 fn rapidity_below(u: f32) -> f32 {
-    const ROOM: f32 = 1.0 - 2e-5;
     let u = above(u, 0.0);
     let w = u + (u * (u + 2.0)).sqrt();
     let bits = (1.0 + w).to_bits();
@@ -386,7 +385,7 @@ fn rapidity_below(u: f32) -> f32 {
     let upper = -0.210_293_7 + x * (0.101_500_05 - x * 0.023_979_573);
     let series = x * (0.999_991_83 + x * (-0.499_372_6 + x * (0.325_295_15 + x * upper)));
     // The last term is zero for numbers, and NaN for what is none: its bits must not pass for a number.
-    ROOM * (exponent as f32 * std::f32::consts::LN_2 + series) + 0.0 * w
+    (1.0 - LOGARITHM_ERROR) * (exponent as f32 * std::f32::consts::LN_2 + series) + 0.0 * w
 }
 
 /// The larger one; what is no number stays none, which `max` would hide.
