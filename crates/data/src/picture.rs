@@ -400,4 +400,6 @@ fn undecodable(found: impl Display, expected: &str) -> Fault {
 }
 
 #[cfg(test)]
+mod pillow_tests;
+#[cfg(test)]
 mod tests;

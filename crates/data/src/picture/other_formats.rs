@@ -50,7 +50,7 @@ fn decoder<'a>(
 
 /// A PNG without colour profiles (iCCP chunks) longer than [`LONGEST_PROFILE`]: a megabyte of one would unpack to a gigabyte. Pixels are the
 /// same without them.
-fn without_long_profile(bytes: &[u8], format: ImageFormat) -> Cow<'_, [u8]> {
+pub(super) fn without_long_profile(bytes: &[u8], format: ImageFormat) -> Cow<'_, [u8]> {
     let mut shorter: Option<Vec<u8>> = None;
     // After the signature: length, type, content and check sum of each chunk.
     let (mut kept, mut at) = (0, 8);

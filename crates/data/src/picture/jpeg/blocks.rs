@@ -34,9 +34,9 @@ impl Block for StoredBlock<'_> {
     #[inline(always)]
     fn each(self, mut each: impl FnMut(usize, i32)) -> Option<()> {
         each(0, self.0[0].into());
-        for k in 1..64 {
-            if self.0[k] != 0 {
-                each(k, self.0[k].into());
+        for (k, &value) in self.0.iter().enumerate().skip(1) {
+            if value != 0 {
+                each(k, value.into());
             }
         }
         Some(())
