@@ -112,7 +112,7 @@ pub(super) fn decode(bytes: &[u8], scale: u32, part: [u32; 4]) -> Result<Part, U
                 codes.ac[member.ac] = Some(headers.tables.ac(member.ac, Kind::Ac)?);
             }
         }
-        Source { transforms, blocks: Blocks::Coded(codes) }
+        Source { transforms, blocks: Blocks::Coded(Box::new(codes)) }
     } else {
         let coefficients = scans::read(&headers)?;
         let quantisers = coefficients.iter().map(|it| it.quantiser.unwrap_or([1; 64]));
@@ -131,7 +131,7 @@ struct Source {
 
 enum Blocks {
     /// The data of the only scan.
-    Coded(Codes),
+    Coded(Box<Codes>),
     /// Read already.
     Stored(Vec<Coefficients>),
 }

@@ -109,7 +109,7 @@ fn smooth_component(component: &mut Coefficients, down: usize) {
 fn rows_around(row: usize, rows: usize, down: usize) -> [usize; 5] {
     let mcus = rows.div_ceil(down);
     let (mcu, within) = (row / down, row % down);
-    let height = if mcu + 1 < mcus || rows % down == 0 { down } else { rows % down };
+    let height = if mcu + 1 < mcus || rows.is_multiple_of(down) { down } else { rows % down };
     let (counted, total) = (mcu * height + within, mcus * height);
     let before = if counted > 0 { row - 1 } else { row };
     let before_that = if counted > 1 { row - 2 } else { before };
