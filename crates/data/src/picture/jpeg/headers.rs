@@ -42,6 +42,8 @@ pub(super) struct Component {
     /// Sampling factors: blocks of one MCU of an interleaved scan.
     pub(super) across: u32,
     pub(super) down: u32,
+    /// The factor down as the frame header has it, also where there is one component only: libjpeg counts rows of blocks by it.
+    pub(super) declared_down: u32,
     /// Index of the quantisation table.
     pub(super) quantiser: usize,
 }
@@ -252,9 +254,10 @@ impl Frame {
             if !(1..=4).contains(&across) || !(1..=4).contains(&down) || quantiser > 3 {
                 return Err(damaged(marker));
             }
+            let declared_down = down;
             // The MCU of a single component is one block, whatever its factors are.
             let (across, down) = if count == 1 { (1, 1) } else { (across, down) };
-            Ok(Component { id, across, down, quantiser: quantiser.into() })
+            Ok(Component { id, across, down, declared_down, quantiser: quantiser.into() })
         };
         let components: Vec<Component> = components.as_chunks().0.iter().map(component).collect::<Result<_, _>>()?;
         let (across, down) = most(&components);

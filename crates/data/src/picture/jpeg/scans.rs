@@ -48,6 +48,11 @@ impl Coefficients {
         &self.values.as_chunks().0[row * self.stride + column]
     }
 
+    /// DC of a block; 0 in rows that no scan can reach.
+    pub(super) fn dc(&self, row: usize, column: usize) -> i16 {
+        self.values.as_chunks::<64>().0.get(row * self.stride + column).map_or(0, |block| block[0])
+    }
+
     #[inline(always)]
     pub(super) fn block_mut(&mut self, row: usize, column: usize) -> &mut [i16; 64] {
         &mut self.values.as_chunks_mut().0[row * self.stride + column]
@@ -100,7 +105,7 @@ pub(super) fn read(headers: &Headers<'_>) -> Result<Vec<Coefficients>, Unreadabl
         return Err(Unreadable::new(format!("JPEG has no scan of component {}", missing + 1), "one of each component"));
     }
     if headers.progressive {
-        let down: Vec<usize> = headers.components.iter().map(|it| it.down as usize).collect();
+        let down: Vec<usize> = headers.components.iter().map(|it| it.declared_down as usize).collect();
         smoothing::smooth(&mut components, &down);
     }
     Ok(components)

@@ -74,7 +74,7 @@ fn smooth_component(component: &mut Coefficients, down: usize) {
     }
     // Estimates read DC as it was sent.
     let (columns, padded) = (component.columns, component.rows.next_multiple_of(down));
-    let dc: Vec<i64> = (0..padded * columns).map(|i| component.block(i / columns, i % columns)[0].into()).collect();
+    let dc: Vec<i64> = (0..padded * columns).map(|i| component.dc(i / columns, i % columns).into()).collect();
     for row in 0..component.rows {
         let rows = rows_around(row, component.rows, down);
         for column in 0..columns {
