@@ -18,6 +18,7 @@ mod files;
 #[cfg(test)]
 mod fixtures;
 pub mod grounded;
+pub mod guard;
 pub mod hierarchy;
 pub mod import;
 pub mod loader;
