@@ -269,10 +269,11 @@ pub(crate) struct Embed {
     pub(crate) root_text: Option<String>,
     #[command(flatten)]
     pub(crate) data: DataSet,
-    /// Folder to write. A run that was stopped or killed goes on where it was when the same command is given again.
+    /// Folder to write. A run that was stopped or killed goes on where it was when the same command is given again; a finished set of
+    /// another command is not replaced without --overwrite.
     #[arg(long)]
     pub(crate) out: PathBuf,
-    /// Forget what a run that was stopped has left for --out, and start anew.
+    /// Start anew: forget what a stopped run has left for --out, and replace a finished set.
     #[arg(long)]
     pub(crate) overwrite: bool,
     /// How the points are stored: in half precision they take half the space on disk.

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use conifer_data::{SOURCES, Source, SourceSpec};
 use conifer_index::Snapshot;
+use conifer_space::files;
 use conifer_space::points::Draft;
 
 use crate::cli::DataSet;
+use crate::output::note;
 
 /// The source that `--data`, `--split` and `--data-option` name.
 pub(crate) fn source_spec(data: &DataSet) -> anyhow::Result<SourceSpec> {
@@ -44,13 +46,25 @@ fn open_set(folder: &Path, data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
 
 /// The rows of an embedding set or a store.
 pub(crate) fn open_rows(path: &Path) -> anyhow::Result<Snapshot> {
-    if !path.exists() && !Draft::is_begun(path) {
+    note_interrupted(path);
+    if !files::resolve(path).exists() && !Draft::is_begun(path) {
         bail!(
             "{} is not there; expected an embedding set, as `conifer embed` writes it, or a store, as `conifer store create` makes it",
             path.display()
         );
     }
     Ok(Snapshot::open(path)?)
+}
+
+/// Says so when a set or a checkpoint is not at its place but where an interrupted replacement put it, from where it is read.
+pub(crate) fn note_interrupted(path: &Path) {
+    if let Some(previous) = files::interrupted(path) {
+        note(&format!(
+            "{}: its replacement was interrupted; reading its previous content from {}",
+            path.display(),
+            previous.display()
+        ));
+    }
 }
 
 /// `name=value` settings; a value that reads as JSON (a number, true) is one, else it is a text.

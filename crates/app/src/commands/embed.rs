@@ -1,5 +1,6 @@
 //! `conifer embed`: any number of photos and texts to a set on disk, in bounded memory, over several runs if need be.
 
+mod finished;
 mod lines;
 mod photos;
 mod stream;
@@ -40,6 +41,11 @@ pub(crate) fn run(args: Embed, as_json: bool, device: &Device) -> anyhow::Result
         element: args.dtype.into(),
         identity: identity(&args, device),
     };
+    if !args.overwrite
+        && let Some(rows) = finished::rows(&job, &args.out)?
+    {
+        return tell_finished(&job, &args.out, rows, as_json);
+    }
     let done = job.run(&args.out, signal::stop_flag()?.as_ref()).with_context(|| {
         let out = args.out.display();
         match Draft::is_begun(&args.out) {
@@ -64,6 +70,15 @@ pub(crate) fn run(args: Embed, as_json: bool, device: &Device) -> anyhow::Result
         true => format!("stopped after {rows} rows; the same command goes on from there\n"),
         false => format!("{rows} rows -> {out} ({skipped} samples skipped)\n"),
     })
+}
+
+/// The same command has written this set already.
+fn tell_finished(job: &Job<'_>, out: &Path, rows: usize, as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        let space = job.embedder.inner().spec();
+        return print_json(&json!({ "out": out, "rows": rows, "space": space, "stopped": false, "unchanged": true }));
+    }
+    print(&format!("{rows} rows in {}: complete already, nothing was done (--overwrite starts anew)\n", out.display()))
 }
 
 /// What was typed that decides the rows, besides what the job knows itself.

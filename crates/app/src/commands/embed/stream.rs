@@ -170,7 +170,7 @@ impl Job<'_> {
     }
 
     /// Everything that decides the bytes of the set, by the name under which it may be told.
-    fn identity(&self) -> anyhow::Result<BTreeMap<String, String>> {
+    pub(super) fn identity(&self) -> anyhow::Result<BTreeMap<String, String>> {
         let embedder = self.embedder.inner();
         let mut identity = self.identity.clone();
         let views: BTreeMap<&str, ()> =
