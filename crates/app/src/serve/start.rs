@@ -19,6 +19,7 @@ use super::log::Log;
 use super::metrics::Metrics;
 use super::outgoing::{Outgoing, WAITING};
 use super::part::Whole;
+use super::permits::Permits;
 use super::photos::Photos;
 use super::state::State;
 use super::thumbnails::Thumbnails;
@@ -28,7 +29,7 @@ use crate::embedder::ModelEmbedder;
 use crate::output::{note, print, print_json};
 use crate::request::{open_rows, open_source};
 
-/// Photos that are made pictures of, or passed on, at a time.
+/// Most photos that are decoded, or passed on, at a time.
 pub(crate) const UPLOADS: usize = 4;
 /// Photos of the most bytes whose bytes may be in memory at a time.
 const INCOMING: usize = 8;
@@ -76,8 +77,7 @@ pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Resu
         thumbnails,
         metrics: Arc::clone(&gate.metrics),
         max_upload: args.max_upload,
-        uploads: Semaphore::new(UPLOADS),
-        cores: Arc::new(Semaphore::new(cores)),
+        permits: Permits::new(cores, UPLOADS),
     });
     let what = format!("{} rows", server.state.len());
     let gate = Arc::new(gate);

@@ -284,6 +284,8 @@ fn only_who_may_is_answered() {
     let with = |given: &str| server.send("GET", "/api/info", &format!("authorization: {given}\r\n"), b"").status;
     assert_eq!(with("Bearer 0123456789abcdef"), 200);
     assert_eq!(with("Bearer 0123456789abcdee"), 401);
+    assert_eq!((with("bearer 0123456789abcdef"), with("BEARER  0123456789abcdef")), (200, 200));
+    assert_eq!(with("bearer0123456789abcdef"), 401);
     assert_eq!(with("Basic 0123456789abcdef"), 401);
     assert_eq!(with("Bearer "), 401);
     server.is_well();

@@ -168,6 +168,39 @@ fn photos_that_are_none_or_too_much() {
     }
 }
 
+/// Two lengths of one body: whoever stands before the server may take the other one. RFC 9112, 6.1.
+#[test]
+fn two_lengths_of_a_body_are_refused() {
+    let server = start(&["serve", "set"]);
+    let body = r#"{"query":{"row":0},"k":1}"#;
+    let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    for fields in [
+        format!("content-length: {}\r\ntransfer-encoding: chunked", chunked.len()),
+        "Transfer-Encoding: chunked\r\nContent-Length: 4".to_owned(),
+    ] {
+        let mut stream = server.connect();
+        // Behind a request that is answered.
+        stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        let head = format!("POST /api/search HTTP/1.1\r\nhost: localhost\r\n{fields}\r\n\r\n");
+        stream.write_all(format!("{head}{chunked}").as_bytes()).unwrap();
+        // Smuggled, if the connection went on.
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        let mut told = String::new();
+        // A server that closes with bytes unread may reset the connection.
+        _ = stream.read_to_string(&mut told);
+        let statuses: Vec<&str> = told.lines().filter(|it| it.starts_with("HTTP/1.1 ")).map(|it| &it[9..12]).collect();
+        assert_eq!(statuses, ["200", "400"], "{told}");
+        assert!(told.contains("are both there; expected one of them"), "{told}");
+    }
+    // A chunked body alone is a body.
+    let mut stream = server.connect();
+    let head =
+        "POST /api/search HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
+    stream.write_all(format!("{head}{chunked}").as_bytes()).unwrap();
+    assert_eq!(answer(stream).status, 200);
+    server.is_well();
+}
+
 #[test]
 fn hundreds_of_idle_connections() {
     let server = start(&["serve", "set", "--connections", "64"]);
