@@ -12,6 +12,8 @@
 mod assets;
 mod batch;
 mod body;
+mod boxes;
+mod classes;
 mod error;
 mod explore;
 mod factors;

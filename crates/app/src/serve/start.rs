@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::batch::Queue;
+use super::classes::ClassSource;
 use super::explore::Explorer;
 use super::gate::Gate;
 use super::info::{Can, Info};
@@ -44,12 +45,16 @@ pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Resu
     }
     let tree = args.tree.as_deref().map(|it| std::fs::read(it).with_context(|| format!("--tree {}", it.display())));
     let whole = Whole::new(&set, tree.transpose()?.as_deref())?;
+    // Of the whole set, so that all shards have the same classes.
+    let classes = match args.tree.as_deref() {
+        Some(file) => Some(ClassSource::Edges(Tree::read_edges(file).context("--tree")?)),
+        None => ClassSource::of_columns(&set.columns)?,
+    };
     let set = match args.shard {
         None => set,
         Some((part, of)) => set.select(&(part..set.len()).step_by(of).collect::<Vec<_>>())?,
     };
-    let tree = args.tree.as_deref().map(|it| Tree::read_edges(it).context("--tree")).transpose()?;
-    let state = State::new(set, args.cells, tree)?;
+    let state = State::new(set, args.cells, classes)?;
     let thumbnails = match args.data {
         None => Thumbnails::default(),
         Some(data) => {

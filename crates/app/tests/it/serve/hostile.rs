@@ -115,7 +115,10 @@ fn what_is_wrong_is_refused_with_its_status() {
     for (path, body) in [("/api/search", r#"{"query":{"text":"a"}}"#), ("/api/photos", "x")] {
         assert_eq!(told(&bare, "POST", path, body.as_bytes(), &["--checkpoint"]), 422);
     }
-    assert_eq!(told(&bare, "POST", "/api/search", br#"{"query":{"row":0},"subtree":"early"}"#, &["--tree"]), 422);
+    assert_eq!(
+        told(&bare, "POST", "/api/search", br#"{"query":{"row":0},"subtree":"early"}"#, &["`early`", "--tree"]),
+        422
+    );
     assert_eq!(told(&bare, "GET", "/api/rows/0/thumbnail", b"", &["no picture"]), 404);
 }
 
