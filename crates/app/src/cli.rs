@@ -143,6 +143,9 @@ pub(crate) struct Import {
     /// Split of the samples for which the files name none.
     #[arg(long)]
     pub(crate) split: Option<String>,
+    /// Another folder in which the photos may be that the files name, besides those of --input.
+    #[arg(long = "root", value_name = "DIR")]
+    pub(crate) roots: Vec<PathBuf>,
 }
 
 #[derive(Args)]
@@ -237,9 +240,12 @@ pub(crate) struct DataSet {
     /// Only this split.
     #[arg(long)]
     pub(crate) split: Option<String>,
-    /// Settings of the source, `name=value`.
+    /// Settings of the source, `name=value`; lists by commas: `ranks=kingdom,phylum`.
     #[arg(long = "data-option", value_name = "NAME=VALUE")]
     pub(crate) data_options: Vec<String>,
+    /// Another folder in which the photos may be that the data file names, besides its own folder.
+    #[arg(long = "root", value_name = "DIR")]
+    pub(crate) roots: Vec<PathBuf>,
 }
 
 #[derive(Args)]
@@ -283,7 +289,7 @@ pub(crate) struct Embed {
     pub(crate) batch_size: usize,
     /// What to embed of each sample.
     #[arg(long, value_delimiter = ',', default_value = "image,text")]
-    pub(crate) views: Vec<ViewArg>,
+    pub(crate) views: Vec<EmbedView>,
     /// How photos are cut.
     #[arg(long, value_enum, default_value_t = CropArg::Center)]
     pub(crate) crop: CropArg,
@@ -301,6 +307,25 @@ pub(crate) enum ViewArg {
     /// Each phrase.
     #[value(alias = "box_text")]
     BoxText,
+}
+
+/// What is embedded of a data set.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EmbedView {
+    /// The photo.
+    Image,
+    /// Each caption.
+    Text,
+    /// Each box of the photo.
+    #[value(alias = "box_image")]
+    BoxImage,
+    /// Each phrase.
+    #[value(alias = "box_text")]
+    BoxText,
+    /// Each rank of the taxa, as one text for all samples: a walk from a photo to the root passes them.
+    Taxa,
+    /// Each text of the caption hierarchies, as one text for all samples.
+    Tiers,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -335,7 +360,7 @@ pub(crate) struct Eval {
     /// Only this split.
     #[arg(long)]
     pub(crate) split: Option<String>,
-    /// Settings of the source, `name=value`.
+    /// Settings of the source, `name=value`; lists by commas: `ranks=kingdom,phylum`.
     #[arg(long = "data-option", value_name = "NAME=VALUE")]
     pub(crate) data_options: Vec<String>,
     /// Which benchmarks: see `conifer benchmarks`.
@@ -345,9 +370,10 @@ pub(crate) struct Eval {
     /// paper:rcme, paper:visual-hierarchies, or a .toml of the same form. It sets prompts, crops, scores, gates and steps itself.
     #[arg(long, value_name = "SUITE", conflicts_with_all = ["data", "split", "data_options", "benchmarks", "tree", "prompts", "score", "crop", "gate", "steps"])]
     pub(crate) suite: Option<String>,
-    /// The folder in which each data set of a suite has a folder.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) root: Option<PathBuf>,
+    /// With --suite: the folder in which each data set of the suite has a folder. With --data: another folder in which the photos may be
+    /// that the data file names, besides its own folder.
+    #[arg(long = "root", value_name = "DIR")]
+    pub(crate) roots: Vec<PathBuf>,
     /// How the report of a suite is written (default: by the ending of --out, else text).
     #[arg(long, value_enum)]
     pub(crate) format: Option<ReportFormat>,

@@ -22,6 +22,9 @@ pub(crate) struct Serve {
     /// Settings of --data, `name=value`.
     #[arg(long = "data-option", value_name = "NAME=VALUE", requires = "data")]
     pub(crate) data_options: Vec<String>,
+    /// Another folder in which the photos may be that --data names, besides its own folder.
+    #[arg(long = "root", value_name = "DIR", requires = "data")]
+    pub(crate) roots: Vec<PathBuf>,
     /// File of `parent child` edges above the labels of the rows.
     #[arg(long, value_name = "FILE")]
     pub(crate) tree: Option<PathBuf>,

@@ -21,7 +21,7 @@ use conifer_space::{EmbeddingSet, Modality, space};
 
 use super::embed::{Job, embed_all};
 use super::train::watch;
-use crate::cli::{Quickstart, ViewArg};
+use crate::cli::{EmbedView, Quickstart};
 use crate::embedder::ModelEmbedder;
 use crate::output::{columns, note, print, print_json};
 use crate::pictures::thumbnail;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::R
     let embedder = ModelEmbedder::open(&args.out, device)?;
     note("measuring the trained model");
     let trained = measure(&embedder, &test)?;
-    let views = [ViewArg::Image, ViewArg::Text, ViewArg::BoxImage, ViewArg::BoxText];
+    let views = [EmbedView::Image, EmbedView::Text, EmbedView::BoxImage, EmbedView::BoxText];
     let job = Job {
         embedder: &embedder,
         source: &test.scenes,

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use conifer_data::hierarchy::Tree;
+use conifer_data::printable::lines;
 use conifer_data::{PixelLimits, Source};
 use conifer_eval::benchmarks::find;
 use conifer_eval::{Benchmark, Context, Input, Options};
@@ -163,17 +164,18 @@ impl Evaluation {
         if config.eval.every == 0 {
             return Ok(None);
         }
-        let tree = config.eval.tree.as_deref().map(Tree::read_edges).transpose().context("eval.tree")?;
         let names = &config.eval.benchmarks;
         let benchmarks =
             names.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>().context("eval.benchmarks")?;
+        let source = conifer_data::open(&config.eval_source()).context("the data of [eval]")?;
+        let tree = config.eval.tree.as_deref().map(Tree::read_edges).transpose().context("eval.tree")?;
+        let tree = tree.or_else(|| source.class_tree());
         if let Some(it) = benchmarks.iter().find(|it| tree.is_none() && it.needs().contains(&Input::ClassTree)) {
             bail!(
-                "eval.benchmarks has {}, but eval.tree is missing; expected a file of `parent child` edges",
+                "eval.benchmarks has {}, but eval.tree is missing and the data have no ranks; expected a file of `parent child` edges",
                 it.name()
             );
         }
-        let source = conifer_data::open(&config.eval_source()).context("the data of [eval]")?;
         check(source.as_ref()).context("the data of [eval]")?;
         let templates = templates(&config.eval.prompts).context("eval.prompts")?;
         let options = Options {
@@ -221,7 +223,7 @@ fn check(source: &dyn Source) -> anyhow::Result<()> {
 
 /// A line above the bar, or a plain line where there is no terminal.
 fn say(bar: &ProgressBar, line: &str) {
-    if bar.is_hidden() { note(line) } else { bar.println(line) }
+    if bar.is_hidden() { note(line) } else { bar.println(lines(line)) }
 }
 
 /// What a failed run leaves to go on from.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use burn::tensor::Device;
 use conifer_data::hierarchy::Tree;
+use conifer_eval::TreeFile;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -42,20 +43,28 @@ pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Resu
     if let Some(model) = &model {
         model.check_made(&set.spec, &set.source)?;
     }
+    let source = args.data.map(|data| {
+        open_source(&DataSet { data, split: args.split, data_options: args.data_options, roots: args.roots })
+    });
+    let source = source.transpose()?;
     let tree = args.tree.as_deref().map(|it| std::fs::read(it).with_context(|| format!("--tree {}", it.display())));
-    let whole = Whole::new(&set, tree.transpose()?.as_deref())?;
+    // Ranks of the data make a tree, too, which servers of other parts make from the same data.
+    let ranks = match &source {
+        Some(source) if tree.is_none() => source.class_tree().map(TreeFile::of_ranks),
+        _ => None,
+    };
+    let tree = tree.transpose()?.or_else(|| ranks.as_ref().map(|it| it.sha256.clone().into_bytes()));
+    let whole = Whole::new(&set, tree.as_deref())?;
     let set = match args.shard {
         None => set,
         Some((part, of)) => set.select(&(part..set.len()).step_by(of).collect::<Vec<_>>())?,
     };
-    let tree = args.tree.as_deref().map(|it| Tree::read_edges(it).context("--tree")).transpose()?;
+    let tree =
+        args.tree.as_deref().map(|it| Tree::read_edges(it).context("--tree")).transpose()?.or(ranks.map(|it| it.tree));
     let state = State::new(set, args.cells, tree)?;
-    let thumbnails = match args.data {
+    let thumbnails = match source {
         None => Thumbnails::default(),
-        Some(data) => {
-            let data = DataSet { data, split: args.split, data_options: args.data_options };
-            Thumbnails::new(open_source(&data)?, &state)?
-        }
+        Some(source) => Thumbnails::new(source, &state)?,
     };
     if thumbnails.there() {
         note(&format!("{} of {} rows have a picture in --data", thumbnails.count(), state.len()));

@@ -1,15 +1,15 @@
 //! `GET /api/rows/{row}/thumbnail`: the picture of a row, small. Rows name samples, samples name files: no name of a request ever
 //! becomes a path.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
 use conifer_data::loader::guarded;
 use conifer_data::transform::{crop_box, shrink};
-use conifer_data::{BBox, PixelLimits, Source, encode_jpeg};
+use conifer_data::{BBox, Broken, PixelLimits, Source, encode_jpeg};
 use conifer_space::Modality;
 
 use super::Server;
@@ -18,6 +18,7 @@ use super::error::{Answer, Refusal};
 use super::fields::{Fields, Request, Settings};
 use super::rows::Number;
 use super::state::State as Rows;
+use crate::output::note;
 use crate::progress;
 
 /// The column that names the sample of a row.
@@ -31,6 +32,8 @@ pub(crate) struct Thumbnails {
     source: Option<Box<dyn Source>>,
     /// The sample of every row that shows one.
     sample_of: Vec<Option<u32>>,
+    /// Rows whose picture could not be read, and of which stderr says so.
+    reported: Mutex<HashSet<usize>>,
 }
 
 /// Most pixels of the shorter side.
@@ -76,7 +79,7 @@ impl Thumbnails {
         };
         let sample_of =
             (0..rows.len()).map(|row| if shown(row) { places.get(&samples[row]).copied() } else { None }).collect();
-        Ok(Self { source: Some(source), sample_of })
+        Ok(Self { source: Some(source), sample_of, reported: Mutex::default() })
     }
 
     /// Whether there is a source of pictures.
@@ -115,9 +118,24 @@ impl Thumbnails {
                 encode_jpeg(&shrink(&picture, size).unwrap_or(picture), QUALITY).map(Some)
             },
         );
-        // Files come and go while a server runs.
-        let picture = picture.map_err(|it| Refusal::absent(format!("the picture of row {row}: {}", it.detail)))?;
-        picture.ok_or_else(|| Refusal::absent(format!("row {row} has no picture")))
+        // Files come and go while a server runs. What is wrong names a path and quotes the file, which are for the operator alone.
+        match picture {
+            Ok(Some(picture)) => Ok(picture),
+            Ok(None) => Err(Refusal::absent(format!("row {row} has no picture"))),
+            Err(broken) => {
+                self.report(row, &broken);
+                Err(Refusal::absent(format!(
+                    "the picture of row {row} cannot be read any more; the server's log says why"
+                )))
+            }
+        }
+    }
+
+    /// Writes a fault to stderr, once for each row: a client may ask for the same picture again and again.
+    fn report(&self, row: usize, broken: &Broken) {
+        if self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(row) {
+            note(&format!("picture of row {row}: {broken}"));
+        }
     }
 }
 

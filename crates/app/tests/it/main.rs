@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod configs;
+mod data;
 mod embed;
 mod explorer;
 mod goldens;

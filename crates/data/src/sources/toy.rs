@@ -194,7 +194,7 @@ mod tests {
 
     fn spec(split: Option<&str>, options: serde_json::Value) -> SourceSpec {
         let options: BTreeMap<_, _> = options.as_object().unwrap().clone().into_iter().collect();
-        SourceSpec { kind: "toy".to_owned(), path: None, split: split.map(str::to_owned), options }
+        SourceSpec { kind: "toy".to_owned(), split: split.map(str::to_owned), options, ..SourceSpec::default() }
     }
 
     fn small_world() -> ToyWorld {
@@ -281,13 +281,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("val.jsonl");
         let limits = PixelLimits::default();
-        let report = export::write(export::samples(&world), &Target::Grounded { path: path.clone() }, &limits).unwrap();
+        let report =
+            export::write(export::samples(&world), &[], &Target::Grounded { path: path.clone() }, &limits).unwrap();
         assert_eq!(report.written, 12);
         let read = crate::sources::open(&SourceSpec {
             kind: "jsonl".to_owned(),
             path: Some(path),
             split: Some("val".to_owned()),
-            options: BTreeMap::new(),
+            ..SourceSpec::default()
         })
         .unwrap();
         assert_eq!((read.len(), read.views()), (12, VIEWS));

@@ -242,3 +242,47 @@ fn smoke_shrinks_any_experiment_and_keeps_what_it_is() {
     assert_eq!((space.kind.as_str(), space.factors), ("product_l1", 4));
     assert_eq!(smoke.method.kind, "phyclip");
 }
+
+#[test]
+fn too_few_samples_are_told_with_what_would_do() {
+    let config = parse("[train]\nbatch_size = 64").unwrap();
+    config.check_samples(64).unwrap();
+    let message = config.check_samples(60).unwrap_err().to_string();
+    assert!(
+        message.contains(
+            "`train.batch_size` is 64; expected at most 60, the number of samples, such as --set train.batch_size=32"
+        ),
+        "{message}"
+    );
+    parse("[data]\ndrop_last = false").unwrap().check_samples(3).unwrap();
+    assert!(config.check_samples(1).unwrap_err().to_string().contains("data of two samples or more"));
+}
+
+#[test]
+fn a_warmup_that_is_not_set_fits_a_short_run() {
+    assert_eq!(parse("[train]\nsteps = 300").unwrap().optim.warmup_steps, 30);
+    assert_eq!(parse("[train]\nsteps = 5000").unwrap().optim.warmup_steps, 4000);
+    assert_eq!(parse("[train]\nsteps = 300\n[optim]\nwarmup_steps = 7").unwrap().optim.warmup_steps, 7);
+    let found = message("[train]\nsteps = 300\n[optim]\nwarmup_steps = 400");
+    assert!(found.contains("expected at most train.steps = 300, such as --set optim.warmup_steps=30"), "{found}");
+}
+
+#[test]
+fn a_path_says_its_kind_where_nobody_else_does() {
+    let source = |text: &str, sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        let config = Config::parse("test.toml", text, &sets).unwrap();
+        (config.data.kind.clone(), config.data.path.clone(), config.data.options.len())
+    };
+    let named = |kind: &str, path: &str, options: usize| (kind.to_owned(), Some(path.into()), options);
+    let table = "[data]\nkind = 'taxon_table'\npath = 'a.csv'\n[data.options]\nranks = ['a']";
+    assert_eq!(source("[data]\npath = 'a.csv'", &[]), named("csv_pairs", "a.csv", 0));
+    assert_eq!(source("", &["data.path=a.jsonl"]), named("jsonl", "a.jsonl", 0));
+    // A kind that reads such files in its own way stays, with its options; one that does not goes, with them.
+    assert_eq!(source(table, &["data.path=b.csv"]), named("taxon_table", "b.csv", 1));
+    assert_eq!(source(table, &["data.path=jsonl:b.jsonl"]), named("jsonl", "b.jsonl", 0));
+    assert_eq!(source(table, &["data.path=b.csv", "data.kind=csv_pairs"]), named("csv_pairs", "b.csv", 0));
+    let jsonl = "[data]\nkind = 'jsonl'\npath = 'a.jsonl'\n[data.options]\nx = 1";
+    assert_eq!(source(jsonl, &["data.path=b.csv", "data.options.image=file"]), named("csv_pairs", "b.csv", 1));
+    assert_eq!(source("[data]\nroots = ['p']", &[]).0, "toy");
+}
