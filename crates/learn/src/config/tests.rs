@@ -80,7 +80,10 @@ fn wrong_types_and_values_out_of_range_are_named() {
         ("[optim]\nlr = nan", ["`optim.lr` is NaN", "more than 0"]),
         ("[optim]\nbetas = [0.9, 1.0]", ["`optim.betas[1]` is 1", "less than 1"]),
         ("[optim]\nschedule = 'stairs'", ["schedule `stairs`", "cosine, linear, one_cycle, constant"]),
-        ("[train]\nsteps = 10", ["`optim.warmup_steps` is 4000", "at most train.steps = 10"]),
+        (
+            "[train]\nsteps = 10\n[optim]\nwarmup_steps = 4000",
+            ["`optim.warmup_steps` is 4000", "at most train.steps = 10"],
+        ),
         ("[train]\nbatch_size = 1", ["`train.batch_size` is 1", "at least 2"]),
         ("[data]\nprefetch = 0", ["`prefetch` is 0", "1 to 10000 batches"]),
         ("[model]\nembed_dim = 60\n[manifold]\nfactors = 7", ["factors", "divisor"]),
@@ -191,7 +194,7 @@ fn facts_that_stand_elsewhere_are_taken_from_there() {
 
 /// Configs that together use every key.
 const EVERYTHING: [&str; 3] = [
-    "[data]\npath = 'p'\nsplit = 's'\noptions = { x = 1 }\ncache_pixels = { bytes = 5 }\nchain = { without = 1 }\naugment = { decode_at_scale = 1.5, blur = { kernel = 3, sigma = [1, 2] } }
+    "[data]\npath = 'p'\nsplit = 's'\nroots = ['r']\noptions = { x = 1 }\ncache_pixels = { bytes = 5 }\nchain = { without = 1 }\naugment = { decode_at_scale = 1.5, blur = { kernel = 3, sigma = [1, 2] } }
      [tokenizer]\nkind = 'clip_merges'\npath = 'm'\nvocab_size = 600\n[head]\nfeature_scale = 0.5\n[manifold]\ncurv = [1, 1, 1, 1, 1, 1, 1, 1]
      [model]\ninit = 'runs/a'\n[eval]\nkind = 'jsonl'\npath = 'p'\nsplit = 's'\noptions = { x = 1 }\ntree = 't'",
     "[data.augment.crop]\nkind = 'random_window'\nmargin = 1.2\n[model]\ninit_visual = 'moco.pth.tar'",
