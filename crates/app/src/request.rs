@@ -9,6 +9,7 @@ use conifer_index::Snapshot;
 use conifer_space::points::Draft;
 
 use crate::cli::DataSet;
+use crate::set_model::{is_run, set_of};
 
 /// The source that `--data`, `--split` and `--data-option` name.
 pub(crate) fn source_spec(data: &DataSet) -> anyhow::Result<SourceSpec> {
@@ -42,15 +43,24 @@ fn open_set(folder: &Path, data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
     set.open(folder).with_context(place)
 }
 
-/// The rows of an embedding set or a store.
+/// The rows of an embedding set, of a store, or of the embedding set inside a training run.
 pub(crate) fn open_rows(path: &Path) -> anyhow::Result<Snapshot> {
-    if !path.exists() && !Draft::is_begun(path) {
+    let set = &set_of(path);
+    if !set.exists() && !Draft::is_begun(set) {
+        if is_run(path) {
+            let (run, set) = (path.display(), set.display());
+            bail!(
+                "opening {run}: it is a training run without {set}; expected an embedding set; make one with \
+                 `conifer embed {run} --data DATA --out {set}`"
+            );
+        }
         bail!(
-            "{} is not there; expected an embedding set, as `conifer embed` writes it, or a store, as `conifer store create` makes it",
+            "{} is not there; expected an embedding set, as `conifer embed` writes it, a store, as `conifer store create` makes it, or a \
+             training run with embeddings, as `conifer quickstart` leaves it",
             path.display()
         );
     }
-    Ok(Snapshot::open(path)?)
+    Ok(Snapshot::open(set)?)
 }
 
 /// `name=value` settings; a value that reads as JSON (a number, true) is one, else it is a text.

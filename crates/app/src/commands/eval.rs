@@ -14,6 +14,7 @@ use crate::cli::{DataSet, Eval, ScoreArg};
 use crate::embedder::ModelEmbedder;
 use crate::output::{columns, note, print, print_json};
 use crate::request::open_source;
+use crate::triviality::warn_if_trivial;
 
 use out::Log;
 
@@ -88,6 +89,7 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
         } else {
             print(&columns(&table(&records)))?;
         }
+        warn_if_trivial(&records);
         if saved.is_err() {
             failed.iter().for_each(|(_, error)| note(&error.to_string()));
         }

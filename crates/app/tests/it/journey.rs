@@ -95,7 +95,6 @@ fn toy_world_to_search_and_back() {
         (&["--tree", "tree.txt", "--subtree", "nobody"], &["--subtree", "nobody"]),
         (&["--tree", "absent.txt", "--subtree", "all"], &["--tree", "absent.txt"]),
         (&["--depth", "0.4", "0.2"], &["--depth is 0.4 0.2", "the smaller one first"]),
-        (&["--not", "a dog"], &["need --checkpoint"]),
         (&["--inside", "id:nobody"], &["no row has the id `nobody`"]),
     ] {
         refused(folder.path(), &[&["search", "set", "--id", id], more].concat(), words);

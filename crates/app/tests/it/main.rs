@@ -5,6 +5,7 @@ mod bad_input;
 mod configs;
 mod embed;
 mod explorer;
+mod first_hour;
 mod goldens;
 mod journey;
 mod serve;
