@@ -9,8 +9,8 @@ use crate::output::note;
 ///
 /// This is the relative contrast of Beyer et al. (ICDT 1999, "When is nearest neighbor meaningful?"): where the farthest row is less
 /// than 1 % farther than the nearest, an error of 1 % in the distances may give any order at all. Rounding in f32 (about 1e-6 of a
-/// distance) is far smaller, so the order is reproducible, but it carries next to no information. Trained models of the toy world have
-/// a contrast above 50 %, models before training below 1 % or, with one text for every photo, zero.
+/// distance) is far smaller, so the order is reproducible, but it carries next to no information. A collapsed model had distances from 1.5917
+/// to 1.5936 (0.1 %); twenty training steps on the toy world give 13 %.
 pub(crate) const LEAST_CONTRAST: f32 = 0.01;
 /// Among fewer rows, scores may be close to each other because the rows are alike.
 const LEAST_ROWS: usize = 20;

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod configs;
+mod documents;
 mod embed;
 mod explorer;
 mod first_hour;
