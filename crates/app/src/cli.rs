@@ -86,6 +86,12 @@ pub(crate) struct Quickstart {
     /// Training steps.
     #[arg(long)]
     pub(crate) steps: Option<usize>,
+    /// Measure on the validation scenes instead of the test scenes: settings are compared there.
+    #[arg(long)]
+    pub(crate) validation: bool,
+    /// Measure this checkpoint and train nothing.
+    #[arg(long, value_name = "CHECKPOINT")]
+    pub(crate) measure: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
