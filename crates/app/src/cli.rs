@@ -31,7 +31,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Render the toy world, train PHyCLIP on it, measure it and write a report: a minute or two, no download.
+    /// Train PHyCLIP on the toy world from small towers, measure it and write a report: about two minutes, no download.
     Quickstart(Quickstart),
     /// Look at data, import other formats, write the toy world to disk.
     #[command(subcommand)]

@@ -171,7 +171,8 @@ fn prepare_folder(args: &Quickstart) -> anyhow::Result<()> {
     if let Some(other) = names.iter().find(|name| !LEFT.iter().any(|known| name.starts_with(known))) {
         bail!("{} holds `{other}`, which no quickstart made; --fresh deletes only what one leaves", place());
     }
-    if !out.join("checkpoints").is_dir() {
+    // Towers without checkpoints: a quickstart that was ended before its first step.
+    if !out.join("checkpoints").is_dir() && !out.join(towers::FOLDER).join("weights.safetensors").is_file() {
         bail!("{} holds no run of conifer; --fresh deletes only those", place());
     }
     std::fs::remove_dir_all(out).with_context(place)

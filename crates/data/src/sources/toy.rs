@@ -213,7 +213,8 @@ mod tests {
     }
 
     fn small_world() -> ToyWorld {
-        ToyWorld::new(ToyConfig { size: 12, resolution: 48, seed: 3, split: Split::Val }).unwrap()
+        ToyWorld::new(ToyConfig { size: 12, resolution: 48, seed: 3, split: Split::Val, ..ToyConfig::default() })
+            .unwrap()
     }
 
     #[test]

@@ -46,10 +46,10 @@ impl Curves {
 /// A logged scalar in plain words.
 fn title_of(name: &str) -> &str {
     match name {
-        "logit_scale" | "scale" => "Sharpness of the comparison (inverse temperature)",
-        "curv" | "curvature" => "Curvature of the space",
-        "visual_alpha" => "Length of photos before they enter the space",
-        "textual_alpha" => "Length of texts before they enter the space",
+        "logit_scale" => "Sharpness of the comparison (inverse temperature)",
+        "curv" | "curvs" => "Curvature of the space",
+        name if name.starts_with("visual") => "Scale of photos before they enter the space",
+        name if name.starts_with("textual") => "Scale of texts before they enter the space",
         other => other,
     }
 }

@@ -63,7 +63,11 @@ pub(super) fn measure(unseen: &Unseen, set: &EmbeddingSet) -> anyhow::Result<Vec
     let by_lot = by_lot.sum::<f64>() / (starts.len() * nodes.len()).max(1) as f64;
     let mut counts: Vec<usize> = walks.iter().map(|walk| walk.right.len()).collect();
     counts.sort_unstable();
-    let right: Vec<f64> = walks.iter().flat_map(|walk| &walk.right).map(|&it| f64::from(u8::from(it))).collect();
+    let mut right: Vec<f64> = walks.iter().flat_map(|walk| &walk.right).map(|&it| f64::from(u8::from(it))).collect();
+    if right.is_empty() {
+        // Walks without a station have none that is right.
+        right.push(0.0);
+    }
     let of = |it: &dyn Fn(&Walk) -> bool| walks.iter().map(|walk| f64::from(u8::from(it(walk)))).collect::<Vec<f64>>();
     let at = |metric| At { benchmark: "quickstart", split: "walks", protocol: "names of classes", metric };
     let median = counts.get(counts.len() / 2).copied().unwrap_or_default() as f64;
