@@ -80,9 +80,12 @@ export async function upload(file, signal) {
   return json(await ask("/api/photos", { method: "POST", body: file, headers, signal }));
 }
 
-/** A thumbnail into an image element. With a token it is fetched, because an address cannot carry one. */
-export async function thumbnail(image, row, size) {
-  const path = `/api/rows/${row}/thumbnail?size=${size}`;
+/**
+ * A thumbnail into an image element; with `whole`, of a box the photo around it. With a token it is fetched, because an address cannot
+ * carry one.
+ */
+export async function thumbnail(image, row, size, whole = false) {
+  const path = `/api/rows/${row}/thumbnail?size=${size}${whole ? "&whole=true" : ""}`;
   if (!token) {
     image.src = path;
     return;

@@ -1,14 +1,17 @@
 // Everything about one row, and its neighbours up and down the hierarchy.
 
 import { get, latest } from "./api.js";
+import { boxedPhoto } from "./boxes.js";
 import { degrees, el, fill, icon, number } from "./dom.js";
 import { brief, readable } from "./long.js";
-import { caption, card, face, kindOf, trouble } from "./rows.js";
+import { boxGroups, caption, card, face, kindOf, origin, trouble } from "./rows.js";
 import { addRow, excludeRow, joinable, nameRow, searchFrom } from "./search.js";
 import { current, update } from "./state.js";
 
-/** Neighbours of each sort. */
+/** Neighbours of each sort that are shown, */
 const NEIGHBOURS = 6;
+/** and that are asked for: the rows of one box, and texts with the same words, are shown once. */
+const ASKED = 24;
 
 /** The panel in `node`; gives the function that shows the selected row. */
 export function details(node, { info, name, scores }) {
@@ -23,12 +26,15 @@ export function details(node, { info, name, scores }) {
     document.body.classList.add("split");
     fill(node, el("p.busy", {}, "…"));
     try {
+      // A front over shards has neither a map nor the boxes of a photo.
+      const optional = (path, signal) => get(path, signal).catch((error) => {
+        if (error.status === 404) return {};
+        throw error;
+      });
       const answer = await newest((signal) => Promise.all([
-        get(`/api/rows/${number_}/neighbours?k=${NEIGHBOURS}`, signal),
-        get(`/api/map/row/${number_}`, signal).catch((error) => {
-          if (error.status === 404) return {}; // a front over shards, which has no map
-          throw error;
-        }),
+        get(`/api/rows/${number_}/neighbours?k=${ASKED}`, signal),
+        optional(`/api/map/row/${number_}`, signal),
+        optional(`/api/rows/${number_}/boxes`, signal),
       ]));
       if (!answer) return;
       draw(...answer);
@@ -40,49 +46,52 @@ export function details(node, { info, name, scores }) {
   const head = (title) => el("header", {}, el("h2", {}, title),
     el("button.plain", { type: "button", "aria-label": "Close", title: "Close (Esc)", onclick: close }, icon("close")));
 
-  function draw({ row: hit, broader, narrower, near }, { aperture }) {
+  function draw({ row: hit, broader, narrower, near }, { aperture }, { boxes = [] }) {
     const state = current();
     // Distances and angles are to the query of the results, where the row is one of them.
     const found = scores(hit.row);
     const term = { kind: "row", value: hit.row };
     const called = name(hit);
+    nameRow(hit.row, called);
     const button = (text, title, onclick) => el("button", { type: "button", title, onclick }, text);
-    const act = (text, title, change) => button(text, title, () => {
-      nameRow(hit.row, called);
-      update(change);
-    });
+    const act = (text, title, change) => button(text, title, () => update(change));
     const asked = state.terms.length > 0;
     const share = depthShare(hit.depth, info.depth.deciles);
-    const strip = (title, explained, hits, by) => hits.length ? [
-      el("h3", { title: explained }, title),
-      el("ul.strip", { "aria-label": title }, hits.map((it) =>
-        card(it, { by, open: (one) => update({ select: one.row }, { replace: true }), size: 128 }))),
-    ] : [el("h3", { title: explained }, title), el("p.none", {}, "No row.")];
+    const choose = (row) => update({ select: row }, { replace: true });
+    const strip = (title, explained, hits, by) => [
+      el("h3", {}, title, el("small", {}, ` ${explained}`)),
+      hits.length ? el("ul.strip", { "aria-label": title }, once(hits).slice(0, NEIGHBOURS).map((group) =>
+        card(group[0], { by, open: (one) => choose(one.row), size: 128, group }))) : el("p.none", {}, "No row."),
+    ];
+    const second = origin(hit);
+    const phrases = boxes.find((it) => it.rows.includes(hit.row))?.texts ?? [];
     fill(node,
       head(kindOf(hit)),
-      hit.thumbnail ? el("div.large", {}, face(hit, 512)) : null,
+      boxedPhoto(hit, boxes, choose) ?? (hit.thumbnail ? el("div.large", {}, face(hit, 512)) : null),
       el("p.title", {}, readable(caption(hit))),
+      phrases.length > 1 ? el("p.same-box", {}, `The same box: ${brief(phrases.filter((it) => it !== caption(hit)).join(" · "))}`) : null,
+      second ? el("p.origin", {}, readable(second)) : null,
       el("div.does", {},
         el("button.solid", { type: "button", onclick: () => searchFrom(hit, called) }, "Search from here"),
         joinable(state) ? button("+ and", "Both at once", () => addRow(hit, called)) : null,
-        button("− not", "Leave out rows inside its cone", () => excludeRow(hit, called)),
-        act("Path to root", "Walk from here to the root (t)", { view: "path", from: term, to: null }),
+        button("− not", "Leave out this and what is narrower", () => excludeRow(hit, called)),
+        act("Path to the root", "Which texts lie on the way from here to the most general point (t)", { view: "path", from: term, to: null }),
         asked ? act("Path to here", "Walk from the query to here", { view: "path", from: null, to: term }) : null,
-        act("Inside its cone", "Only rows inside the cone of this one", { inside: term, view: "results" }),
+        act("Only what is below it", "Only rows inside its cone: those that the model places below this one", { inside: term, view: "results" }),
         act("On the map", "Show on the map (m)", { view: "map", select: hit.row })),
       el("dl", {},
         row("depth", `${number(hit.depth)} · deeper than ${share} % of the set`),
-        row("half aperture", degrees(aperture)),
+        row("half aperture", aperture === undefined ? "" : `${degrees(aperture)} · how far its cone opens`),
         found ? [
           row("distance to the query", number(found.distance)),
-          row("angle, query above", degrees(found.angle_down)),
-          row("angle, query below", degrees(found.angle_up))] : null,
+          row("angle below the query", degrees(found.angle_down)),
+          row("angle above the query", degrees(found.angle_up))] : null,
         hit.box ? row("box", hit.box.map((v) => number(v, 2)).join(", ")) : null,
         row("id", hit.id), row("row", String(hit.row)),
         Object.entries(hit.columns ?? {}).flatMap(([key, value]) => row(key, value))),
-      strip("Broader", "Rows above this one: their exterior angle to it is small", broader, "broader"),
-      strip("Near", "Rows at a small distance", near, "distance"),
-      strip("Narrower", "Rows below this one: small exterior angle from it", narrower, "narrower"));
+      strip("Broader", "more general than this", broader, "broader"),
+      strip("Near", "similar to this", near, "distance"),
+      strip("Narrower", "special cases of this", narrower, "narrower"));
     node.scrollTop = 0;
   }
 
@@ -100,6 +109,17 @@ export function details(node, { info, name, scores }) {
     shown = asked;
     show(state.select);
   };
+}
+
+/** Rows in groups: those of one box, and texts with the same words, together. */
+function once(hits) {
+  const groups = new Map();
+  for (const group of boxGroups(hits)) {
+    const [hit] = group;
+    const key = /text$/.test(hit.modality) ? `${hit.modality} ${caption(hit)}` : `row ${hit.row}`;
+    if (!groups.has(key)) groups.set(key, group);
+  }
+  return [...groups.values()];
 }
 
 /** Which part of the set is more general than a depth, in percent, from the deciles. */

@@ -1,7 +1,7 @@
 """Drives the explorer in a real Chromium, as a person would, and asserts what it shows.
 
     python3 -m venv venv && venv/bin/pip install playwright      # no `playwright install`: the system's Chromium is used
-    conifer serve SET --checkpoint RUN --data toy --split test --data-option size=200 --tree tree.tsv
+    conifer serve SET --checkpoint RUN --data toy --split test --data-option size=200
     venv/bin/python web/drive.py http://127.0.0.1:7878 [--shots FOLDER] [--photo FILE] [--pid PID] [--web web]
 
 It starts nothing. The set must hold photos, texts and boxes with a column `label`, and the server the model that made it.
@@ -21,6 +21,7 @@ import zlib
 from playwright.sync_api import sync_playwright
 
 import drive_edges as edges
+import drive_items as items
 
 TIMEOUT = 15_000
 
@@ -76,20 +77,41 @@ class Driver:
         return self.page.eval_on_selector_all(".pane.results .card .face", "it => it.map((f) => f.getAttribute('aria-label'))")
 
     def rows(self, pane="results"):
-        return self.page.eval_on_selector_all(f".pane.{pane} .card .face", "it => it.map((f) => Number(f.dataset.row))")
+        """Rows of the cards, those of one box together; without the texts below the pictures."""
+        return self.page.eval_on_selector_all(f".pane.{pane} .grid:not(.texts) .card", "it => it.flatMap((f) => f.dataset.rows.split(',').map(Number))")
+
+    def wait_rows(self, number):
+        self.page.wait_for_function("number => [...document.querySelectorAll('.pane.results .grid:not(.texts) .card')]"
+                                    ".flatMap((it) => it.dataset.rows.split(',')).length === number", arg=number)
+
+    @staticmethod
+    def firsts(hits):
+        """The rows that have a card of their own: of the rows of one box the first."""
+        seen, firsts = set(), []
+        for hit in hits:
+            key = (hit["columns"].get("sample"), tuple(hit["box"])) if hit["modality"] == "box_image" and hit.get("box") else hit["row"]
+            if key not in seen:
+                firsts.append(hit["row"])
+            seen.add(key)
+        return firsts
+
+    @staticmethod
+    def main(request, path="/api/search"):
+        """Whether the page asks for its results: not for the texts below them, nor for the limit of a ranking."""
+        return path in request.url and (path != "/api/search" or request.post_data_json.get("k") == 60)
 
     def facts(self):
         return self.page.eval_on_selector_all(".pane.results .card .facts", "it => it.map((f) => f.textContent)")
 
     def answer(self, act, path="/api/search", shown=True):
         """What the server answers to what `act` makes the page ask, and that the page shows it."""
-        with self.page.expect_response(lambda it: path in it.url) as got:
+        with self.page.expect_response(lambda it: self.main(it.request, path)) as got:
             act()
         answer = got.value.json()
         if shown and path == "/api/search" and answer.get("hits"):
-            first = [hit["row"] for hit in answer["hits"][:3]]
             self.page.wait_for_function(
-                "rows => rows.every((row, i) => Number(document.querySelectorAll('.pane.results .card .face')[i]?.dataset.row) === row)", arg=first)
+                "rows => rows.every((row, i) => Number(document.querySelectorAll('.pane.results .grid:not(.texts) .face')[i]?.dataset.row) === row)",
+                arg=self.firsts(answer["hits"])[:3])
         elif shown and path == "/api/search":
             self.page.wait_for_timeout(500)  # the page asks once more, for the angle that would do
         return answer
@@ -124,7 +146,7 @@ def text_search(d):
     d.check("the status says how many rows pass", "rows" in d.page.inner_text("#status") and "ms" in d.page.inner_text("#status"))
     d.shot("02_text")
     answer = d.answer(lambda: d.page.click("#more"), shown=False)
-    d.page.wait_for_function("() => document.querySelectorAll('.pane.results .card').length === 120")
+    d.wait_rows(120)
     d.check("more rows come on demand", len(set(d.rows())) == 120)
 
 
@@ -204,7 +226,7 @@ def switches(d):
         key = "angle_down" if mode == "narrower" else "angle_up"
         d.check(f"{name}: by angle", scores == sorted(scores) and all(abs(hit["score"] - hit[key]) < 1e-3 for hit in answer["hits"]))
         d.shot(f"07_{mode}")
-    with d.page.expect_request(lambda it: "/api/search" in it.url) as asked:
+    with d.page.expect_request(d.main) as asked:
         answer = d.answer(lambda: d.page.locator("#gate").check())
     d.check("the gate asks for gated angles", asked.value.post_data_json["by"] == "gated_broader")
     answer = d.answer(lambda: d.page.locator("input[value=general] + span").click())
@@ -232,7 +254,7 @@ def sliders(d):
     slider = d.page.locator("#angle")
     wide = d.answer(lambda: slider.evaluate("it => { it.value = 130; it.dispatchEvent(new Event('input')); }"))
     asked = []
-    note = lambda it: "/api/search" in it.url and asked.append(it.post_data_json["angle"])
+    note = lambda it: d.main(it) and asked.append(it.post_data_json["angle"])
     d.page.on("request", note)
     # A drag: many events, the last one counts.
     slider.evaluate("""async it => {
@@ -249,13 +271,13 @@ def sliders(d):
     d.check("a narrower angle lets fewer rows in", len(d.rows()) <= len(wide["hits"]))
     d.shot("09_angle")
     answer = d.answer(lambda: slider.evaluate("it => { it.value = 0; it.dispatchEvent(new Event('input')); }"))
-    if not answer["hits"]:
+    if not answer["hits"] and not d.page.locator(".grid.texts").count():
         d.page.wait_for_selector(".notice button.solid")
         d.check("an empty answer offers a wider angle", "Widen the angle" in d.page.inner_text(".notice"))
         d.shot("10_empty")
         answer = d.answer(lambda: d.page.locator(".notice button.solid").first.click())
         d.check("and the wider angle finds something", len(answer["hits"]) > 0)
-    d.go("#q=t:a+dog")
+    d.go("#q=r:0")
     most = d.page.locator(".track input").nth(1)
     answer = d.answer(lambda: most.evaluate("it => { it.value = (Number(it.min) + Number(it.max)) / 2; it.dispatchEvent(new Event('input', { bubbles: true })); }"))
     limit = float(most.evaluate("it => it.value"))
@@ -265,9 +287,13 @@ def sliders(d):
 
 def traversal(d):
     d.go("#q=t:a+red+car")
-    answer = d.answer(lambda: d.page.keyboard.press("t") if not d.page.evaluate("document.activeElement.blur()") else None, "/api/traverse")
+    d.page.evaluate("document.activeElement.blur()")
+    # Where no cone holds the path the page asks again, for the nearest rows.
+    last = lambda it: "/api/traverse" in it.url and ("cone" in it.request.post_data_json or any("hit" in stop for stop in it.json()["stops"]))
+    with d.page.expect_response(last) as got:
+        d.page.keyboard.press("t")
     d.page.wait_for_selector(".walk .stop")
-    stops = answer["stops"]
+    stops = got.value.json()["stops"]
     d.check("t walks to the root", stops[-1].get("root") is True and "view=path" in d.state())
     shown = d.page.locator(".walk .stop .at").all_inner_texts()
     d.check("stops are in order along the ruler", shown == [f"{it['at']:.2f}" for it in stops] and d.page.locator(".rule circle").count() == len(stops))
@@ -282,7 +308,7 @@ def traversal(d):
 
 
 def tree(d):
-    d.go("#q=t:something")
+    d.go("#q=r:0")
     if d.page.evaluate("async () => (await fetch('/api/info')).json().then((it) => !it.can.tree && !it.columns.some((c) => c.name === 'label' && c.distinct > 1))"):
         d.check("a set without classes has no tree", d.page.locator(".tree").count() == 0)
         return
@@ -573,6 +599,8 @@ def main():
             "factors": lambda: factors(d), "keys": lambda: keyboard(d), "links": lambda: links(d),
             "late": lambda: edges.late_answers(d), "latephoto": lambda: edges.late_photo(d, photo), "latemap": lambda: edges.late_map(d), "hostile": lambda: edges.hostile_links(d),
             "long": lambda: edges.long_texts(d), "reach": lambda: edges.reach(d),
+            "kinds": lambda: items.photos_first(d), "onebox": lambda: items.one_card_for_a_box(d), "walks": lambda: items.paths(d), "wrap": lambda: items.wrapping(d, browser),
+            "limit": lambda: items.first_limit(d), "boxes": lambda: items.boxes_on_photo(d), "export": lambda: items.selection(d), "names": lambda: items.titles(d),
             "looks": lambda: dark_and_small(d, browser), "trouble": lambda: trouble(d, args.pid),
         }
         wanted = args.only.split(",") if args.only else list(parts)

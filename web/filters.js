@@ -3,19 +3,19 @@
 import { count, debounced, degrees, el, fill, number } from "./dom.js";
 import { brief } from "./long.js";
 import { describe } from "./search.js";
-import { current, filtered, kept, MODALITIES, START, update } from "./state.js";
+import { current, filtered, kept, limitOf, MODALITIES, START, update } from "./state.js";
 
 const MODES = [
-  ["near", "Nearest", "Rows close to the query"],
-  ["narrower", "Narrower", "What lies below the query: its children, by exterior angle"],
-  ["broader", "Broader", "What lies above the query: its parents, by exterior angle"],
-  ["general", "General → specific", "Rows around the query, from the root outwards"],
+  ["near", "Nearest", "Most similar first."],
+  ["narrower", "Narrower", "More specific than the query, special cases of it: from “animal” to “dog”."],
+  ["broader", "Broader", "More general than the query: from “dog” to “animal”."],
+  ["general", "General → specific", "What is below the query, the most general first."],
 ];
 
 /** Values of a column that are listed before "more". */
 const LISTED = 8;
 
-/** Fills the side bar once; gives the function that brings it up to date. */
+/** Fills the side bar once: `render` brings it up to date, `limited` gets the limit that was chosen from the data. */
 export function filterBar(node, info, tree) {
   const set = (change) => update(change, { replace: false });
   // Sliders write into the address without a step of history for every pixel.
@@ -27,15 +27,20 @@ export function filterBar(node, info, tree) {
     id: "measure", onchange: (event) => set({ measure: event.target.value }),
   }, [["distance", "distance"], ["similarity", "similarity"], ["inner", "inner product"]].map(([value, name]) =>
     el("option", { value }, name))));
-  const gate = el("label.line.tick", { title: "Gated angle: within the angle, most similar first" },
+  const said = el("p.said", { id: "mode-said" });
+  const gate = el("label.line.tick", { title: "A limit on the angle between the query and a row, as seen from the root; the rows within it are ordered by similarity" },
     el("input", { type: "checkbox", id: "gate", onchange: (event) => set({ gate: event.target.checked }) }),
     el("span", {}, "only within an angle, most similar first"));
   const limit = el("div.line.limits", { role: "radiogroup", "aria-label": "Which rows to order" },
-    choice("limit", "angle", "below it", "Rows below the query, within the angle", () => set({ limit: "angle" })),
-    choice("limit", "distance", "around it", "Rows within the distance", () => set({ limit: "distance" })));
+    choice("limit", "angle", "below it", "Rows below the query, within the angle: 0° is straight behind it, as seen from the root", () => set({ limit: "angle" })),
+    choice("limit", "distance", "around it", "Rows within the distance of the query", () => set({ limit: "distance" })));
   const angle = slider("angle", "Angle", 0, 180, 0.5, (v) => slide({ angle: v * Math.PI / 180 }), (v) => `${v.toFixed(1)}°`);
   const reach = Math.max(2 * info.depth.max, 0.1);
   const within = slider("within", "Distance", 0, reach, reach / 400, (v) => slide({ within: v }), (v) => number(v));
+
+  const first = el("p.said", { id: "limit-said" });
+  // The limit that was chosen from the data, where the state has none.
+  let chosen = null;
 
   const depth = depthSlider(info.depth, slide);
   // No mark is no filter: one click leaves one kind.
@@ -48,24 +53,38 @@ export function filterBar(node, info, tree) {
   const active = el("div.active");
 
   fill(node,
-    section("Ranking", modes, measure, gate, limit, angle.node, within.node),
+    section("Order", modes, said, measure, gate, limit, angle.node, within.node, first),
     section("Kind", kinds),
     section("Depth", depth.node),
     tree ? section("Classes", tree.node) : null,
     facets.map((it) => section(it.title, it.node, false)),
     active);
 
-  return function render(state) {
+  /** Shows the limit of the ranking: the one of the state, or the one that was chosen. */
+  function showLimit(state) {
+    const needed = limitOf(state);
+    angle.node.hidden = needed !== "angle";
+    within.node.hidden = needed !== "within";
+    const own = needed && state[needed] !== null;
+    const found = chosen?.kind === needed ? chosen : null;
+    const value = needed ? state[needed] ?? found?.value ?? null : null;
+    if (needed === "angle") angle.set(value === null ? null : value * 180 / Math.PI);
+    if (needed === "within") within.set(value);
+    first.hidden = !needed || (!own && !found);
+    fill(first, own
+      ? el("button.plain.more", { type: "button", id: "auto-limit", onclick: () => set({ [needed]: null }) }, "Choose it from the data again")
+      : found ? `Chosen from the data: it keeps ${count(found.rows)} rows. Move it to keep more or fewer.` : null);
+  }
+
+  function render(state) {
     for (const input of node.querySelectorAll("input[type=radio]")) input.checked = state[input.name] === input.value;
     measure.hidden = state.mode !== "near";
     measure.querySelector("select").value = state.measure;
     gate.hidden = !["narrower", "broader"].includes(state.mode);
     gate.querySelector("input").checked = state.gate;
     limit.hidden = state.mode !== "general";
-    angle.node.hidden = !(state.mode === "general" ? state.limit === "angle" : !gate.hidden && state.gate);
-    within.node.hidden = !(state.mode === "general" && state.limit === "distance");
-    angle.set(state.angle * 180 / Math.PI);
-    within.set(state.within);
+    said.textContent = MODES.find(([value]) => value === state.mode)[2];
+    showLimit(state);
     depth.set(state.depth);
     for (const input of kinds.querySelectorAll("input")) {
       input.checked = state.modality.includes(input.value);
@@ -73,11 +92,15 @@ export function filterBar(node, info, tree) {
     facets.forEach((it) => it.render(state));
     tree?.render(state);
     fill(active,
-      state.inside ? chip("inside the cone of ", describe(state.inside), () => set({ inside: null })) : null,
+      state.inside ? chip("only below ", describe(state.inside), () => set({ inside: null })) : null,
       filtered(state) ? el("button.plain", { type: "button", id: "clear", onclick: () => set({
         modality: [], columns: {}, depth: null, inside: null, not: [], subtree: null,
       }) }, "Clear all filters") : null);
-  };
+  }
+  return { render, limited: (limit) => {
+    chosen = limit;
+    showLimit(current());
+  } };
 }
 
 /** How wide an angle has to be to let a row in, for the empty state: one button. */
@@ -108,6 +131,10 @@ function slider(id, label, min, max, step, moved, format) {
   } });
   const node = el("div.slider", {}, el("label", { htmlFor: id }, label), out, input);
   return { node, set: (value) => {
+    if (value === null) {
+      out.value = "…";
+      return;
+    }
     if (document.activeElement !== input || Math.abs(Number(input.value) - value) > step) input.value = value;
     out.value = format(value); // the slider itself knows steps only
   } };

@@ -1,20 +1,29 @@
-// The gallery: results as a grid, from the best (or the most general) on, with more on demand.
+// The gallery: results as a grid, from the best (or the most general) on, with more on demand. Where texts are asked for, photos and
+// boxes come first, and below them the best texts.
 
 import { get, latest, post } from "./api.js";
-import { count, el, fill, number } from "./dom.js";
+import { count, degrees, el, fill, number } from "./dom.js";
 import { UNFILTERED, widen } from "./filters.js";
-import { caption, card, notice, trouble } from "./rows.js";
+import { firstLimit } from "./gate.js";
+import { boxGroups, caption, card, notice, trouble } from "./rows.js";
 import { addRow, excludeRow, joinable, searchFrom } from "./search.js";
-import { current, filtered, MODALITIES, toFilter, toQueries, toRanking, update } from "./state.js";
+import { isPicked, togglePicked } from "./selection.js";
+import { current, filtered, limitOf, MODALITIES, PICTURES, TEXTS, toFilter, toQueries, toRanking, update } from "./state.js";
 
 /** Rows that are asked for at a time. */
 const PAGE = 60;
+/** Cards of texts below the pictures, and rows that are asked for to fill them: several may have the same words. */
+const ASIDE = 12;
+const ASIDE_ROWS = 48;
 
 /** The fields of the state on which the results depend. */
 const ASKED = ["terms", "not", "inside", "mode", "measure", "gate", "limit", "angle", "within", "depth", "modality", "columns", "subtree"];
 
-/** A gallery in `node`. `answered` gets every answer, `open` a row that was clicked. */
-export function gallery(node, { info, say, answered, open, name }) {
+/**
+ * A gallery in `node`. `answered` gets every answer, `open` a row that was clicked, `limited` the limit that was chosen from the data,
+ * or `null`.
+ */
+export function gallery(node, { info, say, answered, open, name, limited }) {
   const newest = latest(node);
   let shown = "";
   let hits = [];
@@ -24,74 +33,131 @@ export function gallery(node, { info, say, answered, open, name }) {
     const asked = JSON.stringify(ASKED.map((it) => state[it]));
     if (asked === shown && !again) return mark(state);
     shown = asked;
-    const request = body(state);
-    if (!request) return welcome(state);
     try {
-      const answer = await newest((signal) => post("/api/search", request, signal));
-      if (!answer) return;
-      hits = answer.hits;
-      answered(answer, request);
-      await draw(state, answer, request);
+      const found = await newest((signal) => ask(state, signal));
+      if (!found) return;
+      if (!found.request) return await welcome(state);
+      limited(found.limit);
+      hits = [...found.best.hits, ...(found.texts?.hits ?? [])];
+      answered(found.best);
+      await draw(state, found);
     } catch (error) {
       shown = "";
       hits = [];
+      limited(null);
       answered(null);
       say("");
       fill(node, trouble(lost(error, state), () => render(current(), true)));
     }
   }
 
-  function body(state) {
-    if (state.terms.length) {
-      return { query: toQueries(state.terms), ...toRanking(state), k: PAGE, ...toFilter(state) };
+  /** The best rows, and beside pictures the best texts: `{ request, best, texts, limit }`; without a question nothing is asked. */
+  async function ask(state, signal) {
+    const kinds = split(state);
+    const filter = { ...toFilter(state), ...(kinds ? { modality: kinds } : {}) };
+    if (!state.terms.length) {
+      const request = browse(state);
+      return request ? { request, best: await post("/api/search", request, signal) } : {};
     }
-    // Without a query: what passes, the most general rows first; photos, unless something else is asked for.
+    const query = toQueries(state.terms);
+    const missing = limitOf(state);
+    const limit = missing && state[missing] === null ? await firstLimit(state, query, filter, signal) : null;
+    // A set of which nothing passes has no limit to choose; any will do.
+    const request = { query, ...toRanking(state, limit?.value ?? 1), k: PAGE, ...filter };
+    const best = post("/api/search", request, signal);
+    const texts = kinds ? post("/api/search", { ...request, k: ASIDE_ROWS, modality: of(TEXTS) }, signal) : null;
+    const [pictures, words] = await Promise.all([best, texts]);
+    return { request, best: pictures, texts: words ? { ...words, hits: different(words.hits, ASIDE) } : null, limit };
+  }
+
+  /** The kinds of a list that the set has. */
+  const of = (kinds) => kinds.filter((it) => info.modalities[it] > 0);
+
+  /** Pictures, where a text is asked for and nobody chose a kind. What is broader than a text are texts: these stay among the rest. */
+  function split(state) {
+    const words = state.terms.length > 0 && state.terms.every((it) => it.kind === "text");
+    const pictures = of(PICTURES);
+    return words && state.mode !== "broader" && !state.modality.length && pictures.length && of(TEXTS).length ? pictures : null;
+  }
+
+  /** Without a query: what passes, the most general rows first; photos, unless something else is asked for. */
+  function browse(state) {
     const origin = info.root === "origin" && info.space.kind !== "sphere";
     if (!origin) return null;
     const photos = !filtered(state) && info.modalities.image > 0 ? { modality: ["image"] } : {};
     return { query: { point: new Array(info.space.dim).fill(0) }, by: "distance", k: PAGE, ...photos, ...toFilter(state) };
   }
 
-  async function draw(state, answer, request) {
+  async function draw(state, { request, best, texts, limit }) {
     const asked = state.terms.length > 0;
-    const passing = answer.rows_passing;
-    const among = passing === info.rows ? `all ${count(info.rows)} rows` : `the ${count(passing)} of ${count(info.rows)} rows that pass`;
-    const first = request.modality?.length === 1 && !asked ? `The most general ${MODALITIES[request.modality[0]][1]} first, of` : "The most general first, of";
-    say(`${asked ? "Among" : first} ${among} · ${number(answer.took_ms, 1)} ms`);
+    say(`${summary(state, request, best, texts)}${limit ? ` · ${limitWords(state, limit)}` : ""} · ${number(best.took_ms, 1)} ms`);
     if (!hits.length) {
-      const why = await nothing(state, answer);
+      const why = await nothing(state, { rows_passing: best.rows_passing + (texts?.rows_passing ?? 0) });
       return why && fill(node, why);
     }
     const mine = shown;
     const by = request.by;
-    const list = el("ul.grid", { "aria-label": "Results" });
-    const add = (some) => list.append(...stacked(some, some.map((hit) => make(hit, by, state, asked))));
-    add(hits);
+    const list = el("ul.grid.best", { "aria-label": "Results" });
+    let found = best.hits;
+    let groups = [];
+    const add = () => {
+      const all = boxGroups(found);
+      // A box whose rows stand on both sides of the end of a page gets the phrases that came now.
+      groups.forEach((group, i) => {
+        if (all[i].length > group.length) list.querySelector(`[data-row="${group[0].row}"]`)?.replaceWith(make(all[i], by, state, asked));
+      });
+      const fresh = all.slice(groups.length);
+      list.append(...stacked(fresh.map(([hit]) => hit), fresh.map((group) => make(group, by, state, asked))));
+      groups = all;
+    };
+    add();
     const more = el("button.plain.wide", { type: "button", id: "more", onclick: async () => {
       // Another question is under way: its answer takes the place of these rows.
       if (shown !== mine) return;
       more.disabled = true;
       try {
-        const next = await newest((signal) => post("/api/search", { ...request, offset: hits.length }, signal));
+        const next = await newest((signal) => post("/api/search", { ...request, offset: found.length }, signal));
         if (!next) return;
+        found = [...found, ...next.hits];
         hits = [...hits, ...next.hits];
-        add(next.hits);
+        add();
         more.hidden = next.hits.length < PAGE;
       } catch (error) {
         list.after(trouble(error));
       }
       more.disabled = false;
     } }, "Show more");
-    more.hidden = hits.length < PAGE;
-    fill(node, asked && !ordered(by) ? null : ruler(), list, more);
+    more.hidden = found.length < PAGE;
+    const words = texts?.hits.length ? el("section.aside", {},
+      el("header", {}, el("h2", {}, "Texts"),
+        el("button.plain", { type: "button", id: "only-texts", onclick: () => update({ modality: of(TEXTS) }) }, "Show only texts")),
+      el("ul.grid.texts", { "aria-label": "Texts" }, stacked(texts.hits, texts.hits.map((hit) => make([hit], by, state, asked))))) : null;
+    fill(node, asked && !ordered(by) ? null : ruler(), found.length ? list : null, more, words);
     mark(state);
   }
 
-  function make(hit, by, state, asked) {
+  /** What is shown, and among how many rows. */
+  function summary(state, request, best, texts) {
+    const passing = best.rows_passing + (texts?.rows_passing ?? 0);
+    const among = passing === info.rows ? `all ${count(info.rows)} rows` : `the ${count(passing)} of ${count(info.rows)} rows that pass the filters`;
+    if (texts) return `${request.modality.map((it) => MODALITIES[it][1]).join(" and ")} first, then texts · among ${among}`.replace(/^./, (it) => it.toUpperCase());
+    if (state.terms.length) return `Among ${among}`;
+    return request.modality?.length === 1
+      ? `The most general ${MODALITIES[request.modality[0]][1]} first, of ${among}` : `The most general first, of ${among}`;
+  }
+
+  function limitWords(state, { value, rows }) {
+    const what = limitOf(state) === "angle" ? `within ${degrees(value)}` : `within a distance of ${number(value)}`;
+    return `${count(rows)} rows lie ${what}, a start chosen from the data`;
+  }
+
+  function make(group, by, state, asked) {
+    const [hit] = group;
     const actions = [["search", "Search from here (Enter)", (it) => searchFrom(it, name(it))]];
-    if (asked && joinable(state)) actions.push(["and", "Also this: add to the query", (it) => addRow(it, name(it))]);
-    actions.push(["not", "Leave out what lies in the cone of this", (it) => excludeRow(it, name(it))]);
-    return card(hit, { by: asked ? by : "general", open, actions, depth: info.depth, selected: state.select === hit.row });
+    if (asked && joinable(state)) actions.push(["and", "Both at once: add this to the query", (it) => addRow(it, name(it))]);
+    actions.push(["not", "Leave out this and what is narrower", (it) => excludeRow(it, name(it))]);
+    return card(hit, { by: asked ? by : "general", open, actions, depth: info.depth, selected: state.select === hit.row,
+      group, pick: togglePicked, picked: isPicked(group) });
   }
 
   /** Why nothing was found, and one step that changes it; nothing if something else was asked meanwhile. */
@@ -104,10 +170,10 @@ export function gallery(node, { info, say, answered, open, name }) {
       return notice("No row passes the filters", "Every filter has to hold at once. Take one away, or clear them all.", clear);
     }
     const gated = state.mode !== "near" && (state.mode === "general" ? state.limit === "angle" : state.gate);
-    if (gated) {
+    if (gated && state.angle !== null) {
       const by = state.mode === "broader" ? "broader" : "narrower";
       const nearest = await newest((signal) =>
-        post("/api/search", { query: toQueries(state.terms), by, k: 1, ...toFilter(state) }, signal));
+        post("/api/search", { query: toQueries(state.terms), by, k: 1, ...toFilter(state), ...(split(state) ? { modality: split(state) } : {}) }, signal));
       if (!nearest) return null;
       if (nearest.hits.length) {
         return notice("No row lies within the angle", "The limit on the angle leaves nothing over.", widen(nearest.hits[0].score), clear);
@@ -123,6 +189,7 @@ export function gallery(node, { info, say, answered, open, name }) {
     // The root is no point with known coordinates here: rows from all over the set stand for it.
     newest.stop();
     hits = [];
+    limited(null);
     answered(null);
     if (!info.rows) return fill(node, await nothing(state, { rows_passing: 0 }));
     if (filtered(state)) {
@@ -136,7 +203,7 @@ export function gallery(node, { info, say, answered, open, name }) {
       if (!found) return;
       hits = found;
       say("Some rows of the set, to start from.");
-      fill(node, el("ul.grid", { "aria-label": "Some rows" }, hits.map((hit) => make(hit, "distance", state, false))));
+      fill(node, el("ul.grid", { "aria-label": "Some rows" }, hits.map((hit) => make([hit], "distance", state, false))));
     } catch (error) {
       fill(node, trouble(error, () => render(current(), true)));
     }
@@ -149,12 +216,21 @@ export function gallery(node, { info, say, answered, open, name }) {
   return { render, hits: () => hits };
 }
 
+/** Whether two rows are texts with the same words. */
+const alike = (a, b) => a.modality === b.modality && TEXTS.includes(a.modality) && caption(a) === caption(b);
+
+/** The beginning of a list, as far as `most` cards of different words go. */
+function different(hits, most) {
+  let cards = 0;
+  const end = hits.findIndex((hit, i) => (i > 0 && alike(hits[i - 1], hit) ? false : ++cards > most));
+  return end < 0 ? hits : hits.slice(0, end);
+}
+
 /** Neighbouring texts with the same words as one card, with a button that shows the others. */
 function stacked(hits, cards) {
-  const words = (hit) => (/text$/.test(hit.modality) ? `${hit.modality} ${caption(hit)}` : null);
   for (let i = 0; i < hits.length;) {
     let end = i + 1;
-    while (end < hits.length && words(hits[end]) !== null && words(hits[end]) === words(hits[i])) end++;
+    while (end < hits.length && alike(hits[end], hits[i])) end++;
     const others = cards.slice(i + 1, end);
     if (others.length) {
       others.forEach((it) => { it.hidden = true; });

@@ -9,7 +9,8 @@ const LIST = [
   ["arrows", "move among the results, or the factors"],
   ["Enter", "search from the result"],
   ["Space", "open the result"],
-  ["t", "walk from the result, or the query, to the root"],
+  ["x", "select the result, for export"],
+  ["t", "path from the result, or the query, to the root"],
   ["m", "the map"],
   ["arrows, Enter", "on the map: to the nearest row on that side, open it; Shift with arrows moves the map"],
   ["Esc", "close, go back to the results"],
@@ -21,12 +22,14 @@ export function helper(dialog, button) {
   const close = () => dialog.close();
   fill(dialog,
     el("header", {}, el("h2", {}, "How to explore"), el("button.plain", { type: "button", "aria-label": "Close", onclick: close }, icon("close"))),
-    el("p", {}, "Rows of a set lie in a space with a root: general things near it, specific things far out. A search takes a point and orders rows around it."),
+    el("p", {}, "Photos and texts are points in a space with a root in its middle. General things lie near the root, specific things far out; what lies behind a point, as seen from the root, is a special case of it."),
     el("ul", {},
-      el("li", {}, el("b", {}, "Nearest"), " orders by distance."),
-      el("li", {}, el("b", {}, "Narrower"), " and ", el("b", {}, "broader"), " order by the exterior angle: what lies straight behind the query as seen from the root, or straight before it."),
-      el("li", {}, el("b", {}, "General → specific"), " takes the rows within an angle or a distance, and orders them by their depth."),
-      el("li", {}, el("b", {}, "+ and"), " joins queries (the deeper one in each factor); ", el("b", {}, "− not"), " leaves out what lies in the cone of a text or a row."),
+      el("li", {}, el("b", {}, "Nearest"), " shows what is most similar."),
+      el("li", {}, el("b", {}, "Narrower"), " shows special cases of the query, ", el("b", {}, "broader"), " what is more general. Both go by an angle: 0° is straight behind the query, or straight before it."),
+      el("li", {}, el("b", {}, "General → specific"), " takes the rows within an angle or a distance, and puts the most general first. The first angle is chosen from the data."),
+      el("li", {}, el("b", {}, "Path to the root"), " names the texts on the way from a photo to the most general point: “a red car”, “a car”, “a vehicle”."),
+      el("li", {}, el("b", {}, "+ and"), " asks for both at once; ", el("b", {}, "− not"), " leaves out something and its special cases."),
+      el("li", {}, "Mark results with their round button, or ", el("kbd", {}, "x"), ", and export their ids."),
       el("li", {}, "Drop or paste a photo anywhere. The address of the page is a link to what you see.")),
     el("h3", {}, "Keyboard"),
     el("dl.keys", {}, LIST.flatMap(([key, what]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, what)])));
@@ -48,6 +51,10 @@ export function keys({ hits, name }) {
     const acts = {
       "/": () => document.getElementById("text").focus(),
       "?": () => document.getElementById("helper").showModal(),
+      x: () => {
+        const card = document.activeElement?.closest?.(".card[data-rows]");
+        card?.querySelector(".pick")?.click();
+      },
       m: () => update({ view: current().view === "map" ? "results" : "map" }),
       t: () => {
         const from = row ?? current().select;

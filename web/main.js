@@ -11,6 +11,7 @@ import { map } from "./map.js";
 import { path } from "./path.js";
 import { notice, trouble } from "./rows.js";
 import { nameRow, searchBox, startAnew, titleOf } from "./search.js";
+import { selectionBar } from "./selection.js";
 import { current, follow, onChange, update } from "./state.js";
 import { theme } from "./theme.js";
 import { classTree } from "./tree.js";
@@ -68,7 +69,7 @@ function run(info) {
     statuses[view] = text;
     if (current().view === view) say(text);
   };
-  const results = gallery(panes.results, { info, say: quiet("results"), open, name, answered: (it) => {
+  const results = gallery(panes.results, { info, say: quiet("results"), open, name, limited: (it) => filters.limited(it), answered: (it) => {
     answer = it;
     panel(current());
     if (current().view === "factors") views.factors.render(current());
@@ -83,9 +84,11 @@ function run(info) {
       activation: () => (current().terms.length ? answer?.query?.factors ?? null : null) }),
   };
   const tree = info.can.tree || info.columns.some((it) => it.name === "label" && it.distinct > 1) ? classTree(info.can.tree, fail) : null;
+  const filters = filterBar($("filters"), info, tree);
+  selectionBar($("selection"), { shown: results.hits });
   const parts = [
     searchBox({ can: info.can, say, fail, again: () => render(current(), current()) }),
-    filterBar($("filters"), info, tree),
+    filters.render,
     panel,
   ];
 

@@ -5,7 +5,7 @@ import { cone, Grid, moveAll, moved, quantile, towards } from "./disc.js";
 import { count, debounced, el, fill, number } from "./dom.js";
 import { brief } from "./long.js";
 import { channels, dots, ramp, word } from "./paint.js";
-import { caption, face, kindOf, missing, trouble } from "./rows.js";
+import { caption, face, kindOf, missing, origin, trouble } from "./rows.js";
 import { current, MODALITIES, update } from "./state.js";
 
 const LIMIT = 100000;
@@ -325,7 +325,7 @@ export function map(node, { info, say, open, hits }) {
     try {
       const hit = await newest((signal) => get(`/api/rows/${row}`, signal));
       if (!hit || hovered !== i) return;
-      fill(tip, el("div.face", {}, face(hit, 128)), el("p", {}, brief(caption(hit))), el("p.facts", {}, kindOf(hit), ` · depth ${number(hit.depth)}`));
+      fill(tip, el("div.face", {}, face(hit, 128)), el("p", {}, brief(caption(hit))), origin(hit) ? el("p.origin", {}, brief(origin(hit), 80)) : null, el("p.facts", {}, kindOf(hit), ` · depth ${number(hit.depth)}`));
       if (aloud) told.textContent = `${kindOf(hit)}: ${brief(caption(hit))}, depth ${number(hit.depth)}`;
       const [x, y] = screen([data.x[i], data.y[i]]);
       tip.hidden = false;

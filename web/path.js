@@ -1,32 +1,52 @@
 // Traversals: from the query (or a row) to the root, or to another row, with what is met on the way.
 
-import { latest, post } from "./api.js";
+import { latest, post, thumbnail } from "./api.js";
 import { el, fill, svg } from "./dom.js";
 import { card, missing, notice, trouble } from "./rows.js";
-import { describe } from "./search.js";
-import { current, toFilter, toQueries, toQuery, update } from "./state.js";
+import { describe, pictured } from "./search.js";
+import { isPicked, togglePicked } from "./selection.js";
+import { current, PICTURES, TEXTS, toQueries, toQuery, update } from "./state.js";
+
+/** What a stop may be: value in the address, kinds, words for a person. */
+const ALONG = { texts: [TEXTS, "texts"], pictures: [PICTURES, "photos"], all: [null, "all kinds"] };
 
 /** A path view in `node`. */
 export function path(node, { info, say, open }) {
   const newest = latest(node);
   let shown = "";
+  let named = "";    // what rows are called on the page: names may come later than the path
+  let answer = null;
 
   async function render(state, again = false) {
     const start = state.from ? toQuery(state.from) : state.terms.length ? toQueries(state.terms) : null;
-    const asked = JSON.stringify([start, state.to, state.steps, toFilter(state)]);
-    if (asked === shown && !again) return;
+    const asked = JSON.stringify([start, state.to, state.steps, along(state), state.not]);
+    const names = JSON.stringify([state.from, state.to, ...state.terms, openRow(state)].map((it) => it && [describe(it), pictured(it.value)]));
+    if (asked === shown && !again) {
+      if (names !== named && (answer || !start)) draw(state, names);
+      return;
+    }
     shown = asked;
+    answer = null;
     if (!start) {
       newest.stop();
-      say("");
-      return fill(node, notice("A path needs a start",
-        "Search for something first, or open a row and choose “Path to root”. The path then goes from the specific to the general, and names what lies on the way."));
+      draw(state, names);
+      return;
     }
-    const body = { from: start, steps: state.steps, ...toFilter(state) };
+    const body = { from: start, steps: state.steps };
+    const kinds = ALONG[along(state)][0];
+    if (kinds) body.modality = kinds;
+    if (state.not.length) body.not = state.not.map(toQuery);
     if (state.to) body.to = toQuery(state.to);
     try {
-      const answer = await newest((signal) => post("/api/traverse", body, signal));
-      if (answer) draw(state, answer.stops);
+      const found = await newest(async (signal) => {
+        const inside = await post("/api/traverse", body, signal);
+        if (inside.stops.some((it) => it.hit)) return inside;
+        // No cone holds any point of the path: the nearest rows instead, and the page says so.
+        return { ...await post("/api/traverse", { ...body, cone: false }, signal), nearest: true };
+      });
+      if (!found) return;
+      answer = found;
+      draw(current(), names);
     } catch (error) {
       shown = "";
       say("");
@@ -34,7 +54,37 @@ export function path(node, { info, say, open }) {
     }
   }
 
-  function draw(state, stops) {
+  function draw(state, names) {
+    named = names;
+    if (answer) return walk(state, answer);
+    say("");
+    fill(node, notice("A path needs a start",
+      "Search for something first, or open a row. The path then goes from the specific to the general, up to the root, and names the texts that lie on the way.",
+      ...fromOpen(state, "solid")));
+  }
+
+  /** What stops may be. The kinds that the results are kept to do not count here: a path of photos alone would be empty. */
+  function along(state) {
+    const there = (name) => !ALONG[name][0] || ALONG[name][0].some((it) => info.modalities[it] > 0);
+    const wanted = state.along ?? (state.to ? "all" : "texts");
+    return there(wanted) ? wanted : "all";
+  }
+
+  /** The open row, where a path could start there and does not. */
+  function openRow(state) {
+    const start = state.from ?? (state.terms.length === 1 ? state.terms[0] : null);
+    const row = state.select;
+    return row === null || (start?.kind === "row" && start.value === row) ? null : { kind: "row", value: row };
+  }
+
+  function fromOpen(state, look = "") {
+    const term = openRow(state);
+    if (!term) return [];
+    return [el(`button${look ? `.${look}` : ""}`, { type: "button", id: "from-open", onclick: () => update({ from: term, to: null }) },
+      `Start from the open ${describe(term)}`)];
+  }
+
+  function walk(state, { stops, nearest = false }) {
     const from = state.from ? describe(state.from) : state.terms.map(describe).join(" and ");
     const to = state.to ? describe(state.to) : "the root";
     const rows = stops.filter((it) => it.hit).length;
@@ -47,18 +97,36 @@ export function path(node, { info, say, open }) {
       const at = el("span.at", {}, stop.at.toFixed(2));
       const inner = stop.root
         ? el("div.card.root", {}, el("div.face", { tabIndex: 0 }, el("span.words", {}, el("span", {}, "root"))), el("p.facts", {}, "the most general point"))
-        : card(stop.hit, { by: "similarity", open, depth: info.depth, selected: state.select === stop.hit.row });
+        : card(stop.hit, { by: "similarity", open, depth: info.depth, selected: state.select === stop.hit.row, pick: togglePicked, picked: isPicked([stop.hit]) });
       const item = el("li.stop", { dataset: { at: stop.at } }, at, el("ul", {}, inner));
       return item;
     }));
     fill(node,
       el("div.legs", {},
-        el("p", {}, el("b", {}, from), " → ", el("b", {}, to)),
+        el("p", {}, picture(state.from ?? (state.terms.length === 1 ? state.terms[0] : null)), el("b", {}, from), " → ", picture(state.to), el("b", {}, to)),
+        el("label.line", {}, el("span", {}, "by way of"), kinds(state)),
+        fromOpen(state),
         state.to ? el("button", { type: "button", onclick: () => update({ to: null }) }, "To the root instead") : null,
         state.from && state.terms.length ? el("button", { type: "button", onclick: () => update({ from: null }) }, "From the query instead") : null,
         el("div.slider", {}, el("label", { htmlFor: "steps" }, "Steps"), out, steps)),
-      rows ? null : notice("No row has this path in its cone", "With fewer filters, or with texts among the kinds of rows, there may be some."),
+      nearest && rows ? el("p.hint", {}, "The model places no such row above the start: no cone holds the path. These are the rows that are nearest to it.") : null,
+      rows ? null : notice("No row lies on this path", "There are no rows of this kind. Choose another one above."),
       rule(stops, list), list);
+  }
+
+  /** A small picture of an end of the path, where it is a row that has one. */
+  function picture(term) {
+    if (term?.kind !== "row" || !pictured(term.value)) return null;
+    const image = el("img.preview", { alt: "" });
+    image.addEventListener("error", () => image.remove(), { once: true });
+    thumbnail(image, term.value, 128);
+    return image;
+  }
+
+  function kinds(state) {
+    const names = Object.keys(ALONG).filter((it) => !ALONG[it][0] || ALONG[it][0].some((kind) => info.modalities[kind] > 0));
+    return el("select", { id: "along", onchange: (event) => update({ along: event.target.value }, { replace: true }) },
+      names.map((it) => el("option", { value: it, selected: it === along(state) }, ALONG[it][1])));
   }
 
   /** The whole path from 0 to 1, with a mark where each row was first the nearest. */
@@ -66,7 +134,7 @@ export function path(node, { info, say, open }) {
     const width = Math.max(300, node.clientWidth);
     const marks = stops.map((stop, i) => {
       const mark = svg("circle", { cx: 20 + stop.at * (width - 40), cy: 18, r: 5, class: stop.root ? "root" : stop.hit.modality });
-      mark.addEventListener("click", () => list.children[i].scrollIntoView({ behavior: "smooth", inline: "center", block: "nearest" }));
+      mark.addEventListener("click", () => list.children[i].scrollIntoView({ behavior: "smooth", block: "center" }));
       mark.addEventListener("pointerenter", () => list.children[i].classList.add("lit"));
       mark.addEventListener("pointerleave", () => list.children[i].classList.remove("lit"));
       return mark;

@@ -5,15 +5,52 @@ import { degrees, el, number } from "./dom.js";
 import { brief } from "./long.js";
 import { MODALITIES } from "./state.js";
 
-/** What a person reads of a row: its text (of a photo that is a file, the name of the file), else its name. */
+const PHOTO_FILE = /\.(jpe?g|png|webp|gif|bmp|tiff?)$/i;
+
+/** The part of a path after its last stroke. */
+const fileName = (path) => path.split(/[/\\]/).at(-1);
+
+/**
+ * The title of a row: its text. A photo whose text is no more than the path of a file is called by its class, and only without one by
+ * the name of the file.
+ */
 export function caption(hit) {
-  const text = hit.columns?.text || hit.id;
-  return hit.modality === "image" && /\.(jpe?g|png|webp|gif|bmp)$/i.test(text) ? text.split(/[/\\]/).at(-1) : text;
+  const columns = hit.columns ?? {};
+  const text = columns.text || hit.id;
+  const isFile = hit.modality === "image" && PHOTO_FILE.test(text);
+  if (!isFile) return text;
+  return columns.common_name || columns.label || fileName(text);
+}
+
+/** The second line of a row: the name of its file, or its id. Empty where the title says it. */
+export function origin(hit) {
+  const columns = hit.columns ?? {};
+  const file = [columns.file, columns.image, columns.text, hit.id]
+    .find((it) => hit.modality === "image" && typeof it === "string" && PHOTO_FILE.test(it));
+  const name = file ? fileName(file) : hit.id;
+  return name === caption(hit) ? "" : name;
 }
 
 /** The word for what a row embeds. */
 export function kindOf(hit) {
   return MODALITIES[hit.modality]?.[0] ?? hit.modality;
+}
+
+/** Rows of the same box of the same photo share a key; of other rows each has its own. */
+function boxKey(hit) {
+  return hit.modality === "box_image" && hit.box && hit.columns?.sample
+    ? JSON.stringify([hit.columns.sample, hit.box]) : `row ${hit.row}`;
+}
+
+/** Rows in groups, in the order of the first row of each: the rows of one box are one group, whatever phrases it has. */
+export function boxGroups(hits) {
+  const groups = new Map();
+  for (const hit of hits) {
+    const key = boxKey(hit);
+    if (groups.has(key)) groups.get(key).push(hit);
+    else groups.set(key, [hit]);
+  }
+  return [...groups.values()];
 }
 
 /** The picture of a row, or its words where it has none. */
@@ -44,10 +81,13 @@ export function scoreOf(hit, by) {
 }
 
 /**
- * A row as a card. `actions` are [label, title, run] triples, shown while the card is pointed at or has the focus.
+ * A row as a card, or a group of rows of one box, of which `hit` is the first. `actions` are [label, title, run] triples, shown while the
+ * card is pointed at or has the focus. `pick` marks the rows of the card; `picked` says whether they are marked.
  */
-export function card(hit, { by, open, actions = [], depth = null, size = 256, selected = false }) {
-  const label = `${kindOf(hit)}: ${brief(caption(hit))}. ${scoreOf(hit, by)}`;
+export function card(hit, { by, open, actions = [], depth = null, size = 256, selected = false, group = [hit], pick = null, picked = false }) {
+  const titles = [...new Set(group.map(caption))];
+  const title = brief(titles.join(" · "));
+  const label = `${kindOf(hit)}: ${title}. ${scoreOf(hit, by)}`;
   const main = el("button.face", { type: "button", "aria-label": label, onclick: () => open(hit), dataset: { row: hit.row } },
     face(hit, size));
   const meter = depth && hit.depth !== undefined
@@ -57,13 +97,24 @@ export function card(hit, { by, open, actions = [], depth = null, size = 256, se
     const share = (hit.depth - depth.min) / Math.max(depth.max - depth.min, 1e-12);
     meter.firstChild.style.setProperty("--at", `${Math.min(Math.max(share, 0), 1) * 100}%`);
   }
-  const pictured = hit.thumbnail && hit.modality !== "text";
-  return el(`li.card.${hit.modality}${selected ? ".selected" : ""}`, { dataset: { row: hit.row } },
-    el("div.frame", {}, main, actions.length ? el("div.actions", {}, actions.map(([text, title, run]) =>
+  const pictured = hit.thumbnail && !/text$/.test(hit.modality);
+  const mark = pick ? el("button.pick", { type: "button", role: "checkbox", "aria-checked": String(picked), tabIndex: -1,
+    title: "Select (x)", "aria-label": `Select ${title}`, onclick: () => pick(group) }) : null;
+  const second = origin(hit);
+  return el(`li.card.${hit.modality}${selected ? ".selected" : ""}${picked ? ".picked" : ""}`,
+    { dataset: { row: hit.row, rows: group.map((it) => it.row).join(",") } },
+    el("div.frame", {}, main, mark, actions.length ? el("div.actions", {}, actions.map(([text, title, run]) =>
       el("button", { type: "button", title, "aria-label": title, tabIndex: -1, onclick: () => run(hit) }, text))) : null),
-    pictured ? el("p.caption", { title: brief(caption(hit)) }, brief(caption(hit))) : null,
+    pictured ? words(titles) : null,
+    second ? el("p.origin", { title: brief(second) }, brief(second, 80)) : null,
     el("p.facts", {}, el(`span.kind.${hit.modality}`, {}, kindOf(hit)), el("span", {}, scoreOf(hit, by))),
     meter);
+}
+
+/** The title below a picture; of a box with several phrases, each of them. */
+function words(titles) {
+  if (titles.length === 1) return el("p.caption", { title: brief(titles[0]) }, brief(titles[0]));
+  return el("ul.caption.phrases", { "aria-label": "Phrases of this box" }, titles.map((it) => el("li", { title: brief(it) }, brief(it, 120))));
 }
 
 /** A message in place of results: what is the case, and what to do. */

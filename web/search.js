@@ -10,6 +10,8 @@ import { current, START, update } from "./state.js";
 const previews = new Map();
 /** Names of rows that were searched from, by row. */
 const names = new Map();
+/** Rows that have a picture. */
+const pictures = new Set();
 /** Rows whose names were asked for. */
 const asked = new Set();
 /** Terms that the server takes together. */
@@ -20,8 +22,13 @@ export function nameRow(row, name) {
   names.set(row, name);
 }
 
+/** Whether a row has a picture, as far as it was asked for. */
+export function pictured(row) {
+  return pictures.has(row);
+}
+
 /** Asks what the rows of an address are called; `done` runs once names have come. */
-async function learn(terms, pictured, done) {
+async function learn(terms, done) {
   const rows = terms.filter((it) => it.kind === "row" && !asked.has(it.value)).map((it) => it.value);
   if (!rows.length) return;
   rows.forEach((row) => asked.add(row));
@@ -29,7 +36,7 @@ async function learn(terms, pictured, done) {
     try {
       const hit = await get(`/api/rows/${row}`);
       names.set(row, titleOf(hit));
-      if (hit.thumbnail) pictured.add(row);
+      if (hit.thumbnail) pictures.add(row);
     } catch {
       // The search says what is wrong with it; asking again would not help.
     }
@@ -148,7 +155,6 @@ export function searchBox({ can, say, fail, again }) {
     if (event.target === field) input.focus();
   });
 
-  const pictured = new Set();
   const small = (row) => {
     const image = el("img.preview", { alt: "" });
     thumbnail(image, row, 64);
@@ -156,14 +162,15 @@ export function searchBox({ can, say, fail, again }) {
   };
 
   return function render(state) {
-    learn([...state.terms, ...state.not, state.inside, state.from, state.to].filter(Boolean), pictured, () => again());
+    const opened = state.select === null ? null : { kind: "row", value: state.select };
+    learn([...state.terms, ...state.not, state.inside, state.from, state.to, opened].filter(Boolean), () => again());
     const chip = (term, at, list) => {
       const excluded = list === "not";
       const without = state[list].filter((_, i) => i !== at);
       return el(`li.chip${excluded ? ".out" : ""}`, {},
         excluded ? el("b", {}, "not") : at > 0 ? el("b", {}, "and") : null,
         previews.get(term.value) ? copy(previews.get(term.value)) : null,
-        term.kind === "row" && pictured.has(term.value) ? small(term.value) : null,
+        term.kind === "row" && pictured(term.value) ? small(term.value) : null,
         el("span", {}, describe(term)),
         el("button", { type: "button", "aria-label": `Remove ${describe(term)}`, onclick: () => update({ [list]: without }) }, icon("close")));
     };

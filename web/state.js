@@ -1,12 +1,12 @@
 // What the page shows, as one value. It lives in the address (after #), so that every view has a link, and back and
 // forward work. A term is { kind: "text" | "photo" | "row" | "id", value }.
 
-/** What a page without an address shows. */
+/** What a page without an address shows. A limit that is `null` is chosen from the data (gate.js); so are the kinds of stops of a path. */
 export const START = Object.freeze({
   terms: [], not: [], inside: null,
-  mode: "near", measure: "distance", gate: false, limit: "angle", angle: 1.2, within: 1,
+  mode: "near", measure: "distance", gate: false, limit: "angle", angle: null, within: null,
   depth: null, modality: [], columns: {}, subtree: null,
-  view: "results", from: null, to: null, steps: 50,
+  view: "results", from: null, to: null, steps: 50, along: null,
   select: null, factor: null, colour: "modality",
 });
 
@@ -71,11 +71,10 @@ export function write(it) {
   it.terms.forEach((t) => out.append("q", term.write(t)));
   it.not.forEach((t) => out.append("not", term.write(t)));
   for (const name of ["inside", "from", "to"]) if (it[name]) out.append(name, term.write(it[name]));
-  for (const name of ["mode", "measure", "limit", "subtree", "view", "select", "factor", "colour", "steps"]) {
+  for (const name of ["mode", "measure", "limit", "subtree", "view", "select", "factor", "colour", "steps", "along"]) {
     put(name, it[name], START[name]);
   }
-  put("angle", Number(it.angle.toFixed(4)), START.angle);
-  put("within", Number(it.within.toFixed(4)), START.within);
+  for (const name of ["angle", "within"]) put(name, it[name] === null ? null : Number(it[name].toFixed(4)), START[name]);
   if (it.gate) out.append("gate", "1");
   if (it.depth) out.append("depth", it.depth.map((v) => Number(v.toFixed(5))).join(","));
   if (it.modality.length) out.append("modality", it.modality.join(","));
@@ -109,7 +108,7 @@ export function parse(text) {
     modality: [...new Set((from.get("modality") ?? "").split(","))].filter((it) => Object.hasOwn(MODALITIES, it)),
     columns, subtree: from.get("subtree"),
     view: one("view", VIEWS), from: terms("from")[0] ?? null, to: terms("to")[0] ?? null,
-    steps: Math.round(within("steps", 2, 200)), select: whole("select"), factor: whole("factor"),
+    steps: Math.round(within("steps", 2, 200)), along: one("along", ["texts", "pictures", "all"]), select: whole("select"), factor: whole("factor"),
     colour: one("colour", ["modality", "depth"]),
   };
 }
@@ -121,6 +120,10 @@ export const MODALITIES = {
   box_image: ["box", "boxes"],
   box_text: ["phrase", "phrases"],
 };
+
+/** Kinds that are words, and kinds that are seen. */
+export const TEXTS = ["text", "box_text"];
+export const PICTURES = ["image", "box_image"];
 
 /** The values of a column that are kept to. */
 export function kept(it, column) {
@@ -150,17 +153,17 @@ export function toFilter(it) {
   return out;
 }
 
-/** The ranking fields of a request. */
-export function toRanking(it) {
-  switch (it.mode) {
-    case "narrower":
-    case "broader":
-      return it.gate ? { by: `gated_${it.mode}`, angle: it.angle } : { by: it.mode };
-    case "general":
-      return it.limit === "angle" ? { by: "general", angle: it.angle } : { by: "general", within: it.within };
-    default:
-      return { by: it.measure };
-  }
+/** Which limit a ranking needs: "angle", "within", or none. */
+export function limitOf(it) {
+  if (it.mode === "general") return it.limit === "angle" ? "angle" : "within";
+  return it.mode !== "near" && it.gate ? "angle" : null;
+}
+
+/** The ranking fields of a request. `chosen` is the limit where the state leaves it to the data. */
+export function toRanking(it, chosen = null) {
+  const limit = limitOf(it);
+  const by = { near: it.measure, general: "general" }[it.mode] ?? (it.gate ? `gated_${it.mode}` : it.mode);
+  return limit ? { by, [limit]: it[limit] ?? chosen } : { by };
 }
 
 /** Whether anything but the query narrows the results. */

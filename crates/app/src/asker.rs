@@ -12,6 +12,7 @@ use conifer_index::{Filter, FlatIndex, Snapshot};
 use crate::cli::{Only, Query, ViewArg};
 use crate::embedder::ModelEmbedder;
 use crate::limits::{LABEL, Limits};
+use crate::set_model::open_model_of;
 
 /// Values of a column that are told.
 const TOLD: usize = 20;
@@ -19,14 +20,17 @@ const TOLD: usize = 20;
 /// A set and the model that made it, which is opened when something has to be embedded.
 pub(crate) struct Asker<'a> {
     set: &'a Snapshot,
+    /// Where the set was opened.
+    place: &'a Path,
     checkpoint: Option<&'a Path>,
     device: &'a Device,
     embedder: OnceCell<ModelEmbedder>,
 }
 
 impl<'a> Asker<'a> {
-    pub(crate) fn new(set: &'a Snapshot, checkpoint: Option<&'a Path>, device: &'a Device) -> Self {
-        Self { set, checkpoint, device, embedder: OnceCell::new() }
+    /// For the set that was opened at `place`. Without a `checkpoint`, the model that the set names is used.
+    pub(crate) fn new(set: &'a Snapshot, place: &'a Path, checkpoint: Option<&'a Path>, device: &'a Device) -> Self {
+        Self { set, place, checkpoint, device, embedder: OnceCell::new() }
     }
 
     /// The point of a text, a photo or a row.
@@ -103,11 +107,14 @@ impl<'a> Asker<'a> {
         if let Some(it) = self.embedder.get() {
             return Ok(it);
         }
-        let checkpoint = self
-            .checkpoint
-            .context("--text, --image and other texts need --checkpoint: the model that made the set")?;
-        let embedder = ModelEmbedder::open(checkpoint, self.device)?;
-        embedder.check_made(&self.set.spec, &self.set.source)?;
+        let embedder = match self.checkpoint {
+            Some(checkpoint) => {
+                let embedder = ModelEmbedder::open(checkpoint, self.device)?;
+                embedder.check_made(&self.set.spec, &self.set.source)?;
+                embedder
+            }
+            None => open_model_of(self.set, self.place, self.device)?,
+        };
         Ok(self.embedder.get_or_init(|| embedder))
     }
 }

@@ -1,41 +1,57 @@
 //! The command line: what can be typed. Meaning is given by `commands/`.
 
+mod convert;
+mod eval;
+mod explore;
 mod search;
 mod serve;
 mod store;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-use search::points;
+pub(crate) use convert::{Convert, WeightArg};
+pub(crate) use eval::{Eval, ReportFormat, ScoreArg};
+pub(crate) use explore::Explore;
 pub(crate) use search::{Only, Query, Search, Traverse};
-pub(crate) use serve::{Door, Front, Serve};
+pub(crate) use serve::{Door, Front, SERVE_PORT, Serve};
 pub(crate) use store::{Engine, ExportSet, KeptAs, Store};
 
 use crate::device::DeviceArg;
 
+const DATA: &str = "Data";
+const MODEL: &str = "Model";
+const OUTPUT: &str = "Output";
+const SERVER: &str = "Server";
+const GLOBAL: &str = "Global options";
+
 /// Train, evaluate, search and look into hierarchical vision-language embeddings.
 #[derive(Parser)]
-#[command(name = "conifer", version, arg_required_else_help = true)]
+#[command(name = "conifer", version, arg_required_else_help = true, disable_help_flag = true)]
 pub(crate) struct Cli {
-    /// Results as JSON on stdout, for machines.
-    #[arg(long, global = true)]
+    /// Print results as JSON on stdout, for machines.
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
     /// Where training and embedding run.
-    #[arg(long, global = true, value_enum, default_value_t)]
+    #[arg(long, global = true, value_enum, default_value_t, help_heading = GLOBAL)]
     pub(crate) device: DeviceArg,
+    /// Print help (-h: a summary).
+    #[arg(long, short, global = true, action = ArgAction::Help, help_heading = GLOBAL)]
+    help: Option<bool>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Render the toy world, train PHyCLIP on it, measure it and write a report: a minute or two, no download.
+    /// Train PHyCLIP on the toy world from small towers, measure it and write a report: about two minutes, no download.
     Quickstart(Quickstart),
     /// Look at data, import other formats, write the toy world to disk.
     #[command(subcommand)]
     Data(Data),
+    /// Embed a folder of photos or a data set and show it in the browser: embed and serve in one command.
+    Explore(Box<Explore>),
     /// Train the experiment of a config, or go on with a run.
     Train(Train),
     /// Turn photos and texts into a set of embeddings on disk.
@@ -54,6 +70,7 @@ pub(crate) enum Command {
     /// Answer searches, traversals and thumbnails over HTTP, and show the explorer.
     Serve(Box<Serve>),
     /// Answer for several `conifer serve --shard I/N` as one index would.
+    #[command(mut_arg("port", |port| port.default_value(serve::FRONT_PORT)))]
     Front(Front),
     /// Published checkpoints to conifer's folders, and back.
     Convert(Convert),
@@ -86,6 +103,12 @@ pub(crate) struct Quickstart {
     /// Training steps.
     #[arg(long)]
     pub(crate) steps: Option<usize>,
+    /// Measure on the validation scenes instead of the test scenes: settings are compared there.
+    #[arg(long)]
+    pub(crate) validation: bool,
+    /// Measure this checkpoint and train nothing.
+    #[arg(long, value_name = "CHECKPOINT")]
+    pub(crate) measure: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -136,40 +159,43 @@ pub(crate) struct Import {
     /// The format: see `conifer data list`.
     pub(crate) format: String,
     /// A file or folder it reads: `--input captions=captions_val2017.json`; names: `conifer data list`.
-    #[arg(long = "input", value_name = "NAME=PATH", required = true)]
+    #[arg(long = "input", value_name = "NAME=PATH", required = true, help_heading = DATA)]
     pub(crate) inputs: Vec<String>,
     #[command(flatten)]
     pub(crate) target: Target,
     /// Split of the samples for which the files name none.
-    #[arg(long)]
+    #[arg(long, help_heading = DATA)]
     pub(crate) split: Option<String>,
+    /// Another folder in which the photos may be that the files name, besides those of --input.
+    #[arg(long = "root", value_name = "DIR", help_heading = DATA)]
+    pub(crate) roots: Vec<PathBuf>,
 }
 
 #[derive(Args)]
 pub(crate) struct Parts {
     /// Files of boxes: OpenImages .csv, COCO or LVIS .json, grounded .jsonl; several are one data set.
-    #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
+    #[arg(long, value_name = "FILE", num_args = 1.., required = true, help_heading = DATA)]
     pub(crate) boxes: Vec<PathBuf>,
     /// Folder for parts.json, edges.tsv, tree.tsv, tree.txt, tree.svg and the state from which a run that was stopped goes on.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) out: PathBuf,
     /// Display names of the labels: class-descriptions-boxable.csv.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = DATA)]
     pub(crate) names: Option<PathBuf>,
     /// Pairs of boxes that make a relation of classes, at least (LVIS: 5).
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, help_heading = "Thresholds")]
     pub(crate) min_count: u64,
     /// Share of the boxes of a class that have such a part, at least (LVIS: 0.05).
-    #[arg(long, default_value_t = 0.1)]
+    #[arg(long, default_value_t = 0.1, help_heading = "Thresholds")]
     pub(crate) min_share: f64,
     /// Share of a part's area that lies inside its whole, at least.
-    #[arg(long, default_value_t = 0.8)]
+    #[arg(long, default_value_t = 0.8, help_heading = "Thresholds")]
     pub(crate) containment: f32,
     /// Share of the photo that a box covers, at least.
-    #[arg(long, default_value_t = 0.01)]
+    #[arg(long, default_value_t = 0.01, help_heading = "Thresholds")]
     pub(crate) min_area: f32,
     /// Count boxes of several things (IsGroupOf) as parts too.
-    #[arg(long)]
+    #[arg(long, help_heading = "Thresholds")]
     pub(crate) keep_groups: bool,
 }
 
@@ -204,16 +230,16 @@ pub(crate) struct Export {
 #[derive(Args)]
 pub(crate) struct Target {
     /// The .jsonl file, or the folder for shards.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) out: PathBuf,
     /// The form.
-    #[arg(long, value_enum, default_value_t = Form::Grounded)]
+    #[arg(long, value_enum, default_value_t = Form::Grounded, help_heading = OUTPUT)]
     pub(crate) to: Form,
     /// Most samples in a shard.
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, help_heading = OUTPUT)]
     pub(crate) shard_samples: usize,
     /// Side of the white squares of `--to boxes`, pixels.
-    #[arg(long, default_value_t = 224)]
+    #[arg(long, default_value_t = 224, help_heading = OUTPUT)]
     pub(crate) side: u32,
 }
 
@@ -232,14 +258,17 @@ pub(crate) enum Form {
 pub(crate) struct DataSet {
     /// `KIND:PATH` (kinds: `conifer data list`), or a path whose kind shows: .jsonl, .csv, .tsv, .tar, a folder of class folders; `toy`; or
     /// `set:FOLDER`, an evaluation set called as its folder is (`conifer data sets`).
-    #[arg(long)]
+    #[arg(long, help_heading = DATA)]
     pub(crate) data: String,
     /// Only this split.
-    #[arg(long)]
+    #[arg(long, help_heading = DATA)]
     pub(crate) split: Option<String>,
-    /// Settings of the source, `name=value`.
-    #[arg(long = "data-option", value_name = "NAME=VALUE")]
+    /// Settings of the source, `name=value`; lists by commas: `ranks=kingdom,phylum`.
+    #[arg(long = "data-option", value_name = "NAME=VALUE", help_heading = DATA)]
     pub(crate) data_options: Vec<String>,
+    /// Another folder in which the photos may be that the data file names, besides its own folder.
+    #[arg(long = "root", value_name = "DIR", help_heading = DATA)]
+    pub(crate) roots: Vec<PathBuf>,
 }
 
 #[derive(Args)]
@@ -247,16 +276,16 @@ pub(crate) struct Train {
     /// The experiment (TOML). Not needed with --resume.
     pub(crate) config: Option<PathBuf>,
     /// Change a key of the config: `--set train.steps=100`.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    #[arg(long = "set", value_name = "KEY=VALUE", help_heading = "Experiment")]
     pub(crate) set: Vec<String>,
     /// Folder of the run: checkpoints, metrics.jsonl, TensorBoard events.
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     pub(crate) out: Option<PathBuf>,
     /// Go on with the run in this folder, from its last checkpoint, exactly.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "set"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "set"], help_heading = "Run")]
     pub(crate) resume: Option<PathBuf>,
-    /// Shrink everything to run in seconds: does the experiment work at all?
-    #[arg(long)]
+    /// Shrink everything to run in seconds, in a folder of its own (RUN-smoke): does the experiment work at all?
+    #[arg(long, help_heading = "Experiment")]
     pub(crate) smoke: bool,
 }
 
@@ -265,27 +294,28 @@ pub(crate) struct Embed {
     /// A checkpoint folder, a run folder (its latest checkpoint), or a published model: its file, its folder, or its name on the hub.
     pub(crate) checkpoint: PathBuf,
     /// The text whose embedding is the root, such as Eukarya for a published RCME model (default: what the checkpoint was trained with).
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", help_heading = MODEL)]
     pub(crate) root_text: Option<String>,
     #[command(flatten)]
     pub(crate) data: DataSet,
-    /// Folder to write. A run that was stopped or killed goes on where it was when the same command is given again.
-    #[arg(long)]
+    /// Folder to write. A run that was stopped or killed goes on where it was when the same command is given again; a finished set of
+    /// another command is not replaced without --overwrite.
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) out: PathBuf,
-    /// Forget what a run that was stopped has left for --out, and start anew.
-    #[arg(long)]
+    /// Start anew: forget what a stopped run has left for --out, and replace a finished set.
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) overwrite: bool,
     /// How the points are stored: in half precision they take half the space on disk.
-    #[arg(long, value_enum, default_value_t = ElementArg::F32)]
+    #[arg(long, value_enum, default_value_t = ElementArg::F32, help_heading = OUTPUT)]
     pub(crate) dtype: ElementArg,
     /// Photos or texts that are embedded at a time: memory against speed.
-    #[arg(long, value_name = "ROWS", default_value_t = 32, value_parser = rows)]
+    #[arg(long, value_name = "ROWS", default_value_t = 32, value_parser = rows, help_heading = MODEL)]
     pub(crate) batch_size: usize,
     /// What to embed of each sample.
-    #[arg(long, value_delimiter = ',', default_value = "image,text")]
-    pub(crate) views: Vec<ViewArg>,
+    #[arg(long, value_delimiter = ',', default_value = "image,text", help_heading = DATA)]
+    pub(crate) views: Vec<EmbedView>,
     /// How photos are cut.
-    #[arg(long, value_enum, default_value_t = CropArg::Center)]
+    #[arg(long, value_enum, default_value_t = CropArg::Center, help_heading = DATA)]
     pub(crate) crop: CropArg,
 }
 
@@ -301,6 +331,25 @@ pub(crate) enum ViewArg {
     /// Each phrase.
     #[value(alias = "box_text")]
     BoxText,
+}
+
+/// What is embedded of a data set.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EmbedView {
+    /// The photo.
+    Image,
+    /// Each caption.
+    Text,
+    /// Each box of the photo.
+    #[value(alias = "box_image")]
+    BoxImage,
+    /// Each phrase.
+    #[value(alias = "box_text")]
+    BoxText,
+    /// Each rank of the taxa, as one text for all samples: a walk from a photo to the root passes them.
+    Taxa,
+    /// Each text of the caption hierarchies, as one text for all samples.
+    Tiers,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -321,188 +370,12 @@ pub(crate) enum CropArg {
     Squeeze,
 }
 
-#[derive(Args)]
-pub(crate) struct Eval {
-    /// A checkpoint folder, a run folder (its latest checkpoint), or a published model: its file, its folder, or its name on the hub.
-    pub(crate) checkpoint: Option<PathBuf>,
-    /// The text whose embedding is the root, such as Eukarya for a published RCME model (default: what the checkpoint was trained with).
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) root_text: Option<String>,
-    /// `KIND:PATH` (kinds: `conifer data list`), or a path whose kind shows: .jsonl, .csv, .tsv, .tar, a folder of class folders; `toy`; or
-    /// `set:FOLDER`, an evaluation set called as its folder is (`conifer data sets`).
-    #[arg(long)]
-    pub(crate) data: Option<String>,
-    /// Only this split.
-    #[arg(long)]
-    pub(crate) split: Option<String>,
-    /// Settings of the source, `name=value`.
-    #[arg(long = "data-option", value_name = "NAME=VALUE")]
-    pub(crate) data_options: Vec<String>,
-    /// Which benchmarks: see `conifer benchmarks`.
-    #[arg(long = "benchmark", value_delimiter = ',')]
-    pub(crate) benchmarks: Vec<String>,
-    /// Instead of one data set, all tables of a paper beside its published numbers: paper:hycoclip, paper:phyclip, paper:hierarcaps,
-    /// paper:rcme, paper:visual-hierarchies, or a .toml of the same form. It sets prompts, crops, scores, gates and steps itself.
-    #[arg(long, value_name = "SUITE", conflicts_with_all = ["data", "split", "data_options", "benchmarks", "tree", "prompts", "score", "crop", "gate", "steps"])]
-    pub(crate) suite: Option<String>,
-    /// The folder in which each data set of a suite has a folder.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) root: Option<PathBuf>,
-    /// How the report of a suite is written (default: by the ending of --out, else text).
-    #[arg(long, value_enum)]
-    pub(crate) format: Option<ReportFormat>,
-    /// What the tables of a suite call the model (default: the last part of its path).
-    #[arg(long)]
-    pub(crate) name: Option<String>,
-    /// Let the report of a suite take the place of the file that --out names.
-    #[arg(long)]
-    pub(crate) overwrite: bool,
-    /// Compare two result files, as --out writes them, on the queries they share: no model is needed.
-    #[arg(long, num_args = 2, value_names = ["FIRST", "SECOND"], conflicts_with_all = ["checkpoint", "root_text", "data", "split", "data_options", "benchmarks", "suite", "tree", "prompts", "score", "crop", "gate", "steps", "partial", "out"])]
-    pub(crate) compare: Vec<PathBuf>,
-    /// File of `parent child` edges for the tree benchmarks.
-    #[arg(long)]
-    pub(crate) tree: Option<PathBuf>,
-    /// Prompt templates: photo, bare, imagenet7, imagenet80, openai:SET or meru:SET (SET as `conifer data sets` lists them), or a file with one template per line, {} for the class.
-    #[arg(long, default_value = "photo")]
-    pub(crate) prompts: String,
-    /// Rank by what training used, or by the inner product as released MERU-family code does.
-    #[arg(long, value_enum, default_value_t = ScoreArg::Similarity)]
-    pub(crate) score: ScoreArg,
-    /// How photos are cut; the MERU family squeezes for retrieval and cuts the centre for classification.
-    #[arg(long, value_enum, default_value_t = CropArg::Center)]
-    pub(crate) crop: CropArg,
-    /// Least angle (radians) at which `part_retrieval` lets a candidate pass its gate: published 2.5 for CLIP, 2.0 for MoCo.
-    #[arg(long, default_value_t = 2.5)]
-    pub(crate) gate: f64,
-    /// Levels of the HierarCaps ball; several numbers, by commas, are measured side by side.
-    #[arg(long, default_value = "50", value_delimiter = ',', value_parser = points)]
-    pub(crate) steps: Vec<usize>,
-    /// Measure on what is there where photos or classes of the data set are absent; the records say how much is left.
-    #[arg(long)]
-    pub(crate) partial: bool,
-    /// Seed of intervals and shuffled baselines.
-    #[arg(long, default_value_t = 0)]
-    pub(crate) seed: u64,
-    /// Append the records to this JSONL file, with what produced them; of a suite, write the report to this file, which must not be there
-    /// yet (but see --overwrite).
-    #[arg(long)]
-    pub(crate) out: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) cache: Cache,
-}
-
-/// Where embeddings are kept between runs.
-#[derive(Args)]
-pub(crate) struct Cache {
-    /// Keep embeddings in this folder, and take from it those of the same model and content (default: the user's cache folder).
-    #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
-    cache: Option<PathBuf>,
-    /// Embed everything anew, and keep nothing.
-    #[arg(long)]
-    no_cache: bool,
-}
-
-impl Cache {
-    /// The folder, if embeddings are to be kept.
-    pub(crate) fn folder(&self) -> Option<PathBuf> {
-        if self.no_cache { None } else { self.cache.clone().or_else(crate::cache::default_folder) }
-    }
-}
-
-/// How the report of a suite is written.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ReportFormat {
-    /// Aligned columns.
-    Text,
-    /// Markdown.
-    Md,
-    /// One line a cell.
-    Csv,
-    /// Tables for booktabs.
-    Latex,
-    /// The records, as --compare reads them.
-    Jsonl,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ScoreArg {
-    Similarity,
-    Inner,
-}
-
-#[derive(Args)]
-pub(crate) struct Convert {
-    /// A published checkpoint (.pth, .pt, .safetensors, the folder of a Hugging Face or open_clip model, or its name in the hub cache, such as
-    /// openai/clip-vit-base-patch32), or a checkpoint folder.
-    pub(crate) input: PathBuf,
-    /// A checkpoint folder to write, a .safetensors with the published names, or the folder that --to asks for.
-    pub(crate) output: PathBuf,
-    /// Write the folder of another system: hf-clip (transformers) or open-clip.
-    #[arg(long)]
-    pub(crate) to: Option<String>,
-    /// How the weights are stored: bf16 takes half the space (matrices and kernels lose all but 8 significant bits).
-    #[arg(long, value_enum, default_value_t = WeightArg::F32, conflicts_with = "to")]
-    pub(crate) dtype: WeightArg,
-    /// The method that trained it, where the weights do not tell (hycoclip reads as meru).
-    #[arg(long)]
-    pub(crate) method: Option<String>,
-    /// Attention heads of the image encoder, which a published file does not tell (default: as published for its width).
-    #[arg(long)]
-    pub(crate) image_heads: Option<usize>,
-    /// Attention heads of the text encoder.
-    #[arg(long)]
-    pub(crate) text_heads: Option<usize>,
-    /// Non-linearity of the feed-forward layers, where no config beside the weights tells (default: gelu).
-    #[arg(long)]
-    pub(crate) activation: Option<Activation>,
-    /// The CLIP merges or tokenizer.json to put beside the weights.
-    #[arg(long)]
-    pub(crate) tokenizer: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WeightArg {
-    /// As they are.
-    F32,
-    /// Rounded, half the size.
-    Bf16,
-}
-
-impl From<WeightArg> for conifer_learn::checkpoint::Precision {
-    fn from(it: WeightArg) -> Self {
-        match it {
-            WeightArg::F32 => Self::F32,
-            WeightArg::Bf16 => Self::Bf16,
-        }
-    }
-}
-
-/// Names of the two non-linearities of CLIPs.
-#[derive(Clone, Copy, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(crate) enum Activation {
-    /// The exact one: the MERU family, LAION and most of open_clip.
-    Gelu,
-    /// OpenAI's.
-    QuickGelu,
-}
-
-impl From<Activation> for conifer_learn::encoders::layers::Activation {
-    fn from(activation: Activation) -> Self {
-        match activation {
-            Activation::Gelu => Self::Gelu,
-            Activation::QuickGelu => Self::QuickGelu,
-        }
-    }
-}
-
 #[derive(Subcommand)]
 pub(crate) enum Config {
-    /// The resolved config: all keys with the values that will be used.
+    /// The resolved config: all keys with the values that will be used; without a file, the defaults.
     Print {
         /// The experiment.
-        config: PathBuf,
+        config: Option<PathBuf>,
         /// Change a key.
         #[arg(long = "set", value_name = "KEY=VALUE")]
         set: Vec<String>,

@@ -12,6 +12,7 @@ use conifer_learn::embed::Embedder;
 use conifer_space::{ManifoldSpec, Root, Source};
 
 use crate::progress;
+use crate::request::note_interrupted;
 
 /// A trained model behind `eval`'s trait, with progress on stderr.
 pub(crate) struct ModelEmbedder {
@@ -21,6 +22,7 @@ pub(crate) struct ModelEmbedder {
 impl ModelEmbedder {
     /// Opens a checkpoint folder, the latest checkpoint of a run, or a published model.
     pub(crate) fn open(reference: &Path, device: &Device) -> anyhow::Result<Self> {
+        note_interrupted(reference);
         Ok(Self { inner: Embedder::open(reference, device)? })
     }
 

@@ -6,6 +6,7 @@ mod cli;
 mod commands;
 mod device;
 mod embedder;
+mod invocation;
 mod limits;
 mod output;
 mod pictures;
@@ -13,7 +14,9 @@ mod progress;
 mod ranking;
 mod request;
 mod serve;
+mod set_model;
 mod signal;
+mod triviality;
 
 use std::process::ExitCode;
 
@@ -30,7 +33,7 @@ fn main() -> ExitCode {
     match commands::run(cli::Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::note(&format!("error: {}", message(&error)));
+            output::note(&format!("error: {}", invocation::with_program(&message(&error))));
             ExitCode::FAILURE
         }
     }

@@ -1,5 +1,7 @@
 use std::io::Write as _;
 
+use conifer_data::printable::{lines, one_line};
+
 /// Writes text to stdout. A reader that went away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
@@ -10,9 +12,10 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a line to stderr. Where nobody reads it any more (a closed pipe, a full disk), the work goes on.
+/// Writes a line to stderr, with control characters as escapes: messages quote ids, captions and names of files. Where nobody reads it
+/// any more (a closed pipe, a full disk), the work goes on.
 pub(crate) fn note(line: &str) {
-    _ = writeln!(std::io::stderr().lock(), "{line}");
+    _ = writeln!(std::io::stderr().lock(), "{}", lines(line));
 }
 
 /// Writes a value as one line of JSON to stdout.
@@ -22,7 +25,7 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 
 /// Rows as aligned columns; the first row is the head. Line breaks and other control characters, which data may hold, are written as `\n`.
 pub(crate) fn columns(rows: &[Vec<String>]) -> String {
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
+    let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width: Vec<usize> = (0..count)
         .map(|c| rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max().unwrap_or(0))
@@ -34,11 +37,6 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
         out.push('\n');
     }
     out
-}
-
-fn one_line(cell: &str) -> String {
-    let shown = |c: char| if c.is_control() { c.escape_default().collect() } else { c.to_string() };
-    cell.chars().map(shown).collect()
 }
 
 #[cfg(test)]

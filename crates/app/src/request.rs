@@ -1,19 +1,29 @@
 //! What was typed, made into requests of the library crates.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context as _, bail};
 use conifer_data::{SOURCES, Source, SourceSpec};
 use conifer_index::Snapshot;
+use conifer_space::files;
 use conifer_space::points::Draft;
 
 use crate::cli::DataSet;
+use crate::output::note;
+use crate::set_model::{is_run, set_of};
 
 /// The source that `--data`, `--split` and `--data-option` name.
 pub(crate) fn source_spec(data: &DataSet) -> anyhow::Result<SourceSpec> {
-    let (kind, path) = kind_and_path(&data.data)?;
-    Ok(SourceSpec { kind, path, split: data.split.clone(), options: options(&data.data_options)? })
+    let named = SourceSpec::of_text(&data.data).with_context(|| {
+        format!(
+            "--data {}: neither KIND:PATH nor a .jsonl, .csv, .tsv, .tar file or a folder that exists; kinds: {}",
+            data.data,
+            SOURCES.iter().map(|entry| entry.kind).collect::<Vec<_>>().join(", ")
+        )
+    })?;
+    let (split, roots) = (data.split.clone(), data.roots.clone());
+    Ok(SourceSpec { split, roots, options: options(&data.data_options)?, ..named })
 }
 
 /// Opens that source.
@@ -27,8 +37,8 @@ pub(crate) fn open_source(data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
 /// An evaluation data set in its usual layout, known by the name of its folder.
 fn open_set(folder: &Path, data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
     anyhow::ensure!(
-        data.split.is_none() && data.data_options.is_empty(),
-        "--data {}: an evaluation set takes neither --split nor --data-option",
+        data.split.is_none() && data.data_options.is_empty() && data.roots.is_empty(),
+        "--data {}: an evaluation set takes no --split, --data-option or --root",
         data.data
     );
     let place = || format!("--data {}", data.data);
@@ -42,15 +52,36 @@ fn open_set(folder: &Path, data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
     set.open(folder).with_context(place)
 }
 
-/// The rows of an embedding set or a store.
+/// The rows of an embedding set, of a store, or of the embedding set inside a training run.
 pub(crate) fn open_rows(path: &Path) -> anyhow::Result<Snapshot> {
-    if !path.exists() && !Draft::is_begun(path) {
+    let set = &set_of(path);
+    note_interrupted(set);
+    if !files::resolve(set).exists() && !Draft::is_begun(set) {
+        if is_run(path) {
+            let (run, set) = (path.display(), set.display());
+            bail!(
+                "opening {run}: it is a training run without {set}; expected an embedding set; make one with \
+                 `conifer embed {run} --data DATA --out {set}`"
+            );
+        }
         bail!(
-            "{} is not there; expected an embedding set, as `conifer embed` writes it, or a store, as `conifer store create` makes it",
+            "{} is not there; expected an embedding set, as `conifer embed` writes it, a store, as `conifer store create` makes it, or a \
+             training run with embeddings, as `conifer quickstart` leaves it",
             path.display()
         );
     }
-    Ok(Snapshot::open(path)?)
+    Ok(Snapshot::open(set)?)
+}
+
+/// Says so when a set or a checkpoint is not at its place but where an interrupted replacement put it, from where it is read.
+pub(crate) fn note_interrupted(path: &Path) {
+    if let Some(previous) = files::interrupted(path) {
+        note(&format!(
+            "{}: its replacement was interrupted; reading its previous content from {}",
+            path.display(),
+            previous.display()
+        ));
+    }
 }
 
 /// `name=value` settings; a value that reads as JSON (a number, true) is one, else it is a text.
@@ -65,40 +96,24 @@ pub(crate) fn options(given: &[String]) -> anyhow::Result<BTreeMap<String, serde
         .collect()
 }
 
-fn kind_and_path(text: &str) -> anyhow::Result<(String, Option<PathBuf>)> {
-    let known = |kind: &str| SOURCES.iter().any(|entry| entry.kind == kind);
-    if known(text) {
-        return Ok((text.into(), None));
-    }
-    if let Some((kind, path)) = text.split_once(':')
-        && known(kind)
-    {
-        return Ok((kind.into(), Some(path.into())));
-    }
-    let path = Path::new(text);
-    let kind = match path.extension().and_then(|it| it.to_str()) {
-        Some("jsonl") => "jsonl",
-        Some("csv" | "tsv") => "csv_pairs",
-        Some("tar") => "image_text_shards",
-        _ if path.is_dir() => "image_folder",
-        _ => bail!(
-            "--data {text}: neither KIND:PATH nor a .jsonl, .csv, .tsv, .tar file or a folder that exists; kinds: {}",
-            SOURCES.iter().map(|entry| entry.kind).collect::<Vec<_>>().join(", ")
-        ),
-    };
-    Ok((kind.into(), Some(path.into())))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]
     fn kinds_show_in_the_path() {
-        assert_eq!(kind_and_path("a/b.jsonl").unwrap(), ("jsonl".into(), Some("a/b.jsonl".into())));
-        assert_eq!(kind_and_path("toy").unwrap(), ("toy".into(), None));
-        assert!(kind_and_path("absent.xyz").unwrap_err().to_string().contains("KIND:PATH"));
+        let spec = |text: &str| {
+            source_spec(&DataSet { data: text.into(), split: None, data_options: Vec::new(), roots: Vec::new() })
+        };
+        let named = |kind: &str, path: Option<&str>| (kind.to_owned(), path.map(PathBuf::from));
+        let found = |text: &str| spec(text).map(|it| (it.kind, it.path)).unwrap();
+        assert_eq!(found("a/b.jsonl"), named("jsonl", Some("a/b.jsonl")));
+        assert_eq!(found("taxon_table:b.csv"), named("taxon_table", Some("b.csv")));
+        assert_eq!(found("toy"), named("toy", None));
+        assert!(spec("absent.xyz").unwrap_err().to_string().contains("KIND:PATH"));
         assert_eq!(options(&["a=1".into(), "b=x".into()]).unwrap()["a"], serde_json::json!(1));
         assert!(options(&["a".into()]).is_err());
     }

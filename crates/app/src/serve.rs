@@ -12,10 +12,13 @@
 mod assets;
 mod batch;
 mod body;
+mod boxes;
+mod classes;
 mod error;
 mod explore;
 mod factors;
 mod fields;
+mod framing;
 mod front;
 mod gate;
 mod hits;
@@ -28,6 +31,7 @@ mod openapi;
 mod outgoing;
 mod page;
 mod part;
+mod permits;
 mod photos;
 mod pulse;
 mod query;
@@ -42,8 +46,6 @@ mod tree;
 mod unique;
 
 use std::sync::Arc;
-
-use tokio::sync::Semaphore;
 
 pub(crate) use front::front;
 pub(crate) use start::serve;
@@ -62,10 +64,7 @@ pub(crate) struct Server {
     pub(crate) metrics: Arc<Metrics>,
     /// Bytes of a photo, at most.
     pub(crate) max_upload: usize,
-    /// Photos that are made pictures of at a time.
-    pub(crate) uploads: Semaphore,
-    /// Searches and pictures at a time; the first to come is the first to go.
-    cores: Arc<Semaphore>,
+    permits: permits::Permits,
 }
 
 impl Server {
@@ -75,21 +74,22 @@ impl Server {
         })
     }
 
-    /// Does what takes a core on a thread that may block, in turn. Work that nobody waits for any more goes on to its end, and keeps
-    /// its place until then.
+    /// Does what takes a core on a thread that may block, with a permit for searches.
     pub(crate) async fn work<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Server) -> Answer<T> + Send + 'static,
     ) -> Answer<T> {
         let server = Arc::clone(self);
-        let raised = Raised::new(&self.metrics.at_work);
-        let turn = Arc::clone(&self.cores).acquire_owned().await.map_err(|error| Refusal::fault(error.to_string()))?;
-        let done = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            work(&server)
-        });
-        let done = done.await.map_err(|_| Refusal::fault("this request met a fault of the server's"))?;
-        drop(raised);
-        done
+        let _raised = Raised::new(&self.metrics.at_work);
+        self.permits.search(move || work(&server)).await
+    }
+
+    /// Decodes an upload, with a permit of its own.
+    pub(crate) async fn decode<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Answer<T> + Send + 'static,
+    ) -> Answer<T> {
+        let _raised = Raised::new(&self.metrics.at_work);
+        self.permits.decode(work).await
     }
 }

@@ -87,12 +87,11 @@ impl Block {
                 let _ = writeln!(out, "<p>{}</p>", escape(text));
             }
             Self::Table { head, rows } => {
-                let cells = |row: &[String], tag: &str| {
-                    row.iter().map(|c| format!("<{tag}>{}</{tag}>", escape(c))).collect::<String>()
-                };
-                let _ = write!(out, "<div class=\"scroll\"><table><tr>{}</tr>", cells(head, "th"));
+                let heads: String = head.iter().map(|cell| format!("<th>{}</th>", escape(cell))).collect();
+                let _ = write!(out, "<div class=\"scroll\"><table><tr class=\"head\">{heads}</tr>");
                 rows.iter().for_each(|row| {
-                    let _ = write!(out, "<tr>{}</tr>", cells(row, "td"));
+                    let cells = row.iter().enumerate().map(|(i, cell)| table_cell(head.get(i), cell, i == 0));
+                    let _ = write!(out, "<tr>{}</tr>", cells.collect::<String>());
                 });
                 out.push_str("</table></div>\n");
             }
@@ -106,6 +105,18 @@ impl Block {
             }
         }
     }
+}
+
+/// A cell of a table. On a narrow screen a row becomes a list, and each cell shows the head of its column before it.
+fn table_cell(head: Option<&String>, text: &str, first: bool) -> String {
+    let class = match text {
+        "better" => " class=\"better\"",
+        "worse" => " class=\"worse\"",
+        _ => "",
+    };
+    let head = head.filter(|head| !first && !head.is_empty());
+    let head = head.map_or_else(String::new, |head| format!(" data-head=\"{}: \"", escape(head)));
+    format!("<td{class}{head}>{}</td>", escape(text))
 }
 
 impl Figure {
@@ -129,25 +140,30 @@ impl Figure {
 }
 
 const STYLE: &str = "
-:root{color-scheme:light dark;--ink:#1d2420;--soft:#66706a;--line:#dfe4e0;--page:#fbfcfa;--card:#fff;--mark:#2f8f5b;
+:root{color-scheme:light dark;--ink:#1d2420;--soft:#66706a;--line:#dfe4e0;--page:#fbfcfa;--card:#fff;--mark:#2f8f5b;--bad:#b3402a;
 --series-0:#2a78d6;--series-1:#e0662f;--series-2:#1b9e6b;--series-3:#8757d8;--series-4:#c79012;--series-5:#c2417c}
-@media(prefers-color-scheme:dark){:root{--ink:#e9eeea;--soft:#9aa59e;--line:#303833;--page:#151917;--card:#1c211e;--mark:#5cc98c;
+@media(prefers-color-scheme:dark){:root{--ink:#e9eeea;--soft:#9aa59e;--line:#303833;--page:#151917;--card:#1c211e;--mark:#5cc98c;--bad:#f08a70;
 --series-0:#68a8f2;--series-1:#f2925f;--series-2:#4fcb98;--series-3:#b08cf0;--series-4:#e2b64a;--series-5:#ea7caa}}
 body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
 main{max-width:1020px;margin:0 auto;padding:32px 20px 64px}h1{margin:0;font-size:28px}h2{margin:36px 0 8px;font-size:19px}h3{margin:20px 0 6px;font-size:14px;font-weight:600}
 .sub,small,.tick{color:var(--soft)}p{max-width:72ch}.scroll{overflow-x:auto}
 table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}th,td{padding:3px 12px 3px 0;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
-th{color:var(--soft);font-weight:500}th:first-child,td:first-child{text-align:left}
+th{color:var(--soft);font-weight:500}th:first-child,td:first-child{text-align:left;white-space:normal;min-width:13em}
+td.better{color:var(--mark)}td.worse{color:var(--bad)}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(300px,1fr));gap:16px}.chart{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:8px;box-sizing:border-box;width:100%}
 .chart .title{font:600 12px system-ui,sans-serif;fill:var(--ink)}.chart .tick{font:10px system-ui,sans-serif;fill:var(--soft)}.grid{stroke:var(--line);fill:none}
 .line{fill:none;stroke-width:1.6}.area{fill-opacity:.22;stroke-width:1.4}
 .s0{--c:var(--series-0)}.s1{--c:var(--series-1)}.s2{--c:var(--series-2)}.s3{--c:var(--series-3)}.s4{--c:var(--series-4)}.s5{--c:var(--series-5)}
 .line,.area{stroke:var(--c)}.area,.dot{fill:var(--c)}
-.strip{display:flex;gap:10px;overflow-x:auto;padding-bottom:6px;align-items:flex-start}figure{margin:0;width:124px;flex:none}
+.strip{display:flex;flex-wrap:wrap;gap:10px;padding-bottom:6px;align-items:flex-start}figure{margin:0;width:124px;flex:none}
 figure img{width:100%;aspect-ratio:1;object-fit:cover;border-radius:6px;display:block;background:var(--line)}
 figure.words{border:1px solid var(--line);border-radius:6px;padding:8px;background:var(--card);box-sizing:border-box}
 figcaption{font-size:12px;line-height:1.35;margin-top:4px}figcaption small{display:block}
-.marked img{outline:3px solid var(--mark);outline-offset:-3px}.marked.words{border-color:var(--mark)}
+.marked img{outline:3px solid var(--mark);outline-offset:-3px}.marked.words{border-color:var(--mark);border-width:2px}
+@media(max-width:560px){main{padding:20px 14px 48px}h1{font-size:23px}h2{margin-top:28px}.strip{gap:8px}figure{width:calc(33.3% - 6px)}
+.charts{grid-template-columns:1fr}.chart .title{font-size:14px}.chart .tick{font-size:12px}
+.scroll table,.scroll tbody,.scroll tr,.scroll td{display:block;border:0}.scroll tr.head{display:none}.scroll tr{border-bottom:1px solid var(--line);padding:8px 0}
+.scroll td{text-align:left;white-space:normal;padding:1px 0}.scroll td:empty{display:none}.scroll td:first-child{font-weight:600}.scroll td::before{content:attr(data-head);color:var(--soft)}}
 ";
 
 #[cfg(test)]
@@ -176,6 +192,17 @@ mod tests {
         assert!(html.contains("x &lt; y") && html.contains("s &amp; t") && !html.contains("<script>"));
         assert!(html.contains("data:image/png;base64,AQID"));
         assert!(!html.contains("http://") && !html.contains("https://"), "the page must not reach for the network");
+    }
+
+    #[test]
+    fn a_cell_knows_the_head_of_its_column_for_narrow_screens() {
+        let head = ["what", "value", "better than trivial"].map(String::from).to_vec();
+        let rows = vec![["a", "1", "worse"].map(String::from).to_vec()];
+        let section = ("numbers".to_owned(), vec![Block::Table { head, rows }]);
+        let html = Report { sections: vec![section], ..Report::default() }.html();
+        assert!(html.contains("<td>a</td><td data-head=\"value: \">1</td>"), "{html}");
+        assert!(html.contains("<td class=\"worse\" data-head=\"better than trivial: \">worse</td>"), "{html}");
+        assert!(html.contains("@media(max-width:560px)"));
     }
 
     #[test]

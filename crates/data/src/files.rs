@@ -17,9 +17,40 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     file.finish()
 }
 
+/// Opens a regular file for reading. A named pipe without a writer would block for ever, and a device may never end.
+///
+/// # Errors
+/// As [`File::open`]; what is there is no regular file.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let refuse = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, no regular file"));
+    if let Some(what) = not_a_file(&fs::metadata(path)?) {
+        return Err(refuse(what));
+    }
+    File::open(path)
+}
+
+/// What is there, in words, where that is neither a regular file nor a folder (which the system itself refuses to read).
+pub(crate) fn not_a_file(there: &fs::Metadata) -> Option<&'static str> {
+    let kind = there.file_type();
+    if kind.is_file() || kind.is_dir() {
+        return None;
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        if kind.is_fifo() {
+            return Some("a named pipe");
+        }
+        if kind.is_socket() {
+            return Some("a socket");
+        }
+    }
+    Some("a device")
+}
+
 /// Bytes `offset..offset + len` of a file.
 pub(crate) fn read_range(path: &Path, offset: u64, len: u64) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
+    let mut file = open_regular(path)?;
     file.seek(SeekFrom::Start(offset))?;
     let mut bytes = Vec::new();
     // `take` and not `with_capacity(len)`: a wrong length must not allocate what the file does not hold.

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! * Every field may be left out. `id` defaults to the line number, `image` is relative to the folder of the JSONL
-//!   file.
+//!   file, and lies in that folder or in one that the user names ([`SourceSpec::roots`](crate::SourceSpec::roots)).
 //! * `boxes` are corners `[x1, y1, x2, y2]`, y downwards. **With `width` and `height` they are pixels of a photo of
 //!   that size; without, they are fractions in [0, 1].** The size is that of the boxes, and need not be that of the
 //!   file: a resized photo keeps its boxes.

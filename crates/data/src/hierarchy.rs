@@ -3,6 +3,7 @@
 pub mod breeds;
 mod mersenne;
 pub mod named;
+pub mod ranks;
 pub mod taxonomy;
 
 use std::collections::HashMap;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 
 pub use breeds::{BREEDS_TASKS, Breeds, BreedsSplit, BreedsTask};
 pub use named::NamedTree;
+pub use ranks::class_tree;
 pub use taxonomy::{TaxonId, Taxonomy};
 
 use crate::error::{Error, Result};

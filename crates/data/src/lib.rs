@@ -18,12 +18,16 @@ mod files;
 #[cfg(test)]
 mod fixtures;
 pub mod grounded;
+pub mod guard;
 pub mod hierarchy;
 pub mod import;
 pub mod loader;
+mod names;
 pub mod parts;
 mod picture;
+pub mod printable;
 pub mod rng;
+mod roots;
 pub mod sample;
 pub mod sampler;
 pub mod sets;

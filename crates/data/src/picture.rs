@@ -1,16 +1,17 @@
 //! From the bytes of an image file to pixels.
 
 mod jpeg;
+mod other_formats;
 
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::fs;
-use std::io::Cursor;
 
 use image::metadata::Orientation;
-use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader};
+use image::{DynamicImage, ImageFormat};
 
 use crate::files;
+use crate::loader::guarded;
 use crate::sample::{Broken, Cause, ImageRef, Picture, PixelLimits, Sample};
 
 type Fault = (Cause, String);
@@ -23,7 +24,7 @@ impl ImageRef {
     /// # Errors
     /// [`Broken`] under the name of the file or member; limits are checked on the header, before pixels are decoded.
     pub fn open(&self, limits: &PixelLimits) -> Result<Picture, Broken> {
-        self.decode(limits).map_err(|(cause, detail)| Broken::new(self.place(), cause, detail))
+        without_panic(|| self.place(), || self.decode(limits))
     }
 
     /// Width and height as [`ImageRef::open`] would give them, from the header alone.
@@ -33,13 +34,9 @@ impl ImageRef {
     pub fn size(&self, limits: &PixelLimits) -> Result<(u32, u32), Broken> {
         let size = || match (self, self.read(limits.max_bytes)?) {
             (Self::Pixels(picture), _) => Ok((picture.width, picture.height)),
-            (_, bytes) => {
-                let (decoder, orientation) = begin(bytes.as_deref().unwrap_or_default(), limits)?;
-                let (width, height) = decoder.dimensions();
-                Ok(if is_turned(orientation) { (height, width) } else { (width, height) })
-            }
+            (_, bytes) => Ok(Header::read(bytes.as_deref().unwrap_or_default(), limits)?.upright_size()),
         };
-        size().map_err(|(cause, detail)| Broken::new(self.place(), cause, detail))
+        without_panic(|| self.place(), size)
     }
 
     /// The encoded bytes, at most `max_bytes` of them; `None` for decoded pixels.
@@ -107,9 +104,15 @@ impl ImageRef {
 /// An image file in memory, of which the header was read.
 pub(crate) struct Encoded<'a> {
     bytes: Cow<'a, [u8]>,
+    header: Header,
+}
+
+/// What can be told of an image file without decoding it.
+struct Header {
+    format: ImageFormat,
+    /// Width and height as stored.
     size: (u32, u32),
     orientation: Orientation,
-    is_jpeg: bool,
 }
 
 /// Pixels of an upright photo, from (`left`, `top`) on.
@@ -136,21 +139,17 @@ impl ImageRef {
     pub(crate) fn encoded(&self, limits: &PixelLimits) -> Result<Option<Encoded<'_>>, Broken> {
         let encoded = || {
             let Some(bytes) = self.read(limits.max_bytes)? else { return Ok(None) };
-            let (decoder, orientation) = begin(&bytes, limits)?;
-            let (width, height) = decoder.dimensions();
-            drop(decoder);
-            let size = if is_turned(orientation) { (height, width) } else { (width, height) };
-            let is_jpeg = bytes.starts_with(&[0xff, 0xd8]);
-            Ok(Some(Encoded { bytes, size, orientation, is_jpeg }))
+            let header = Header::read(&bytes, limits)?;
+            Ok(Some(Encoded { bytes, header }))
         };
-        encoded().map_err(|(cause, detail)| Broken::new(self.place(), cause, detail))
+        without_panic(|| self.place(), encoded)
     }
 }
 
 impl Encoded<'_> {
     /// Width and height as [`Encoded::picture`] gives them.
     pub(crate) fn size(&self) -> (u32, u32) {
-        self.size
+        self.header.upright_size()
     }
 
     /// At least the columns and rows `[x1, y1, x2, y2]` (half open) of the upright photo, pixels as [`ImageRef::open`] gives them; `place` names
@@ -164,16 +163,16 @@ impl Encoded<'_> {
         limits: &PixelLimits,
         place: impl FnOnce() -> String,
     ) -> Result<Cutout, Broken> {
-        if self.is_jpeg {
-            let [x, y, width, height] = self.stored([x1, y1, x2 - x1, y2 - y1].map(f64::from)).map(|it| it as u32);
-            if let Some(part) = jpeg::decode(&self.bytes, self.stored_size(), 1, [x, y, x + width, y + height]) {
-                return Ok(Cutout { picture: upright(part.picture, self.orientation), left: x1, top: y1 });
+        let cut = || {
+            if self.header.format != ImageFormat::Jpeg {
+                let picture = other_formats::decode(&self.bytes, &self.header, limits)?;
+                return Ok(Cutout { picture, left: 0, top: 0 });
             }
-        }
-        let picture = decode_whole(&self.bytes, limits);
-        picture
-            .map(|picture| Cutout { picture, left: 0, top: 0 })
-            .map_err(|(cause, detail)| Broken::new(place(), cause, detail))
+            let [x, y, width, height] = self.stored([x1, y1, x2 - x1, y2 - y1].map(f64::from)).map(|it| it as u32);
+            let part = jpeg::decode(&self.bytes, 1, [x, y, x + width, y + height]).map_err(unreadable)?;
+            Ok(Cutout { picture: upright(part.picture, self.header.orientation), left: x1, top: y1 })
+        };
+        without_panic(place, cut)
     }
 
     /// All pixels; `place` names the file in errors.
@@ -181,21 +180,18 @@ impl Encoded<'_> {
     /// # Errors
     /// As [`ImageRef::open`].
     pub(crate) fn whole(&self, limits: &PixelLimits, place: impl FnOnce() -> String) -> Result<Picture, Broken> {
-        self.cut([0, 0, self.size.0, self.size.1], limits, place).map(|it| it.picture)
-    }
-
-    fn stored_size(&self) -> (u32, u32) {
-        if is_turned(self.orientation) { (self.size.1, self.size.0) } else { self.size }
+        let (width, height) = self.size();
+        self.cut([0, 0, width, height], limits, place).map(|it| it.picture)
     }
 
     /// `[left, top, width, height]` of the upright photo, and `margin` pixels around it as far as there are any, at 1/`scale` (2, 4 or 8).
-    /// `None` for a file that only the decoder of whole photos reads.
+    /// `None` for a file that cannot be decoded at that scale, whatever the reason.
     pub(crate) fn part(&self, scale: u32, upright: [f64; 4], margin: f64) -> Option<StoredPart> {
-        if !self.is_jpeg {
+        if self.header.format != ImageFormat::Jpeg {
             return None;
         }
         let [left, top, width, height] = self.stored(upright);
-        let (w, h) = self.stored_size();
+        let (w, h) = self.header.size;
         let within = |at: f64, side: u32| at.clamp(0.0, f64::from(side)) as u32;
         let part = [
             within((left - margin).floor(), w),
@@ -203,17 +199,19 @@ impl Encoded<'_> {
             within((left + width + margin).ceil(), w),
             within((top + height + margin).ceil(), h),
         ];
-        let part = jpeg::decode(&self.bytes, (w, h), scale, part)?;
+        let decode = || jpeg::decode(&self.bytes, scale, part).map_err(unreadable);
+        let part = without_panic(String::new, decode).ok()?;
         let by = f64::from(scale);
         let window = [left / by - f64::from(part.left), top / by - f64::from(part.top), width / by, height / by];
-        Some(StoredPart { picture: part.picture, window, orientation: self.orientation })
+        Some(StoredPart { picture: part.picture, window, orientation: self.header.orientation })
     }
 
     /// Where a part of the upright photo is in the file.
     fn stored(&self, [left, top, width, height]: [f64; 4]) -> [f64; 4] {
-        let (w, h) = (f64::from(self.size.0), f64::from(self.size.1));
+        let (w, h) = self.size();
+        let (w, h) = (f64::from(w), f64::from(h));
         let (right, below) = (w - left - width, h - top - height);
-        match self.orientation {
+        match self.header.orientation {
             Orientation::NoTransforms => [left, top, width, height],
             Orientation::FlipHorizontal => [right, top, width, height],
             Orientation::Rotate180 => [right, below, width, height],
@@ -299,49 +297,48 @@ fn encode(picture: &Picture, encoder: impl image::ImageEncoder) -> Result<(), Br
     encoder.write_image(rgb, *width, *height, image::ExtendedColorType::Rgb8).map_err(|error| fault(error.to_string()))
 }
 
+/// The result of `read`; a decoder that panics costs its photo and nothing else.
+fn without_panic<T>(place: impl FnOnce() -> String, read: impl FnOnce() -> Result<T, Fault>) -> Result<T, Broken> {
+    let unnamed = || read().map_err(|(cause, detail)| Broken::new(String::new(), cause, detail));
+    guarded(String::new, unnamed).map_err(|broken| Broken { sample: place(), ..broken })
+}
+
 fn decode(bytes: &[u8], limits: &PixelLimits) -> Result<Picture, Fault> {
-    let (decoder, orientation) = begin(bytes, limits)?;
-    let (width, height) = decoder.dimensions();
-    drop(decoder);
-    match jpeg::decode(bytes, (width, height), 1, [0, 0, width, height]) {
-        Some(whole) => Ok(upright(whole.picture, orientation)),
-        None => decode_whole(bytes, limits),
+    let header = Header::read(bytes, limits)?;
+    if header.format != ImageFormat::Jpeg {
+        return other_formats::decode(bytes, &header, limits);
     }
+    let (width, height) = header.size;
+    let whole = jpeg::decode(bytes, 1, [0, 0, width, height]).map_err(unreadable)?;
+    Ok(upright(whole.picture, header.orientation))
 }
 
-/// By the decoders that read everything.
-fn decode_whole(bytes: &[u8], limits: &PixelLimits) -> Result<Picture, Fault> {
-    let (decoder, orientation) = begin(bytes, limits)?;
-    let mut image = DynamicImage::from_decoder(decoder).map_err(not_whole)?;
-    image.apply_orientation(orientation);
-    let (width, height) = (image.width(), image.height());
-    Ok(Picture { width, height, rgb: into_rgb(image) })
-}
-
-/// Reads the header, and checks everything that can be checked without decoding.
-fn begin<'a>(bytes: &'a [u8], limits: &PixelLimits) -> Result<(impl ImageDecoder + use<'a>, Orientation), Fault> {
-    let Ok(format) = image::guess_format(bytes) else {
-        let head: Vec<_> = bytes.iter().take(8).map(|b| format!("{b:02x}")).collect();
-        let found = format!("file begins with {}", head.join(" "));
-        return Err(undecodable(found, "JPEG, PNG, WebP, GIF or BMP"));
-    };
-    if format == ImageFormat::Jpeg && !jpeg_is_whole(bytes) {
-        let found = format!("JPEG stops after {} bytes without its end marker", bytes.len());
-        return Err(undecodable(found, "a whole image"));
+impl Header {
+    /// Checks everything that can be checked without decoding.
+    fn read(bytes: &[u8], limits: &PixelLimits) -> Result<Self, Fault> {
+        let Ok(format) = image::guess_format(bytes) else {
+            let head: Vec<_> = bytes.iter().take(8).map(|b| format!("{b:02x}")).collect();
+            let found = format!("file begins with {}", head.join(" "));
+            return Err(undecodable(found, "JPEG, PNG, WebP, GIF or BMP"));
+        };
+        if format != ImageFormat::Jpeg {
+            return other_formats::header(bytes, format, limits);
+        }
+        if !jpeg_is_whole(bytes) {
+            let found = format!("JPEG stops after {} bytes without its end marker", bytes.len());
+            return Err(undecodable(found, "a whole image"));
+        }
+        let jpeg::Summary { size, exif } = jpeg::summary(bytes).map_err(unreadable)?;
+        check_size(size.0, size.1, limits)?;
+        // A damaged EXIF block is no reason to lose the photo.
+        let orientation = exif.and_then(|exif| Orientation::from_exif_chunk(&exif));
+        Ok(Self { format, size, orientation: orientation.unwrap_or(Orientation::NoTransforms) })
     }
-    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
-    // Pixels of up to 4 x 16 bits; the size itself is checked below, with a better message.
-    reader.limits({
-        let mut memory = image::Limits::no_limits();
-        memory.max_alloc = Some(limits.max_pixels.saturating_mul(8).max(1 << 20));
-        memory
-    });
-    let mut decoder = reader.into_decoder().map_err(not_whole)?;
-    let (width, height) = decoder.dimensions();
-    check_size(width, height, limits)?;
-    // A damaged EXIF block is no reason to lose the photo.
-    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
-    Ok((decoder, orientation))
+
+    fn upright_size(&self) -> (u32, u32) {
+        let (width, height) = self.size;
+        if is_turned(self.orientation) { (height, width) } else { (width, height) }
+    }
 }
 
 /// Whether width and height change places.
@@ -369,27 +366,8 @@ fn check_size(width: u32, height: u32, limits: &PixelLimits) -> Result<(), Fault
     Ok(())
 }
 
-fn into_rgb(image: DynamicImage) -> Vec<u8> {
-    match image {
-        DynamicImage::ImageRgb8(rgb) => rgb.into_raw(),
-        image if image.color().has_alpha() => image
-            .into_rgba8()
-            .pixels()
-            .flat_map(|&image::Rgba([r, g, b, alpha])| [r, g, b].map(|c| over_white(c, alpha)))
-            .collect(),
-        image => image.into_rgb8().into_raw(),
-    }
-}
-
-/// `colour * alpha + white * (1 - alpha)`, rounded to the nearest level.
-fn over_white(colour: u8, alpha: u8) -> u8 {
-    let (colour, alpha) = (u32::from(colour), u32::from(alpha));
-    ((colour * alpha + 255 * (255 - alpha) + 127) / 255) as u8
-}
-
-/// Whether the end marker is there. The decoder fills what is missing with grey and says nothing. Most files simply end
-/// with it; in others something follows, and a walk over the markers finds it, past the whole little JPEG that cameras
-/// put in the header.
+/// Whether the end marker is there. Most files simply end with it; in others something follows, and a walk over the markers finds it, past the
+/// thumbnail, a whole JPEG, that cameras put in the header.
 fn jpeg_is_whole(bytes: &[u8]) -> bool {
     if bytes.ends_with(&[0xff, 0xd9]) {
         return true;
@@ -413,13 +391,15 @@ fn jpeg_is_whole(bytes: &[u8]) -> bool {
     false
 }
 
-fn not_whole(error: image::ImageError) -> Fault {
-    undecodable(error, "a whole image")
+fn unreadable(error: jpeg::Unreadable) -> Fault {
+    undecodable(error.found, error.expected)
 }
 
 fn undecodable(found: impl Display, expected: &str) -> Fault {
     (Cause::UndecodableImage, format!("{found}; expected {expected}"))
 }
 
+#[cfg(test)]
+mod pillow_tests;
 #[cfg(test)]
 mod tests;

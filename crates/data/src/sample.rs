@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::printable::one_line;
+
 /// Longest caption, phrase or tier that is believed, in characters. More is a lost line break or quote in the file, not
 /// a caption; a caption of 10,000 words always exceeds it.
 pub const MAX_TEXT_CHARS: usize = 16_384;
@@ -165,6 +167,8 @@ pub struct Broken {
 pub enum Cause {
     /// A file the sample names is not there or cannot be read.
     MissingFile,
+    /// A file that the sample names lies in no folder where its files may be: see `--root`.
+    OutsideRoots,
     /// The bytes are no image, or end before it does.
     UndecodableImage,
     /// More pixels or bytes than [`PixelLimits`] allows.
@@ -374,7 +378,9 @@ impl Broken {
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sample `{}`: {}: {}", self.sample, self.cause.name(), self.detail)
+        // Ids and details quote the data, which may hold anything: one fault stays one line.
+        let (sample, detail) = (one_line(&self.sample), one_line(&self.detail));
+        write!(f, "sample `{sample}`: {}: {detail}", self.cause.name())
     }
 }
 
@@ -384,6 +390,7 @@ impl Cause {
     /// Every cause, in the order of reports.
     pub const ALL: &[Self] = &[
         Self::MissingFile,
+        Self::OutsideRoots,
         Self::UndecodableImage,
         Self::ImageTooLarge,
         Self::ImageTooSmall,
@@ -403,6 +410,7 @@ impl Cause {
     pub fn name(self) -> &'static str {
         match self {
             Self::MissingFile => "missing_file",
+            Self::OutsideRoots => "outside_roots",
             Self::UndecodableImage => "undecodable_image",
             Self::ImageTooLarge => "image_too_large",
             Self::ImageTooSmall => "image_too_small",

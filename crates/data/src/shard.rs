@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::files;
+use crate::files::{self, open_regular};
 use crate::sample::{Broken, Cause, ImageRef};
 
 pub use pattern::expand;
@@ -124,7 +124,7 @@ impl Shards {
             Slot::Tear(number) => return Err(self.tears[number as usize].clone().into()),
         };
         let place = || format!("{} at byte {offset}", shard.display());
-        let file = std::fs::File::open(shard).map_err(|error| {
+        let file = open_regular(shard).map_err(|error| {
             let detail = format!("shard cannot be read: {error}; expected a tar file");
             Broken::new(place(), Cause::MissingFile, detail)
         })?;
@@ -253,7 +253,7 @@ struct Indexed {
 
 /// One pass over a shard's headers.
 fn index(path: &Path) -> Result<Indexed> {
-    let file = std::fs::File::open(path).map_err(Error::io("open shard", path))?;
+    let file = open_regular(path).map_err(Error::io("open shard", path))?;
     let len = file.metadata().map_err(Error::io("open shard", path))?.len();
     let mut samples: Vec<(u64, u64)> = Vec::new();
     let mut current = String::new();

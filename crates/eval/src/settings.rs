@@ -20,6 +20,13 @@ pub struct TreeFile {
 }
 
 impl TreeFile {
+    /// The tree that the ranks of a data set make. Its hash is that of its edges, in the form of a file.
+    pub fn of_ranks(tree: Tree) -> Self {
+        let edge = |node| Some(format!("{}\t{}\n", tree.name(tree.parent(node)?), tree.name(node)));
+        let edges: String = (0..tree.len()).filter_map(edge).collect();
+        Self { path: PathBuf::from("the ranks of the data"), sha256: sha256_hex(edges.as_bytes()), tree }
+    }
+
     /// Reads a file of edges.
     ///
     /// # Errors

@@ -37,6 +37,24 @@ pub enum Error {
         /// What a valid value looks like.
         expected: String,
     },
+    /// Rows to append have an id and a modality that rows of the store have.
+    #[error(
+        "store: `{}`: the set to append has {rows} of {of} rows whose id and modality are in the store, the first is `{id}` ({modality}); \
+         expected new rows",
+        .path.display()
+    )]
+    Repeated {
+        /// The store.
+        path: PathBuf,
+        /// How many of the rows.
+        rows: usize,
+        /// Rows of the set.
+        of: usize,
+        /// The id of the first.
+        id: String,
+        /// Its modality.
+        modality: &'static str,
+    },
     /// The operating system refused a file operation.
     #[error("cannot {action} `{}`: {source}", .path.display())]
     Io {

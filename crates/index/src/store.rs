@@ -12,7 +12,8 @@
 //! A file is never changed once it has its name: everything is made in `tmp/`, flushed to the disk and renamed, the file of the
 //! version last. So a reader, who needs no lock, sees a version whole or not at all, and a process that is killed (or a machine that
 //! stops) leaves the store at its last version. Files that a version needs stay until [`Store::gc`] removes the version; a reader that
-//! has opened them keeps them even then.
+//! has opened them keeps them even then. A new store is made in a temporary folder beside its place and renamed
+//! ([`Store::create_with`]).
 //!
 //! The next one that writes removes what was left half done, and nothing else: what carries a mark in `tmp/`. The file of a version
 //! is its own mark: until the rename that commits it, it is `tmp/NNNNNNNN.begun`, and the files that came with it belong to nobody; when
@@ -33,7 +34,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use conifer_space::points::Element;
-use conifer_space::{EmbeddingSet, ManifoldSpec, Root};
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, files};
 
 use crate::error::{Error, Result};
 use segment::{Content, Gone};
@@ -49,6 +50,28 @@ use writer::Writer;
 #[derive(Clone, Debug)]
 pub struct Store {
     dir: PathBuf,
+    /// The name in messages, while the store is made in a temporary folder.
+    name: Option<PathBuf>,
+}
+
+/// What [`Store::append_with`] does with rows whose id and modality a row of the store has. (A photo and its caption may share an id.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duplicates {
+    /// Nothing is appended: [`Error::Repeated`].
+    Refuse,
+    /// The other rows are appended.
+    Skip,
+    /// All rows are appended.
+    Keep,
+}
+
+/// What [`Store::append_with`] did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The version with the new rows; the newest one, where none was appended.
+    pub version: Version,
+    /// Rows that were left out.
+    pub skipped: usize,
 }
 
 /// What [`Store::delete`] did.
@@ -76,28 +99,45 @@ impl Store {
     /// space and rounds every coordinate to 11 significant bits.
     ///
     /// # Errors
-    /// `dir` is a store already or holds other files; a spec or root that is not valid; [`Element::BF16`]; the system refuses.
+    /// Those of [`Store::create_with`].
     pub fn create(dir: &Path, spec: ManifoldSpec, root: Root, element: Element) -> Result<Self> {
+        Ok(Self::create_with(dir, spec, root, element, |_| Ok::<(), Error>(()))?.0)
+    }
+
+    /// As [`Store::create`], with what `fill` puts into the store: it is made in a temporary folder beside `dir`, which is renamed to
+    /// `dir` when `fill` has succeeded. So there is a store with these rows, or none.
+    ///
+    /// # Errors
+    /// `dir` is a store already or holds other files; a spec or root that is not valid; [`Element::BF16`]; what `fill` returns; the
+    /// system refuses. Nothing is at `dir` then that was not there before.
+    pub fn create_with<T, E: From<Error> + From<conifer_space::Error>>(
+        dir: &Path,
+        spec: ManifoldSpec,
+        root: Root,
+        element: Element,
+        fill: impl FnOnce(&Store) -> Result<T, E>,
+    ) -> Result<(Self, T), E> {
         spec.check()?;
         root.check(&spec)?;
         if element == Element::BF16 {
-            return Err(Error::store(dir, "the form of its numbers", element.name(), "F32 or F16"));
+            return Err(Error::store(dir, "the form of its numbers", element.name(), "F32 or F16").into());
         }
-        let store = Store { dir: dir.to_owned() };
-        store.check_empty()?;
-        disk::create_dir(dir)?;
-        let _lock = disk::lock(&dir.join(LOCK), dir)?;
-        // Again, now that nobody else can make one here.
-        store.check_empty()?;
-        for folder in FOLDERS {
-            disk::create_dir(&dir.join(folder))?;
-        }
-        disk::sync(dir)?;
-        if let Some(parent) = dir.parent().filter(|it| !it.as_os_str().is_empty()) {
-            disk::sync(parent)?;
-        }
-        store.publish(&Manifest::new(spec, root, element), &[])?;
-        Ok(store)
+        let store = Store { dir: dir.to_owned(), name: None };
+        // What an older version of conifer left of a creation that was interrupted is no obstacle.
+        let may_replace = |_: &Path| -> Result<(), E> {
+            store.check_empty()?;
+            Ok(store.clear_begun()?)
+        };
+        let filled = files::create_folder(dir, may_replace, |fresh| {
+            let made = Store { dir: fresh.to_owned(), name: Some(dir.to_owned()) };
+            for folder in FOLDERS {
+                disk::create_dir(&fresh.join(folder))?;
+            }
+            disk::sync(fresh)?;
+            made.publish(&Manifest::new(spec, root, element), &[])?;
+            fill(&made)
+        })?;
+        Ok((store, filled))
     }
 
     /// Opens a store.
@@ -105,7 +145,7 @@ impl Store {
     /// # Errors
     /// `dir` is no store; its newest version is damaged or was written by a later conifer.
     pub fn open(dir: &Path) -> Result<Self> {
-        let store = Store { dir: dir.to_owned() };
+        let store = Store { dir: dir.to_owned(), name: None };
         store.newest()?;
         Ok(store)
     }
@@ -115,7 +155,7 @@ impl Store {
     /// # Errors
     /// `dir` is no store.
     pub fn open_any(dir: &Path) -> Result<Self> {
-        let store = Store { dir: dir.to_owned() };
+        let store = Store { dir: dir.to_owned(), name: None };
         if store.newest_number()?.is_none() {
             return Err(store.no_version());
         }
@@ -130,6 +170,11 @@ impl Store {
     /// Where it is.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Where it is, or will be.
+    fn name(&self) -> &Path {
+        self.name.as_deref().unwrap_or(&self.dir)
     }
 
     /// The space of its points.
@@ -196,19 +241,71 @@ impl Store {
         Snapshot::assemble(&self.dir, &self.known(number)?)
     }
 
-    /// Adds the rows of a set behind those that are there; an empty set adds nothing. `progress` hears how many are written. When this
-    /// returns, the rows are on the disk.
+    /// Adds all rows of a set, whatever their ids: [`Store::append_with`] and [`Duplicates::Keep`].
     ///
     /// # Errors
-    /// A set of another space, root or (where both say which) other weights than the rows that are there; somebody else writes; the system
-    /// refuses. The store is what it was then.
+    /// Those of [`Store::append_with`].
     pub fn append(&self, set: &EmbeddingSet, progress: &mut dyn FnMut(usize)) -> Result<Version> {
+        Ok(self.append_with(set, Duplicates::Keep, progress)?.version)
+    }
+
+    /// Adds the rows of a set behind those that are there; an empty set adds nothing. `progress` hears how many are written. When this
+    /// returns, the rows are on the disk. Unless duplicates are kept, the ids of all rows of the store are read.
+    ///
+    /// # Errors
+    /// A set of another space, root or (where both say which) other weights than the rows that are there; duplicates, where they are
+    /// refused; somebody else writes; the system refuses. The store is what it was then.
+    pub fn append_with(
+        &self,
+        set: &EmbeddingSet,
+        duplicates: Duplicates,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<Appended> {
         set.check()?;
         let writer = Writer::begin(self)?;
         self.check_fits(&writer.newest, set)?;
-        if set.is_empty() {
-            return Ok(writer.newest.version());
+        let repeated = if duplicates == Duplicates::Keep { vec![] } else { self.repeated(&writer.newest, set)? };
+        if let (Duplicates::Refuse, Some(first)) = (duplicates, repeated.first()) {
+            return Err(Error::Repeated {
+                path: self.name().to_owned(),
+                rows: repeated.len(),
+                of: set.len(),
+                id: set.ids[*first].clone(),
+                modality: set.modality[*first].name(),
+            });
         }
+        if repeated.len() == set.len() {
+            return Ok(Appended { version: writer.newest.version(), skipped: repeated.len() });
+        }
+        if repeated.is_empty() {
+            return Ok(Appended { version: Self::write_rows(writer, set, progress)?, skipped: 0 });
+        }
+        let mut new = vec![true; set.len()];
+        repeated.iter().for_each(|row| new[*row] = false);
+        let rest: Vec<usize> = (0..set.len()).filter(|row| new[*row]).collect();
+        let version = Self::write_rows(writer, &set.select(&rest)?, progress)?;
+        Ok(Appended { version, skipped: repeated.len() })
+    }
+
+    /// Rows of a set whose id and modality a row of the store has.
+    fn repeated(&self, newest: &Manifest, set: &EmbeddingSet) -> Result<Vec<usize>> {
+        // By id: the modalities of the rows of the store that have it.
+        let mut there: HashMap<&str, Vec<Modality>> = set.ids.iter().map(|id| (id.as_str(), Vec::new())).collect();
+        for segment in &newest.segments {
+            let (rows, gone) = segment::open(&self.dir, segment)?;
+            for (row, (id, modality)) in rows.ids.iter().zip(&rows.modality).enumerate() {
+                if let Some(found) = there.get_mut(id.as_str())
+                    && !gone.contains(row)
+                    && !found.contains(modality)
+                {
+                    found.push(*modality);
+                }
+            }
+        }
+        Ok((0..set.len()).filter(|row| there[set.ids[*row].as_str()].contains(&set.modality[*row])).collect())
+    }
+
+    fn write_rows(writer: Writer<'_>, set: &EmbeddingSet, progress: &mut dyn FnMut(usize)) -> Result<Version> {
         let content = Content {
             spec: &set.spec,
             root: &set.root,
@@ -320,7 +417,7 @@ impl Store {
             } else {
                 (found, expected)
             };
-            return Err(Error::store(&self.dir, "the space of a set to append", found, expected));
+            return Err(Error::store(self.name(), "the space of a set to append", found, expected));
         }
         if set.root != newest.root {
             let describe = |root: &Root| match root {
@@ -330,17 +427,17 @@ impl Store {
                 }
             };
             let (found, expected) = (describe(&set.root), describe(&newest.root));
-            return Err(Error::store(&self.dir, "the root of a set to append", found, expected));
+            return Err(Error::store(self.name(), "the root of a set to append", found, expected));
         }
         let (found, known) = (&set.source.weights, &newest.weights);
         if !found.is_empty() && !known.is_empty() && found != known {
             let found = format!("sha256 {found} ({})", set.source.model);
             let expected = format!("{known}: points of different models do not compare");
-            return Err(Error::store(&self.dir, "the weights that made a set to append", found, expected));
+            return Err(Error::store(self.name(), "the weights that made a set to append", found, expected));
         }
         if newest.rows() + set.len() >= u32::MAX as usize {
             let found = newest.rows() + set.len();
-            return Err(Error::store(&self.dir, "the number of rows", found, "less than 2^32"));
+            return Err(Error::store(self.name(), "the number of rows", found, "less than 2^32"));
         }
         Ok(())
     }

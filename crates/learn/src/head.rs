@@ -96,6 +96,8 @@ impl Head {
     /// [`Error::Space`] if the space is impossible, [`Error::Setting`] if a first value lies outside its range.
     pub fn new(spec: &ManifoldSpec, config: &HeadConfig, device: &Device) -> Result<Self> {
         let mut spec = spec.clone();
+        // Before a list of `factors` numbers is made.
+        spec.check_size()?;
         let kind = conifer_space::entry(&spec.kind)?;
         if kind.curved && spec.curv.is_empty() {
             spec.curv = vec![config.curv; spec.factors];
@@ -154,6 +156,7 @@ impl Head {
                 return Err(Error::setting("root", found, format!("dimension {}", self.spec.dim)));
             }
             Some(point) => {
+                conifer_space::Root::Point(point.to_vec()).check(&self.spec())?;
                 let values: Vec<f32> = point.iter().map(|&x| x as f32).collect();
                 let point = Tensor::from_data(TensorData::new(values, [self.spec.dim]), (device, DType::F32));
                 Some(Point { value: Param::from_tensor(point).set_require_grad(learn) })

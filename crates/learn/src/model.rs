@@ -108,19 +108,21 @@ impl Model {
     /// A new model with the published initialisation: encoders as their own documentation says, projections N(0, 1/width).
     ///
     /// # Errors
-    /// [`Error::Setting`](crate::Error::Setting) for an impossible architecture.
+    /// [`Error::Setting`](crate::Error::Setting) for an impossible architecture, or one that is larger than `init` allows.
     pub fn new(config: &ModelConfig, head: Head, init: &mut Init) -> Result<Self> {
         let dim = head.spec().dim;
         let visual = config.visual.build(init)?;
         let textual = config.textual.build(init)?;
-        Ok(Self {
+        let model = Self {
             visual_proj: Projection::new(init, visual.width(), dim),
             textual_proj: Projection::new(init, textual.width(), dim),
             visual,
             textual,
             head,
             config: config.clone(),
-        })
+        };
+        init.check()?;
+        Ok(model)
     }
 
     /// The same towers under new projections into the space of `head`.

@@ -28,6 +28,8 @@ use burn::tensor::{Device, Tensor, TensorData};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::{Error, Result};
+
 /// What a parameter is, for the optimiser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParamKind {
@@ -125,7 +127,14 @@ pub struct Statistic {
 pub struct Init {
     rng: Option<ChaCha8Rng>,
     device: Device,
+    /// Most numbers of all parameters together.
+    most: f64,
+    /// Numbers asked for so far.
+    asked: f64,
 }
+
+/// Most parameters of a model (2^33): the largest published CLIP has 2.5 thousand million.
+const MOST_PARAMETERS: f64 = 8_589_934_592.0;
 
 /// Distribution of the initial values of one parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -141,12 +150,39 @@ pub enum Fill {
 impl Init {
     /// Random parameters on `device`; the same `seed` and architecture give the same values on every machine.
     pub fn seeded(seed: u64, device: &Device) -> Self {
-        Self { rng: Some(ChaCha8Rng::seed_from_u64(seed)), device: device.clone() }
+        Self { rng: Some(ChaCha8Rng::seed_from_u64(seed)), ..Self::blank(device) }
     }
 
     /// Parameters on `device` that hold zeros until they are loaded.
     pub fn blank(device: &Device) -> Self {
-        Self { rng: None, device: device.clone() }
+        Self { rng: None, device: device.clone(), most: MOST_PARAMETERS, asked: 0.0 }
+    }
+
+    /// Zeros, to be loaded from `weights`: a description of a model that is far larger than its weights takes no memory. (Twice the
+    /// weights and 2^20 numbers, so that a few missing tensors are named one by one.)
+    pub(crate) fn blank_for(weights: &crate::checkpoint::Weights, device: &Device) -> Self {
+        let stored: f64 =
+            weights.values().map(|array| array.shape.iter().map(|side| *side as f64).product::<f64>()).sum();
+        Self { most: (2.0 * stored + f64::from(1 << 20)).min(MOST_PARAMETERS), ..Self::blank(device) }
+    }
+
+    /// Takes room for one more parameter; without room the parameter must not be allocated, and [`Init::check`] fails.
+    fn reserve(&mut self, shape: &[usize]) -> bool {
+        // As a float, which does not overflow.
+        self.asked += shape.iter().map(|side| *side as f64).product::<f64>();
+        self.asked <= self.most
+    }
+
+    /// To be called once a module is built.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if it has more parameters than allowed; the module then holds placeholders.
+    pub fn check(&self) -> Result<()> {
+        if self.asked <= self.most {
+            return Ok(());
+        }
+        let found = format!("an architecture of at least {:.2e} numbers", self.asked);
+        Err(Error::setting("model", found, format!("at most {:.2e}, by the size of its weights", self.most)))
     }
 
     /// Where the parameters live.
@@ -156,6 +192,7 @@ impl Init {
 
     /// A trainable parameter of any shape.
     pub fn param<const D: usize>(&mut self, shape: [usize; D], fill: Fill) -> Param<Tensor<D>> {
+        let shape = if self.reserve(&shape) { shape } else { [1; D] };
         let count = shape.iter().product();
         let values: Vec<f32> = match (&mut self.rng, fill) {
             (None, _) => vec![0.0; count],
@@ -187,7 +224,8 @@ impl Init {
     }
 
     /// A [`Fixed`] table; its values are data, so they are set even in a blank model.
-    pub fn fixed(&mut self, shape: [usize; 3], values: Vec<f32>) -> Fixed {
+    pub fn fixed(&mut self, shape: [usize; 3], values: impl FnOnce() -> Vec<f32>) -> Fixed {
+        let (shape, values) = if self.reserve(&shape) { (shape, values()) } else { ([1; 3], vec![0.0]) };
         let table = Tensor::from_data(TensorData::new(values, shape), &self.device);
         Fixed { value: Param::from_tensor(table).set_require_grad(false) }
     }
@@ -336,7 +374,11 @@ mod tests {
             gain: init.norm(3, 1.0),
         };
         let branches = vec![branch(), branch()];
-        Tree { bare: init.param([1, 1, 2], Fill::Uniform(1.0)), branches, table: init.fixed([1, 1, 2], vec![3.0, 4.0]) }
+        Tree {
+            bare: init.param([1, 1, 2], Fill::Uniform(1.0)),
+            branches,
+            table: init.fixed([1, 1, 2], || vec![3.0, 4.0]),
+        }
     }
 
     #[test]
@@ -390,9 +432,23 @@ mod tests {
     }
 
     #[test]
+    fn an_architecture_without_room_is_refused_before_it_is_allocated() {
+        let mut init = Init::blank(&Device::flex());
+        init.check().unwrap();
+        // 2^80 bytes, whose count does not fit into 64 bits.
+        init.param([1 << 30, 1 << 30, 1 << 18], Fill::Constant(0.0));
+        assert_eq!(init.fixed([1, 1, 1], || panic!("values without room")).value.val().dims(), [1, 1, 1]);
+        let message = init.check().unwrap_err().to_string();
+        assert!(message.contains("`model` is an architecture of at least 3.02e23 numbers"), "{message}");
+    }
+
+    #[test]
     fn a_blank_model_is_zero_except_for_its_tables() {
         let mut init = Init::blank(&Device::flex());
         assert_eq!(init.norm(2, 1.0).value.val().into_data().iter::<f32>().collect::<Vec<_>>(), [0.0; 2]);
-        assert_eq!(init.fixed([1, 1, 1], vec![7.0]).value.val().into_data().iter::<f32>().collect::<Vec<_>>(), [7.0]);
+        assert_eq!(
+            init.fixed([1, 1, 1], || vec![7.0]).value.val().into_data().iter::<f32>().collect::<Vec<_>>(),
+            [7.0]
+        );
     }
 }

@@ -37,7 +37,7 @@ pub enum Error {
         expected: String,
     },
     /// The operating system refused a file operation.
-    #[error("embedding set: cannot {action} `{}`: {source}", .path.display())]
+    #[error("cannot {action} `{}`: {source}", .path.display())]
     Io {
         /// The operation, as a verb.
         action: &'static str,

@@ -6,6 +6,7 @@
 //! * [`Root`] is the apex of the cones: the origin, or a point. Which root is data, never a code path of the caller.
 //! * [`EmbeddingSet`] is a set of points with its spec, on disk and in memory: the border between learning and
 //!   everything that only searches, measures or draws.
+//! * [`files`] writes files and folders whole or not at all.
 //! * [`vector`] holds functions of one number that compile to vector instructions.
 //! * [`safe`] holds every epsilon of the house; [`laws`] is what each space must obey.
 //!
@@ -15,6 +16,7 @@
 
 mod cone;
 mod error;
+pub mod files;
 pub mod laws;
 pub mod points;
 mod real;

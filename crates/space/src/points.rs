@@ -1,13 +1,14 @@
 //! A set of embeddings that knows its space, and its form on disk.
 //!
 //! # Format (versions 1 and 2)
-//! A folder with three files, readable without us (Python: `safetensors.numpy.load_file`, `json.loads` per line):
+//! A folder with three files (and a fourth that may be absent), readable without us (Python: `safetensors.numpy.load_file`, `json.loads` per line):
 //!
 //! | file | content |
 //! |---|---|
 //! | `points.safetensors` | one tensor `points`, F32 (version 2: F16 or BF16), `[N, dim]`: the space components of row i |
 //! | `rows.jsonl` | N lines; line i is an object with `id`, `modality` (`image`, `text`, `box_image`, `box_text`) and one string per column, at most 16 MiB |
 //! | `manifest.json` | `format`, `version`, `rows`, `columns`, `spec`, `root`, `source`, and per file its length and sha256 |
+//! | `identity.json` | optional: the settings of the command that wrote the set, an object of strings ([`StoredSet::identity`]) |
 //!
 //! `root` is `"origin"` or `{"point": [dim numbers]}`; `spec` is a [`ManifoldSpec`]. `files` may be left out by another
 //! writer; everything else is required and checked. A folder is written under a temporary name, flushed to the disk
@@ -16,7 +17,6 @@
 
 mod draft;
 mod element;
-mod folder;
 mod load;
 mod lock;
 mod save;
@@ -25,11 +25,12 @@ mod stored;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use draft::{Draft, Plan};
+pub use draft::{Difference, Draft, Plan, first_difference};
 pub use element::Element;
 pub use lock::Lock;
 pub use stored::StoredSet;
@@ -262,6 +263,18 @@ fn hex(hash: Sha256) -> String {
 /// Most bytes of a line of `rows.jsonl`, with its break: one without an end would fill the memory of whoever reads it.
 const MOST_LINE: usize = 1 << 24;
 
+/// Refuses a folder that holds anything but the files of a set: what we did not write is not removed.
+fn may_replace(dir: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(dir).map_err(Error::io("list", dir))? {
+        let name = entry.map_err(Error::io("list", dir))?.file_name();
+        if !Manifest::OWNED.iter().any(|owned| name == **owned) {
+            let expected = format!("only {} (it would be replaced)", Manifest::OWNED.join(", "));
+            return Err(Error::format(dir, "an entry", format!("`{}`", name.display()), expected));
+        }
+    }
+    Ok(())
+}
+
 /// Names of the fields that every line of `rows.jsonl` has besides the columns.
 const RESERVED: [&str; 2] = ["id", "modality"];
 
@@ -295,10 +308,15 @@ impl Manifest {
     const FILE: &str = "manifest.json";
     const POINTS: &str = "points.safetensors";
     const ROWS: &str = "rows.jsonl";
+    /// What decided the rows, by name; only in sets that a [`Draft`] wrote.
+    const IDENTITY: &str = "identity.json";
     /// Name of the tensor in [`Manifest::POINTS`].
     const TENSOR: &str = "points";
     /// What a folder may hold that a set takes the place of.
-    const OWNED: [&str; 3] = [Manifest::POINTS, Manifest::ROWS, Manifest::FILE];
+    const OWNED: [&str; 4] = [Manifest::POINTS, Manifest::ROWS, Manifest::FILE, Manifest::IDENTITY];
+    /// Files that every set has.
+    #[cfg(test)]
+    const REQUIRED: [&str; 3] = [Manifest::POINTS, Manifest::ROWS, Manifest::FILE];
 
     /// The version of a set with such points: the first that has them.
     fn version_of(element: Element) -> u32 {

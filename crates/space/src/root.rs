@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::real::Real;
+use crate::safe::FARTHEST;
 use crate::spec::ManifoldSpec;
 
 /// The point from which depth is measured and to which every cone opens. A value, so that "which root" is one line
@@ -23,7 +24,8 @@ impl Root {
     /// Checks that the root is a point of `spec`.
     ///
     /// # Errors
-    /// A point of the wrong length, or with a component that is not finite.
+    /// A point of the wrong length, with a component that is not finite, or farther out than [`FARTHEST`]: depths and angles seen from
+    /// there would be no numbers.
     pub fn check(&self, spec: &ManifoldSpec) -> Result<()> {
         let Root::Point(point) = self else {
             return Ok(());
@@ -32,9 +34,16 @@ impl Root {
             let found = format!("a point of {} numbers", point.len());
             return Err(Error::invalid("root", found, format!("{} numbers", spec.dim)));
         }
-        match point.iter().position(|v| !v.is_finite()) {
-            Some(i) => Err(Error::invalid(format!("root[{i}]"), point[i], "a finite number")),
-            None => Ok(()),
+        if let Some(i) = point.iter().position(|v| !v.is_finite()) {
+            return Err(Error::invalid(format!("root[{i}]"), point[i], "a finite number"));
+        }
+        let scale = |factor: usize| spec.curv.get(factor).map_or(1.0, |c| c.sqrt());
+        let norm = |part: &[f64]| part.iter().fold(0.0, |norm: f64, v| norm.hypot(*v));
+        let factors = point.chunks(spec.factor_dim().max(1)).enumerate();
+        let reach = factors.map(|(i, part)| scale(i) * norm(part)).fold(0.0, f64::max);
+        match reach <= f64::from(FARTHEST) {
+            true => Ok(()),
+            false => Err(Error::invalid("root: `sqrt(c) |x|`", format!("{reach:e}"), format!("at most {FARTHEST:e}"))),
         }
     }
 
@@ -83,6 +92,14 @@ mod tests {
         assert_eq!(short.to_string(), "root is a point of 1 numbers; expected 2 numbers");
         let nan = Root::Point(vec![1.0, f64::NAN]).check(&spec).unwrap_err();
         assert_eq!(nan.to_string(), "root[1] is NaN; expected a finite number");
+        let far = |point: [f64; 2], spec: &ManifoldSpec| Root::Point(point.to_vec()).check(spec);
+        let beyond = far([1e39, 0.0], &spec).unwrap_err().to_string();
+        assert_eq!(beyond, "root: `sqrt(c) |x|` is 1e39; expected at most 1e9");
+        assert!(far([1e300, 1e300], &spec).is_err() && far([8e8, 8e8], &spec).is_err());
+        far([7e8, 7e8], &spec).unwrap();
+        let product = ManifoldSpec::product_l1(2, 1, vec![1.0, 4.0]);
+        far([9e8, 4e8], &product).unwrap();
+        assert!(far([4e8, 9e8], &product).is_err());
         for (root, json) in [(Root::Origin, r#""origin""#), (Root::Point(vec![0.5, -1.0]), r#"{"point":[0.5,-1.0]}"#)] {
             root.check(&spec).unwrap();
             assert_eq!(serde_json::to_string(&root).unwrap(), json);

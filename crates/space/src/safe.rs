@@ -26,6 +26,8 @@ pub const UNIT_TOLERANCE: f64 = 1e-2;
 /// The farthest point that has scores, as `sqrt(c) |x|` in every factor (`|x|` where there is no curvature): `cosh` of the distance between
 /// two such points, 2e18, and its square are still numbers of `f32`. Lifts end at [`MAX_SINH`].
 pub const FARTHEST: f32 = 1e9;
+/// Largest number of coordinates of a space: published models have at most 4,096, and a projection to this many takes 0.3 GB.
+pub const MOST_DIM: usize = 1 << 16;
 /// Curvature parameters for which lengths up to [`FARTHEST`] have squares in `f32`.
 pub const CURVATURES: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::safe::CURVATURES;
+use crate::safe::{CURVATURES, MOST_DIM};
 use crate::slices;
 use crate::space::entry;
 
@@ -62,17 +62,11 @@ impl ManifoldSpec {
     /// Unknown kind; `dim` of zero; a number of factors that the kind does not take or that does not divide `dim`; a
     /// number of curvatures other than the kind needs; a curvature that is not a finite positive number.
     pub fn check(&self) -> Result<()> {
+        self.check_size()?;
         let entry = entry(&self.kind)?;
         let field = |name: &str| format!("manifold `{}`: `{name}`", self.kind);
-        if self.dim == 0 {
-            return Err(Error::invalid(field("dim"), 0, "at least 1"));
-        }
         if !entry.factored && self.factors != 1 {
             return Err(Error::invalid(field("factors"), self.factors, "1"));
-        }
-        if self.factors == 0 || !self.dim.is_multiple_of(self.factors) {
-            let expected = format!("a divisor of `dim` = {}", self.dim);
-            return Err(Error::invalid(field("factors"), self.factors, expected));
         }
         let wanted = if entry.curved { self.factors } else { 0 };
         if self.curv.len() != wanted {
@@ -88,6 +82,23 @@ impl ManifoldSpec {
             }
             None => Ok(()),
         }
+    }
+
+    /// Checks everything but the curvatures, which a model fills in: nothing may be allocated by `dim` and `factors` before.
+    ///
+    /// # Errors
+    /// Unknown kind; a `dim` outside 1 to [`MOST_DIM`]; a number of factors that does not divide `dim`.
+    pub fn check_size(&self) -> Result<()> {
+        entry(&self.kind)?;
+        let field = |name: &str| format!("manifold `{}`: `{name}`", self.kind);
+        if !(1..=MOST_DIM).contains(&self.dim) {
+            return Err(Error::invalid(field("dim"), self.dim, format!("1 to {MOST_DIM}")));
+        }
+        if self.factors == 0 || !self.dim.is_multiple_of(self.factors) {
+            let expected = format!("a divisor of `dim` = {}", self.dim);
+            return Err(Error::invalid(field("factors"), self.factors, expected));
+        }
+        Ok(())
     }
 
     /// How far a point is out: the largest `sqrt(c) |x|` of its factors, `|x|` where there is no curvature; infinite where a square is.
@@ -144,7 +155,7 @@ mod tests {
                 crate::SPACES.iter().map(|it| it.kind).collect::<Vec<_>>().join(", ")
             )
         );
-        assert_eq!(message(ManifoldSpec::sphere(0)), "manifold `sphere`: `dim` is 0; expected at least 1");
+        assert_eq!(message(ManifoldSpec::sphere(0)), "manifold `sphere`: `dim` is 0; expected 1 to 65536");
         assert_eq!(
             message(ManifoldSpec { factors: 2, ..ManifoldSpec::lorentz(4, 1.0) }),
             "manifold `lorentz`: `factors` is 2; expected 1"
@@ -161,6 +172,12 @@ mod tests {
             message(product(vec![1.0, -0.5])),
             "manifold `product_l1`: `curv[1]` is -0.5; expected a number from 1e-9 to 1e9"
         );
+        for dim in [65_537, 1 << 31, 1 << 62, usize::MAX] {
+            let found = message(ManifoldSpec::sphere(dim));
+            assert_eq!(found, format!("manifold `sphere`: `dim` is {dim}; expected 1 to 65536"));
+            assert!(product(vec![1.0, 1.0]).check().is_ok());
+            assert!(message(ManifoldSpec { factors: dim, ..product(vec![]) }).contains("a divisor of `dim` = 6"));
+        }
         for curv in [f64::NAN, f64::INFINITY, 0.0, 1e-46, 1e300] {
             assert!(product(vec![1.0, curv]).check().is_err(), "{curv}");
         }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use conifer_index::store::Duplicates;
 
 #[derive(Subcommand)]
 pub(crate) enum Store {
@@ -16,14 +17,18 @@ pub(crate) enum Store {
         /// How points are kept.
         #[arg(long, value_enum, default_value_t = KeptAs::F32)]
         dtype: KeptAs,
+        #[command(flatten)]
+        repeated: Repeated,
     },
-    /// Add the rows of embedding sets.
+    /// Add the rows of embedding sets. Rows whose id and kind (photo, text, box, phrase) the store has already are refused.
     Append {
         /// The store.
         store: PathBuf,
         /// Embedding sets of its space and root.
         #[arg(required = true)]
         sets: Vec<PathBuf>,
+        #[command(flatten)]
+        repeated: Repeated,
     },
     /// Delete rows, by id or by number.
     Delete {
@@ -65,6 +70,27 @@ pub(crate) enum Store {
         /// The store.
         store: PathBuf,
     },
+}
+
+/// What happens to rows that the store has already.
+#[derive(Args)]
+pub(crate) struct Repeated {
+    /// Leave out rows whose id and kind (photo, text, box, phrase) the store has already.
+    #[arg(long)]
+    pub(crate) if_absent: bool,
+    /// Add all rows, also those that the store has already.
+    #[arg(long, conflicts_with = "if_absent")]
+    pub(crate) allow_duplicates: bool,
+}
+
+impl Repeated {
+    pub(crate) fn duplicates(&self) -> Duplicates {
+        match (self.if_absent, self.allow_duplicates) {
+            (true, _) => Duplicates::Skip,
+            (_, true) => Duplicates::Keep,
+            _ => Duplicates::Refuse,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

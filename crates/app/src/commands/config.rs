@@ -8,7 +8,11 @@ use crate::output::{columns, note, print, print_json};
 pub(crate) fn run(args: Args, as_json: bool) -> anyhow::Result<()> {
     match args {
         Args::Print { config, set } => {
-            let config = Config::load(&config, &set)?.resolve()?;
+            let config = match config {
+                Some(config) => Config::load(&config, &set)?,
+                None => Config::parse("the defaults", "", &set)?,
+            };
+            let config = config.resolve()?;
             if as_json { print_json(&config) } else { print(&config.to_toml()) }
         }
         Args::Check { configs } => {

@@ -1,23 +1,23 @@
+mod check;
 mod class_tree;
 mod parts;
 mod sets;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use conifer_data::export::{self, Cut, Report, Target};
+use conifer_data::export::{self, Cut, FolderShare, Report, Target};
 use conifer_data::hierarchy::named::TREES;
 use conifer_data::import::{IMPORTERS, ImportSpec, import};
 use conifer_data::shard::ShardSize;
 use conifer_data::sources::toy::write_folder;
 use conifer_data::toy::{Split, ToyConfig, ToyWorld, tree};
-use conifer_data::{Broken, PixelLimits, SOURCES};
+use conifer_data::{PixelLimits, SOURCES};
 use serde_json::json;
 
-use crate::cli::{self, Data, DataSet, Form, Import};
-use crate::output::{columns, note, print, print_json};
-use crate::progress;
+use crate::cli::{self, Data, Form, Import};
+use crate::output::{note, print, print_json};
 use crate::request::{open_source, source_spec};
 
 pub(crate) fn run(args: Data, as_json: bool) -> anyhow::Result<()> {
@@ -36,13 +36,18 @@ pub(crate) fn run(args: Data, as_json: bool) -> anyhow::Result<()> {
                 bail!("--out {} is the data set itself; expected another place", args.target.out.display());
             }
             tell(
-                &export::write(export::samples(source.as_ref()), &target(&args.target)?, &PixelLimits::default())?,
+                &export::write(
+                    export::samples(source.as_ref()),
+                    &source.roots(),
+                    &target(&args.target)?,
+                    &PixelLimits::default(),
+                )?,
                 as_json,
             )
         }
         Data::Parts(args) => parts::run(args, as_json),
         Data::Tree(args) => class_tree::run(&args, as_json),
-        Data::Check { data, pixels } => check(&data, pixels, as_json),
+        Data::Check { data, pixels } => check::run(&data, pixels, as_json),
     }
 }
 
@@ -94,7 +99,7 @@ fn toy(out: &Path, config: ToyConfig, as_json: bool) -> anyhow::Result<()> {
         .collect::<Result<Vec<_>, _>>()?;
     let path = out.join("scenes.jsonl");
     let samples = worlds.iter().flat_map(|world| export::samples(world));
-    let report = export::write(samples, &Target::Grounded { path: path.clone() }, &PixelLimits::default())?;
+    let report = export::write(samples, &[], &Target::Grounded { path: path.clone() }, &PixelLimits::default())?;
     write_folder(&ToyWorld::new(config)?.gallery(10)?, &out.join("classes"))?;
     let tree = tree()?;
     let edges =
@@ -122,7 +127,7 @@ fn import_files(args: Import, as_json: bool) -> anyhow::Result<()> {
             Ok((name.to_owned(), PathBuf::from(path)))
         })
         .collect::<anyhow::Result<BTreeMap<_, _>>>()?;
-    let spec = ImportSpec { kind: args.format, inputs, split: args.split };
+    let spec = ImportSpec { kind: args.format, inputs, split: args.split, roots: args.roots };
     tell(&import(&spec, &target(&args.target)?, &PixelLimits::default())?, as_json)
 }
 
@@ -147,7 +152,14 @@ fn tell(report: &Report, as_json: bool) -> anyhow::Result<()> {
     for it in &report.examples {
         note(&format!("skipped: {it}"));
     }
-    let mut text = format!("{} samples written", report.written);
+    let mut text = match &report.folder {
+        // Not every photo of a folder has to be in the annotations, and not every one that is can be written.
+        Some(FolderShare { photos, without_record: 0 }) => format!("{} of {photos} photos written", report.written),
+        Some(FolderShare { photos, without_record }) => {
+            format!("{} of {photos} photos written: {without_record} have no annotations", report.written)
+        }
+        None => format!("{} samples written", report.written),
+    };
     for (cause, count) in &report.skipped {
         text += &format!(", {count} x {}", cause.name());
     }
@@ -155,71 +167,4 @@ fn tell(report: &Report, as_json: bool) -> anyhow::Result<()> {
         text += &format!("\n{}", file.display());
     }
     print(&(text + "\n"))
-}
-
-fn check(data: &DataSet, pixels: bool, as_json: bool) -> anyhow::Result<()> {
-    let source = open_source(data)?;
-    let bar = progress::bar("samples", source.len());
-    let (mut counts, mut examples) = (BTreeMap::<&str, u64>::new(), Vec::<Broken>::new());
-    let (mut captions, mut phrases, mut boxes) = (0, 0, 0);
-    let (mut ids, mut repeated) = (HashSet::new(), Vec::new());
-    for index in 0..source.len() {
-        let sample = source.get(index).and_then(|sample| {
-            if pixels {
-                sample.photo(&PixelLimits::default())?;
-            }
-            Ok(sample)
-        });
-        match sample {
-            Ok(sample) => {
-                captions += sample.captions.len();
-                phrases += sample.phrases.len();
-                boxes += sample.phrases.iter().map(|it| it.boxes.len()).sum::<usize>();
-                if let Some(id) = ids.replace(sample.id) {
-                    repeated.push(id);
-                }
-            }
-            Err(it) => {
-                let count = counts.entry(it.cause.name()).or_default();
-                *count += 1;
-                if *count <= 3 {
-                    examples.push(it);
-                }
-            }
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    let broken: u64 = counts.values().sum();
-    for it in &examples {
-        note(&format!("broken: {it}"));
-    }
-    if let Some(first) = repeated.first() {
-        note(&format!(
-            "{} x the id of an earlier one (`{first}`): a search by it will find the earliest",
-            repeated.len()
-        ));
-    }
-    if as_json {
-        print_json(&json!({
-            "samples": source.len(),
-            "broken": counts,
-            "captions": captions,
-            "phrases": phrases,
-            "boxes": boxes,
-            "repeated_ids": repeated.len(),
-        }))?;
-    } else {
-        let mut rows = vec![vec!["samples".into(), source.len().to_string()]];
-        rows.extend(
-            [("captions", captions), ("phrases", phrases), ("boxes", boxes)]
-                .map(|(n, v)| vec![n.into(), v.to_string()]),
-        );
-        rows.extend(counts.iter().map(|(cause, count)| vec![format!("broken: {cause}"), count.to_string()]));
-        print(&columns(&rows))?;
-    }
-    if broken > 0 {
-        bail!("{broken} of {} samples are broken", source.len());
-    }
-    Ok(())
 }

@@ -1,5 +1,6 @@
 //! `conifer embed`: any number of photos and texts to a set on disk, in bounded memory, over several runs if need be.
 
+mod finished;
 mod lines;
 mod photos;
 mod stream;
@@ -16,9 +17,10 @@ use conifer_space::Modality;
 use conifer_space::points::{Draft, Element};
 use serde_json::json;
 
+pub(crate) use finished::finished_rows;
 pub(crate) use stream::{Embedded, Job};
 
-use crate::cli::{CropArg, ElementArg, Embed, ViewArg};
+use crate::cli::{CropArg, ElementArg, Embed, EmbedView, ViewArg};
 use crate::embedder::ModelEmbedder;
 use crate::output::{note, print, print_json};
 use crate::request::open_source;
@@ -40,6 +42,11 @@ pub(crate) fn run(args: Embed, as_json: bool, device: &Device) -> anyhow::Result
         element: args.dtype.into(),
         identity: identity(&args, device),
     };
+    if !args.overwrite
+        && let Some(rows) = finished_rows(&job, &args.out)?
+    {
+        return tell_finished(&job, &args.out, rows, as_json);
+    }
     let done = job.run(&args.out, signal::stop_flag()?.as_ref()).with_context(|| {
         let out = args.out.display();
         match Draft::is_begun(&args.out) {
@@ -66,16 +73,30 @@ pub(crate) fn run(args: Embed, as_json: bool, device: &Device) -> anyhow::Result
     })
 }
 
+/// The same command has written this set already.
+fn tell_finished(job: &Job<'_>, out: &Path, rows: usize, as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        let space = job.embedder.inner().spec();
+        return print_json(&json!({ "out": out, "rows": rows, "space": space, "stopped": false, "unchanged": true }));
+    }
+    print(&format!("{rows} rows in {}: complete already, nothing was done (--overwrite starts anew)\n", out.display()))
+}
+
 /// What was typed that decides the rows, besides what the job knows itself.
 fn identity(args: &Embed, device: &Device) -> BTreeMap<String, String> {
     let split = args.data.split.clone().unwrap_or_default();
-    BTreeMap::from([
+    let mut identity = BTreeMap::from([
         ("--split".to_owned(), split),
         ("--data-option".to_owned(), args.data.data_options.join(" ")),
         ("--device".to_owned(), format!("{device:?}")),
         // Told by the manifest's hash, too, but not so that one could read it.
         ("--root-text".to_owned(), args.root_text.clone().unwrap_or_default()),
-    ])
+    ]);
+    if !args.data.roots.is_empty() {
+        let roots = args.data.roots.iter().map(|it| it.display().to_string()).collect::<Vec<_>>();
+        identity.insert("--root".to_owned(), roots.join(" "));
+    }
+    identity
 }
 
 /// Says when an id stands twice in a set: who searches by it should know. Keeps eight bytes a row.
@@ -107,6 +128,20 @@ impl From<ElementArg> for Element {
             ElementArg::F32 => Self::F32,
             ElementArg::F16 => Self::F16,
             ElementArg::Bf16 => Self::BF16,
+        }
+    }
+}
+
+impl EmbedView {
+    /// As it is typed, with underscores.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Image => "image",
+            Self::Text => "text",
+            Self::BoxImage => "box_image",
+            Self::BoxText => "box_text",
+            Self::Taxa => "taxa",
+            Self::Tiers => "tiers",
         }
     }
 }

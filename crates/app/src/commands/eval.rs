@@ -14,13 +14,14 @@ use crate::cli::{DataSet, Eval, ScoreArg};
 use crate::embedder::ModelEmbedder;
 use crate::output::{columns, note, print, print_json};
 use crate::request::open_source;
+use crate::triviality::warn_if_trivial;
 
 use out::Log;
 
 pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<()> {
     if args.suite.is_none() {
         for (name, given) in [
-            ("--root", args.root.is_some()),
+            ("--root", !args.roots.is_empty() && args.data.is_none()),
             ("--format", args.format.is_some()),
             ("--name", args.name.is_some()),
             ("--overwrite", args.overwrite),
@@ -39,12 +40,14 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
     let checkpoint = args.checkpoint.as_deref().with_context(|| format!("the model is missing: {lacking}"))?;
     let data = args.data.clone().with_context(|| format!("--data is missing: {lacking}"))?;
     anyhow::ensure!(!args.benchmarks.is_empty(), "--benchmark is missing: {lacking}");
-    let data = DataSet { data, split: args.split.clone(), data_options: args.data_options.clone() };
+    let data =
+        DataSet { data, split: args.split.clone(), data_options: args.data_options.clone(), roots: args.roots.clone() };
     let right = (0.0..=std::f64::consts::PI).contains(&args.gate);
     anyhow::ensure!(right, "--gate is {}; expected an angle in radians, 0 to 3.1416", args.gate);
     let benchmarks = args.benchmarks.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
     let tree = args.tree.as_deref().map(TreeFile::read).transpose()?;
     let source = open_source(&data)?;
+    let tree = tree.or_else(|| source.class_tree().map(TreeFile::of_ranks));
     // Opened before the work, so that a path that cannot be written shows before it, too.
     let log = args.out.as_deref().map(Log::open).transpose()?;
     let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
@@ -88,6 +91,7 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
         } else {
             print(&columns(&table(&records)))?;
         }
+        warn_if_trivial(&records);
         if saved.is_err() {
             failed.iter().for_each(|(_, error)| note(&error.to_string()));
         }

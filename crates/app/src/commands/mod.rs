@@ -5,18 +5,21 @@ mod convert;
 mod data;
 mod embed;
 mod eval;
+mod explore;
 mod export;
 mod lists;
 mod quickstart;
 mod search;
 mod store;
+mod towers;
 mod train;
 mod traverse;
 
 use clap::CommandFactory;
 
-use crate::cli::{Cli, Command};
-use crate::output::print;
+use crate::cli::{Cli, Command, Serve};
+use crate::output::{note, print};
+use crate::set_model::{is_run, set_of};
 
 /// Runs what was typed.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
@@ -24,6 +27,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     let device = cli.device.open();
     match cli.command {
         Command::Quickstart(args) => quickstart::run(args, json, &device),
+        Command::Explore(args) => explore::run(*args, json, &device),
         Command::Data(args) => data::run(args, json),
         Command::Train(args) => train::run(args, json, &device),
         Command::Embed(args) => embed::run(args, json, &device),
@@ -32,7 +36,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Store(command) => store::run(command, json),
         Command::Export(args) => export::run(args, json),
         Command::Traverse(args) => traverse::run(args, json, &device),
-        Command::Serve(args) => crate::serve::serve(*args, json, &device),
+        Command::Serve(args) => crate::serve::serve(served(*args), json, &device),
         Command::Front(args) => crate::serve::front(args, json),
         Command::Convert(args) => convert::run(args, json),
         Command::Methods => lists::methods(json),
@@ -46,4 +50,16 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
             print(&String::from_utf8_lossy(&script))
         }
     }
+}
+
+/// With the embeddings of a run in the place of the run, which then embeds the queries.
+fn served(args: Serve) -> Serve {
+    if is_run(&args.set) {
+        let checkpoint = args.checkpoint.or_else(|| Some(args.set.clone()));
+        return Serve { set: set_of(&args.set), checkpoint, ..args };
+    }
+    if args.checkpoint.is_none() {
+        note("no --checkpoint MODEL: texts and photos cannot be searched for, rows can");
+    }
+    args
 }

@@ -6,11 +6,14 @@ use crate::asker::Asker;
 use crate::cli::Search;
 use crate::output::{columns, note, print, print_json};
 use crate::request::open_rows;
+use crate::set_model::set_of;
+use crate::triviality::flat_search;
 
 pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let set = open_rows(&args.set)?;
     let ranking = args.by.ranking(args.angle, args.within, "--").map_err(anyhow::Error::msg)?;
-    let asker = Asker::new(&set, args.checkpoint.as_deref(), device);
+    let place = set_of(&args.set);
+    let asker = Asker::new(&set, &place, args.checkpoint.as_deref(), device);
     let mut query = asker.point(&args.query)?;
     if !args.and.is_empty() {
         for it in &args.and {
@@ -21,8 +24,15 @@ pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Resul
     let index = FlatIndex::on(&set)?;
     let rows = asker.rows(&index, &args.modality, &args.only)?;
     let count = args.k.saturating_add(args.offset);
-    let mut hits = index.top_k(&Points::new(&set.spec, &query), ranking, count, &Filter::Set(&rows))?.concat();
+    let points = Points::new(&set.spec, &query);
+    let mut hits = index.top_k(&points, ranking, count, &Filter::Set(&rows))?.concat();
     let found = hits.len();
+    // A row is at no distance from itself, which says nothing about the others.
+    let own = args.query.id.as_deref().map(|id| asker.row(id)).transpose()?;
+    let others: Vec<usize> = rows.iter().copied().filter(|row| Some(*row) != own).collect();
+    let best = hits.iter().find(|hit| Some(hit.row) != own).map(|hit| hit.score);
+    let flat = flat_search(&index, &points, ranking, &others, best, args.by.score())?;
+    flat.iter().for_each(|sentence| note(&format!("note: {sentence}")));
     hits.drain(..args.offset.min(found));
     if found == 0 {
         note(&asker.nothing(&args.only, rows.len()));

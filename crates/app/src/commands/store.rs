@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail, ensure};
-use conifer_index::Store;
-use conifer_index::store::Version;
+use anyhow::{Context as _, anyhow, bail, ensure};
+use conifer_index::store::{Appended, Duplicates, Version};
+use conifer_index::{Error, Store};
 use conifer_space::points::Element;
 use conifer_space::{EmbeddingSet, Root};
 use serde_json::json;
@@ -13,11 +13,18 @@ use serde_json::json;
 use crate::cli;
 use crate::output::{columns, note, print, print_json};
 use crate::progress;
+use crate::request::note_interrupted;
 
 pub(crate) fn run(command: cli::Store, as_json: bool) -> anyhow::Result<()> {
     match command {
-        cli::Store::Create { store, sets, dtype } => create(&store, &sets, dtype, as_json),
-        cli::Store::Append { store, sets } => append(&Store::open(&store)?, sets.iter().map(|it| load(it)), as_json),
+        cli::Store::Create { store, sets, dtype, repeated } => {
+            create(&store, &sets, dtype, repeated.duplicates(), as_json)
+        }
+        cli::Store::Append { store, sets, repeated } => {
+            let store = Store::open(&store)?;
+            // Each set is a version of its own, which is printed as soon as it is on the disk.
+            sets.iter().try_for_each(|set| tell(&append(&store, &load(set)?, repeated.duplicates())?, as_json))
+        }
         cli::Store::Delete { store, id, ids, rows, of } => {
             let store = Store::open(&store)?;
             let deletion = match of {
@@ -75,34 +82,57 @@ fn load(path: &Path) -> anyhow::Result<EmbeddingSet> {
         "{}: a store; expected an embedding set, as `conifer embed` writes it",
         path.display()
     );
+    note_interrupted(path);
     Ok(EmbeddingSet::load(path)?)
 }
 
-fn create(dir: &Path, sets: &[PathBuf], dtype: cli::KeptAs, as_json: bool) -> anyhow::Result<()> {
+fn create(
+    dir: &Path,
+    sets: &[PathBuf],
+    dtype: cli::KeptAs,
+    duplicates: Duplicates,
+    as_json: bool,
+) -> anyhow::Result<()> {
     let (first, rest) = sets.split_first().context("expected an embedding set")?;
     let first = load(first)?;
     let element = match dtype {
         cli::KeptAs::F32 => Element::F32,
         cli::KeptAs::F16 => Element::F16,
     };
-    let store = Store::create(dir, first.spec.clone(), first.root.clone(), element)?;
-    append(&store, std::iter::once(Ok(first)).chain(rest.iter().map(|it| load(it))), as_json)
+    let (spec, root) = (first.spec.clone(), first.root.clone());
+    let mut first = Some(first);
+    // The store appears with the rows of all sets, or not at all: a full disk leaves no empty store behind.
+    let (_, appended) = Store::create_with(dir, spec, root, element, |store| -> anyhow::Result<Vec<Appended>> {
+        let sets = first.take().map(Ok).into_iter().chain(rest.iter().map(|it| load(it)));
+        sets.map(|set| append(store, &set?, duplicates)).collect()
+    })?;
+    appended.iter().try_for_each(|it| tell(it, as_json))
 }
 
-/// Each set is a version of its own, which is told as soon as it is on the disk.
-fn append(
-    store: &Store,
-    sets: impl Iterator<Item = anyhow::Result<EmbeddingSet>>,
-    as_json: bool,
-) -> anyhow::Result<()> {
-    for set in sets {
-        let set = set?;
-        let bar = progress::bar("rows", set.len());
-        let version = store.append(&set, &mut |rows| bar.set_position(rows as u64))?;
-        bar.finish_and_clear();
-        if as_json { print_json(&version)? } else { print(&line(&version))? }
+/// Each set is a version of its own.
+fn append(store: &Store, set: &EmbeddingSet, duplicates: Duplicates) -> anyhow::Result<Appended> {
+    let bar = progress::bar("rows", set.len());
+    let appended = store.append_with(set, duplicates, &mut |rows| bar.set_position(rows as u64));
+    bar.finish_and_clear();
+    appended.map_err(|error| match error {
+        error @ Error::Repeated { .. } => {
+            anyhow!("{error}: --if-absent leaves these out, --allow-duplicates adds them once more")
+        }
+        error => error.into(),
+    })
+}
+
+fn tell(appended: &Appended, as_json: bool) -> anyhow::Result<()> {
+    let Appended { version, skipped } = appended;
+    if as_json {
+        let mut object = serde_json::to_value(version)?;
+        object["skipped"] = json!(skipped);
+        return print_json(&object);
     }
-    Ok(())
+    if *skipped > 0 {
+        note(&format!("{skipped} rows left out: the store has their ids already"));
+    }
+    print(&line(version))
 }
 
 fn wanted(mut ids: Vec<String>, file: Option<&Path>) -> anyhow::Result<Vec<String>> {

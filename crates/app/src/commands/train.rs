@@ -1,14 +1,16 @@
 use std::error::Error;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use conifer_data::hierarchy::Tree;
+use conifer_data::printable::lines;
 use conifer_data::{PixelLimits, Source};
 use conifer_eval::benchmarks::find;
-use conifer_eval::{Benchmark, Context, Input, Options};
+use conifer_eval::{Benchmark, Context, Input, Options, Record};
 use conifer_learn::checkpoint::state::{CONFIG, latest_checkpoint};
 use conifer_learn::config::Config;
 use conifer_learn::embed::Embedder;
@@ -20,7 +22,9 @@ use serde_json::json;
 use super::eval::templates;
 use crate::cli::Train;
 use crate::embedder::ModelEmbedder;
+use crate::invocation::program;
 use crate::output::{note, print, print_json};
+use crate::triviality::warn_if_trivial;
 use crate::{progress, signal};
 
 pub(crate) fn run(args: Train, as_json: bool, device: &Device) -> anyhow::Result<()> {
@@ -33,9 +37,12 @@ pub(crate) fn run(args: Train, as_json: bool, device: &Device) -> anyhow::Result
             let mut config = Config::load(path, &args.set)?;
             if args.smoke {
                 config = config.smoke()?;
+                config.train.out = smoke_folder(&config.train.out);
             }
-            if let Some(out) = &args.out {
-                config.train.out = out.clone();
+            match &args.out {
+                Some(out) => config.train.out = out.clone(),
+                None if args.smoke => clear_smoke_run(&config.train.out)?,
+                None => {}
             }
             let source = open(&config)?;
             Trainer::new(config, source, device)?
@@ -66,12 +73,41 @@ pub(crate) fn run(args: Train, as_json: bool, device: &Device) -> anyhow::Result
             print(&format!("finished: {} steps, loss {last_loss:.4}{memory}, {}\n", trainer.step(), out.display()))
         }
         Outcome::Stopped => print(&format!(
-            "stopped at step {}; go on with: conifer train --resume {}\n",
+            "stopped at step {}; go on with: {} train --resume {}\n",
             trainer.step(),
+            program(),
             out.display()
         )),
     }
 }
+
+/// Where `--smoke` trains unless `--out` says where: beside the folder of the real run, which stays free.
+fn smoke_folder(out: &Path) -> PathBuf {
+    let name = out.file_name().unwrap_or_default().to_string_lossy();
+    out.with_file_name(format!("{name}-smoke"))
+}
+
+/// Removes what an earlier `--smoke` of the same config left in its folder.
+///
+/// # Errors
+/// The folder holds something that a run does not write; it stays as it is then.
+fn clear_smoke_run(out: &Path) -> anyhow::Result<()> {
+    if !out.exists() {
+        return Ok(());
+    }
+    let place = || format!("replacing the earlier smoke run {}", out.display());
+    for entry in fs::read_dir(out).with_context(place)? {
+        let name = entry.with_context(place)?.file_name().to_string_lossy().into_owned();
+        let known = RUN_FILES.iter().any(|it| *it == name) || name.starts_with("events.out.tfevents");
+        if !known {
+            bail!("{}: it holds `{name}`; expected only what a run writes; move it, or give --out", place());
+        }
+    }
+    fs::remove_dir_all(out).with_context(place)
+}
+
+/// What a run leaves in its folder, besides the files of TensorBoard.
+const RUN_FILES: [&str; 3] = [CONFIG, "metrics.jsonl", "checkpoints"];
 
 fn open(config: &Config) -> anyhow::Result<Arc<dyn Source>> {
     Ok(conifer_data::open(&config.source())?.into())
@@ -84,8 +120,9 @@ pub(crate) fn watch(
     also: &mut dyn FnMut(&Event<'_>),
 ) -> anyhow::Result<(Outcome, f64)> {
     let evaluation = Evaluation::open(trainer.config())?;
-    let mut watch = Watch { bar: None, last_loss: f64::NAN, evaluation, also };
+    let mut watch = Watch { bar: None, last_loss: f64::NAN, evaluation, measured: Vec::new(), also };
     let outcome = trainer.run(stop, &mut watch);
+    warn_if_trivial(&watch.measured);
     let out = trainer.config().train.out.clone();
     outcome.map(|it| (it, watch.last_loss)).with_context(|| kept(&out))
 }
@@ -94,6 +131,8 @@ struct Watch<'a> {
     bar: Option<ProgressBar>,
     last_loss: f64,
     evaluation: Option<Evaluation>,
+    /// The records of the last evaluation.
+    measured: Vec<Record>,
     also: &'a mut dyn FnMut(&Event<'_>),
 }
 
@@ -141,7 +180,9 @@ impl Observer for Watch<'_> {
 
     fn evaluate(&mut self, now: &Snapshot<'_>) -> Result<Vec<(String, f64)>, Box<dyn Error + Send + Sync>> {
         let Some(evaluation) = &self.evaluation else { return Ok(Vec::new()) };
-        let found = evaluation.measure(now)?;
+        self.measured = evaluation.measure(now)?;
+        let name = |it: &Record| format!("{}/{}/{}", it.benchmark, it.split, it.metric);
+        let found: Vec<_> = self.measured.iter().map(|it| (name(it), it.value)).collect();
         if let Some(bar) = &self.bar {
             let words: Vec<_> = found.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
             say(bar, &format!("step {}: {}", now.step, words.join("  ")));
@@ -163,17 +204,18 @@ impl Evaluation {
         if config.eval.every == 0 {
             return Ok(None);
         }
-        let tree = config.eval.tree.as_deref().map(Tree::read_edges).transpose().context("eval.tree")?;
         let names = &config.eval.benchmarks;
         let benchmarks =
             names.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>().context("eval.benchmarks")?;
+        let source = conifer_data::open(&config.eval_source()).context("the data of [eval]")?;
+        let tree = config.eval.tree.as_deref().map(Tree::read_edges).transpose().context("eval.tree")?;
+        let tree = tree.or_else(|| source.class_tree());
         if let Some(it) = benchmarks.iter().find(|it| tree.is_none() && it.needs().contains(&Input::ClassTree)) {
             bail!(
-                "eval.benchmarks has {}, but eval.tree is missing; expected a file of `parent child` edges",
+                "eval.benchmarks has {}, but eval.tree is missing and the data have no ranks; expected a file of `parent child` edges",
                 it.name()
             );
         }
-        let source = conifer_data::open(&config.eval_source()).context("the data of [eval]")?;
         check(source.as_ref()).context("the data of [eval]")?;
         let templates = templates(&config.eval.prompts).context("eval.prompts")?;
         let options = Options {
@@ -186,17 +228,14 @@ impl Evaluation {
         Ok(Some(Self { source, tree, benchmarks, options }))
     }
 
-    fn measure(&self, now: &Snapshot<'_>) -> anyhow::Result<Vec<(String, f64)>> {
+    fn measure(&self, now: &Snapshot<'_>) -> anyhow::Result<Vec<Record>> {
         let name = format!("step {}", now.step);
         let embedder = Embedder::new(&name, now.model, now.manifest.clone(), now.tokenizer.clone())?;
         let embedder = ModelEmbedder::new(embedder);
         let context = Context::new(&embedder, self.source.as_ref(), self.tree.as_ref(), &self.options);
         let mut found = Vec::new();
         for benchmark in &self.benchmarks {
-            let records = conifer_eval::measure(*benchmark, &context)?;
-            found.extend(
-                records.into_iter().map(|it| (format!("{}/{}/{}", it.benchmark, it.split, it.metric), it.value)),
-            );
+            found.extend(conifer_eval::measure(*benchmark, &context)?);
         }
         Ok(found)
     }
@@ -221,7 +260,7 @@ fn check(source: &dyn Source) -> anyhow::Result<()> {
 
 /// A line above the bar, or a plain line where there is no terminal.
 fn say(bar: &ProgressBar, line: &str) {
-    if bar.is_hidden() { note(line) } else { bar.println(line) }
+    if bar.is_hidden() { note(line) } else { bar.println(lines(line)) }
 }
 
 /// What a failed run leaves to go on from.

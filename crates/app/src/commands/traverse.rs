@@ -7,10 +7,12 @@ use crate::asker::Asker;
 use crate::cli::Traverse;
 use crate::output::{columns, note, print, print_json};
 use crate::request::open_rows;
+use crate::set_model::set_of;
 
 pub(crate) fn run(args: Traverse, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let set = open_rows(&args.set)?;
-    let asker = Asker::new(&set, args.checkpoint.as_deref(), device);
+    let place = set_of(&args.set);
+    let asker = Asker::new(&set, &place, args.checkpoint.as_deref(), device);
     let query = asker.point(&args.query)?;
     let target = args.to.as_deref().map(|id| asker.row(id)).transpose()?;
     let settings = Traversal { steps: args.steps, cone: (!args.no_filter).then(Cone::default) };

@@ -41,12 +41,8 @@ impl Explorer {
     /// # Errors
     /// A space that is not valid.
     pub(crate) fn new(rows: &Rows) -> anyhow::Result<Self> {
-        let labels = rows.columns.get(crate::limits::LABEL);
-        let classes = match (labels, &rows.tree) {
-            (None, _) => None,
-            (Some(labels), Some(known)) => Some(ClassTree::new(known.tree.clone(), labels)),
-            (Some(labels), None) => ClassTree::flat(labels)?,
-        };
+        let labels = rows.columns.get(crate::limits::LABEL).map(Vec::as_slice);
+        let classes = rows.tree.as_ref().map(|it| ClassTree::new(it.tree.clone(), &it.node_of, labels));
         let factors = Factors::new(rows.spec(), rows.root())?;
         Ok(Explorer { factors, summary: OnceLock::new(), disc: OnceLock::new(), classes })
     }
@@ -187,8 +183,11 @@ pub(crate) async fn factor(
 /// `GET /api/tree`.
 pub(crate) async fn tree(State(server): State<Arc<Server>>, Settings(Named { node }): Settings<Named>) -> Answer {
     let classes = server.explorer.classes.as_ref();
-    let classes =
-        classes.ok_or_else(|| Refusal::absent("no row has a class: the column `label` is missing or empty"))?;
+    let classes = classes.ok_or_else(|| {
+        Refusal::absent(
+            "no row has a class; expected a column `label` or columns of ranks, or a server with --tree FILE",
+        )
+    })?;
     let view = classes.view(node.as_deref()).ok_or_else(|| {
         Refusal::absent(format!(
             "no class is called `{}`; expected `{}` or one below it",

@@ -22,7 +22,7 @@ use super::log::Log;
 use super::metrics::{Metrics, Raised};
 use super::outgoing::Outgoing;
 use super::page;
-use super::pulse::{AtWork, Pulse};
+use super::pulse::{Ambiguous, AtWork, Pulse};
 
 /// The settings of a door.
 pub(crate) struct Gate {
@@ -52,7 +52,15 @@ pub(crate) async fn pass(
     let started = Instant::now();
     let route = route.map_or_else(|| "other".to_owned(), |it| it.as_str().to_owned());
     let method = request.method().clone();
-    let mut response = match gate.admit(&route, request.headers()) {
+    let ambiguous = request.extensions().get::<Ambiguous>().is_some();
+    let admitted = if ambiguous {
+        // The library closes the connection after the answer.
+        let message = "the headers `Content-Length` and `Transfer-Encoding` are both there; expected one of them";
+        Err(Refusal::malformed(message))
+    } else {
+        gate.admit(&route, request.headers())
+    };
+    let mut response = match admitted {
         Ok(()) => gate.answer(&route, request, next).await,
         Err(refusal) => refusal.into_response(),
     };
@@ -99,9 +107,8 @@ impl Gate {
         // The page holds nothing of the data; it asks for the token and sends it with what it asks.
         let open = route == "/health" || route == "/" || route.starts_with("/assets/");
         let Some(token) = self.token.as_deref().filter(|_| !open) else { return Ok(()) };
-        let given =
-            headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok()).and_then(|it| it.strip_prefix("Bearer "));
-        if given.is_some_and(|given| same(given.trim().as_bytes(), token.as_bytes())) {
+        let given = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok()).and_then(bearer);
+        if given.is_some_and(|given| same(given.as_bytes(), token.as_bytes())) {
             return Ok(());
         }
         Err(Refusal::new(
@@ -162,6 +169,12 @@ impl Gate {
         };
         Ok(Request::from_parts(head, Body::from(bytes)))
     }
+}
+
+/// The token of an `Authorization` header. The name of the scheme has no case (RFC 9110, 11.1).
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Whether a browser says that a page of another site asks. Such a page could not read the answer, and could keep us busy.

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::metrics::{Metrics, Raised};
-use super::pulse::{Pulse, TAKEN, Watched};
+use super::pulse::{Ambiguous, Pulse, TAKEN, Watched};
 
 /// How long a client may take for the head of a request, from the opening of the connection or the answer before.
 const HEAD: Duration = Duration::from_secs(10);
@@ -121,6 +121,9 @@ async fn attend(stream: TcpStream, router: Router, pulse: &Arc<Pulse>, mut ended
     let service = service_fn(|mut request: hyper::Request<hyper::body::Incoming>| {
         // The gate says when we are at work.
         request.extensions_mut().insert(Arc::clone(pulse));
+        if pulse.next_is_ambiguous() {
+            request.extensions_mut().insert(Ambiguous);
+        }
         router.call(request.map(Body::new))
     });
     let stream = Watched::new(stream, Arc::clone(pulse), TAKEN);

@@ -70,6 +70,7 @@ fn paths() -> Value {
     );
     let modality = query("modality", reference("Modality"), false);
     let size = query("size", json!({ "type": "integer", "minimum": 32, "maximum": 1024, "default": 256 }), false);
+    let whole = query("whole", json!({ "type": "boolean", "default": false }), false);
     let id = query("id", json!({ "type": "string" }), true);
     json!({
         "/": { "get": operation("The explorer.", vec![], answer("text/html", json!({ "type": "string" }))) },
@@ -90,8 +91,8 @@ fn paths() -> Value {
         },
         "/api/rows/{row}/thumbnail": {
             "get": operation(
-                "The picture of a row; of a box, what is in it. `size` limits the shorter side, pixels.",
-                vec![row, size],
+                "The picture of a row; of a box, what is in it, or with `whole=true` the photo around it. `size` limits the shorter side, pixels.",
+                vec![row, size, whole],
                 answer("image/jpeg", json!({ "type": "string", "contentMediaType": "image/jpeg" })),
             ),
         },

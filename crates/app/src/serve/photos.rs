@@ -63,16 +63,14 @@ pub(crate) async fn upload(State(server): State<Arc<Server>>, headers: HeaderMap
     let model = Arc::clone(server.embedder()?.model());
     let most = server.max_upload;
     let bytes = read(&headers, body, most).await?;
-    let turn = server.uploads.acquire().await.map_err(|error| Refusal::fault(error.to_string()))?;
     let (pixels, width, height) = server
-        .work(move |_| {
+        .decode(move || {
             let limits = PixelLimits { max_bytes: most as u64, max_pixels: MOST_PIXELS, ..PixelLimits::default() };
             let picture = ImageRef::Encoded(bytes.into()).open(&limits).map_err(|it| refused(&it))?;
             let pixels = model.inner().pixels(&picture, EvalCrop::Center);
             Ok((pixels, picture.width, picture.height))
         })
         .await?;
-    drop(turn);
     let point = server.embedder()?.photo(pixels).await?;
     json(&value!({ "photo": server.photos.keep(point), "width": width, "height": height }))
 }

@@ -13,6 +13,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Sleep;
 
+use super::framing::Framing;
+
 /// How long a client may take for what is ready to be sent, some 64 KiB at a time.
 pub(crate) const TAKEN: Duration = Duration::from_secs(30);
 /// So many bytes are a sign of life: single ones, now and then, would keep a place for nothing.
@@ -27,7 +29,15 @@ pub(crate) struct Pulse {
     /// Requests of it that are being worked on.
     at_work: AtomicUsize,
     pub(crate) close: Notify,
+    /// Requests that were handed over.
+    requests: AtomicU64,
+    /// The number of the request whose head is ambiguous ([`Framing`]); none: `u64::MAX`.
+    ambiguous: AtomicU64,
 }
+
+/// An extension of a request whose head has both `Content-Length` and `Transfer-Encoding`.
+#[derive(Clone, Copy)]
+pub(crate) struct Ambiguous;
 
 /// While it lives, the client waits for us, and not we for the client.
 pub(crate) struct AtWork(Arc<Pulse>);
@@ -35,7 +45,20 @@ pub(crate) struct AtWork(Arc<Pulse>);
 impl Pulse {
     pub(crate) fn new() -> Self {
         let (last, moved) = (AtomicU64::new(0), AtomicU64::new(0));
-        Pulse { opened: Instant::now(), last, moved, at_work: AtomicUsize::new(0), close: Notify::new() }
+        Pulse {
+            opened: Instant::now(),
+            last,
+            moved,
+            at_work: AtomicUsize::new(0),
+            close: Notify::new(),
+            requests: AtomicU64::new(0),
+            ambiguous: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// Counts the next request of the connection; whether its head is ambiguous.
+    pub(crate) fn next_is_ambiguous(&self) -> bool {
+        self.requests.fetch_add(1, Ordering::Relaxed) == self.ambiguous.load(Ordering::Relaxed)
     }
 
     /// For how long we have been waiting for the client; `None` while it waits for us.
@@ -74,13 +97,14 @@ pub(crate) struct Watched {
     stream: TcpStream,
     pulse: Arc<Pulse>,
     limit: Duration,
+    framing: Framing,
     /// Runs from the first write that has to wait until all is written.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl Watched {
     pub(crate) fn new(stream: TcpStream, pulse: Arc<Pulse>, limit: Duration) -> Self {
-        Watched { stream, pulse, limit, deadline: None }
+        Watched { stream, pulse, limit, framing: Framing::default(), deadline: None }
     }
 
     fn written(&mut self, context: &mut Context<'_>, result: Poll<Result<usize, Error>>) -> Poll<Result<usize, Error>> {
@@ -103,6 +127,10 @@ impl AsyncRead for Watched {
     ) -> Poll<Result<(), Error>> {
         let before = into.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
+        self.framing.feed(&into.filled()[before..]);
+        if let Some(number) = self.framing.ambiguous() {
+            self.pulse.ambiguous.store(number, Ordering::Relaxed);
+        }
         self.pulse.moved(into.filled().len() - before);
         Poll::Ready(Ok(()))
     }

@@ -11,7 +11,7 @@ use axum::{Router, middleware};
 use super::body::typed;
 use super::error::{Answer, Refusal};
 use super::gate::{Gate, pass};
-use super::{Server, explore, info, openapi, page, photos, rows, search, thumbnails, traverse};
+use super::{Server, boxes, explore, info, openapi, page, photos, rows, search, thumbnails, traverse};
 
 /// A route: its method as OpenAPI writes it, its path, who answers.
 type Route = (&'static str, &'static str, MethodRouter<Arc<Server>>);
@@ -32,6 +32,7 @@ pub(crate) fn routes() -> Vec<Route> {
         ("get", "/api/rows", get(rows::by_id)),
         ("get", "/api/rows/{row}", get(rows::one)),
         ("get", "/api/rows/{row}/neighbours", get(rows::neighbours)),
+        ("get", "/api/rows/{row}/boxes", get(boxes::boxes)),
         ("get", "/api/rows/{row}/thumbnail", get(thumbnails::thumbnail)),
         ("get", "/api/map", get(explore::map)),
         ("get", "/api/map/row/{row}", get(explore::map_row)),

@@ -8,10 +8,12 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use burn::tensor::Device;
 use conifer_data::hierarchy::Tree;
+use conifer_eval::TreeFile;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::batch::Queue;
+use super::classes::ClassSource;
 use super::explore::Explorer;
 use super::gate::Gate;
 use super::info::{Can, Info};
@@ -19,6 +21,7 @@ use super::log::Log;
 use super::metrics::Metrics;
 use super::outgoing::{Outgoing, WAITING};
 use super::part::Whole;
+use super::permits::Permits;
 use super::photos::Photos;
 use super::state::State;
 use super::thumbnails::Thumbnails;
@@ -28,7 +31,7 @@ use crate::embedder::ModelEmbedder;
 use crate::output::{note, print, print_json};
 use crate::request::{open_rows, open_source};
 
-/// Photos that are made pictures of, or passed on, at a time.
+/// Most photos that are decoded, or passed on, at a time.
 pub(crate) const UPLOADS: usize = 4;
 /// Photos of the most bytes whose bytes may be in memory at a time.
 const INCOMING: usize = 8;
@@ -42,20 +45,32 @@ pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Resu
     if let Some(model) = &model {
         model.check_made(&set.spec, &set.source)?;
     }
+    let source = args.data.map(|data| {
+        open_source(&DataSet { data, split: args.split, data_options: args.data_options, roots: args.roots })
+    });
+    let source = source.transpose()?;
     let tree = args.tree.as_deref().map(|it| std::fs::read(it).with_context(|| format!("--tree {}", it.display())));
-    let whole = Whole::new(&set, tree.transpose()?.as_deref())?;
+    // The ranks of the data make a tree, too. Servers of other parts make the same one from the same data.
+    let ranks = match &source {
+        Some(source) if tree.is_none() => source.class_tree().map(TreeFile::of_ranks),
+        _ => None,
+    };
+    let tree = tree.transpose()?.or_else(|| ranks.as_ref().map(|it| it.sha256.clone().into_bytes()));
+    let whole = Whole::new(&set, tree.as_deref())?;
+    // Of the whole set, so that all shards have the same classes.
+    let classes = match (args.tree.as_deref(), ranks) {
+        (Some(file), _) => Some(ClassSource::Edges(Tree::read_edges(file).context("--tree")?)),
+        (None, Some(ranks)) => Some(ClassSource::Edges(ranks.tree)),
+        (None, None) => ClassSource::of_columns(&set.columns)?,
+    };
     let set = match args.shard {
         None => set,
         Some((part, of)) => set.select(&(part..set.len()).step_by(of).collect::<Vec<_>>())?,
     };
-    let tree = args.tree.as_deref().map(|it| Tree::read_edges(it).context("--tree")).transpose()?;
-    let state = State::new(set, args.cells, tree)?;
-    let thumbnails = match args.data {
+    let state = State::new(set, args.cells, classes)?;
+    let thumbnails = match source {
         None => Thumbnails::default(),
-        Some(data) => {
-            let data = DataSet { data, split: args.split, data_options: args.data_options };
-            Thumbnails::new(open_source(&data)?, &state)?
-        }
+        Some(source) => Thumbnails::new(source, &state)?,
     };
     if thumbnails.there() {
         note(&format!("{} of {} rows have a picture in --data", thumbnails.count(), state.len()));
@@ -76,8 +91,7 @@ pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Resu
         thumbnails,
         metrics: Arc::clone(&gate.metrics),
         max_upload: args.max_upload,
-        uploads: Semaphore::new(UPLOADS),
-        cores: Arc::new(Semaphore::new(cores)),
+        permits: Permits::new(cores, UPLOADS),
     });
     let what = format!("{} rows", server.state.len());
     let gate = Arc::new(gate);

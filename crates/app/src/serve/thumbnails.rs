@@ -1,15 +1,15 @@
 //! `GET /api/rows/{row}/thumbnail`: the picture of a row, small. Rows name samples, samples name files: no name of a request ever
 //! becomes a path.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
 use conifer_data::loader::guarded;
 use conifer_data::transform::{crop_box, shrink};
-use conifer_data::{BBox, PixelLimits, Source, encode_jpeg};
+use conifer_data::{BBox, Broken, PixelLimits, Source, encode_jpeg};
 use conifer_space::Modality;
 
 use super::Server;
@@ -17,11 +17,10 @@ use super::body::typed;
 use super::error::{Answer, Refusal};
 use super::fields::{Fields, Request, Settings};
 use super::rows::Number;
-use super::state::State as Rows;
+use super::state::{SAMPLE, State as Rows};
+use crate::output::note;
 use crate::progress;
 
-/// The column that names the sample of a row.
-const SAMPLE: &str = "sample";
 /// Good enough for a small picture, at a fifth of the size of the best.
 const QUALITY: u8 = 85;
 
@@ -31,18 +30,31 @@ pub(crate) struct Thumbnails {
     source: Option<Box<dyn Source>>,
     /// The sample of every row that shows one.
     sample_of: Vec<Option<u32>>,
+    /// Rows whose picture could not be read, and of which stderr says so.
+    reported: Mutex<HashSet<usize>>,
 }
 
-/// Most pixels of the shorter side.
-pub(crate) struct Size(u32);
+/// What a picture of a row is to show.
+pub(crate) struct PictureSpec {
+    /// Most pixels of the shorter side.
+    size: u32,
+    /// Of a box the whole photo around it.
+    whole: bool,
+}
 
-impl Request for Size {
-    const FIELDS: &'static [&'static str] = &["size"];
+impl Request for PictureSpec {
+    const FIELDS: &'static [&'static str] = &["size", "whole"];
 
     fn read(fields: &mut Fields<'_>) -> Answer<Self> {
         let size = fields.take::<usize>("size")?.unwrap_or(256);
         let known = u32::try_from(size).ok().filter(|it| (32..=1024).contains(it));
-        known.map(Size).ok_or_else(|| Refusal::invalid(format!("`size` is {size}; expected 32 to 1024")))
+        let size = known.ok_or_else(|| Refusal::invalid(format!("`size` is {size}; expected 32 to 1024")))?;
+        let whole = match fields.take::<String>("whole")?.as_deref() {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(other) => return Err(Refusal::invalid(format!("`whole` is {other:?}; expected true or false"))),
+        };
+        Ok(PictureSpec { size, whole })
     }
 }
 
@@ -76,7 +88,7 @@ impl Thumbnails {
         };
         let sample_of =
             (0..rows.len()).map(|row| if shown(row) { places.get(&samples[row]).copied() } else { None }).collect();
-        Ok(Self { source: Some(source), sample_of })
+        Ok(Self { source: Some(source), sample_of, reported: Mutex::default() })
     }
 
     /// Whether there is a source of pictures.
@@ -94,8 +106,8 @@ impl Thumbnails {
         self.sample_of.get(row).is_some_and(Option::is_some)
     }
 
-    /// A picture as JPEG, its shorter side at most `size` pixels; of a box, what is in it.
-    fn jpeg(&self, rows: &Rows, row: usize, size: u32) -> Answer<Vec<u8>> {
+    /// A picture as JPEG, its shorter side at most `size` pixels; of a box, what is in it, unless the whole photo is asked for.
+    fn jpeg(&self, rows: &Rows, row: usize, PictureSpec { size, whole }: PictureSpec) -> Answer<Vec<u8>> {
         let sample = self.sample_of.get(row).copied().flatten();
         let (Some(source), Some(sample)) = (&self.source, sample) else {
             return Err(Refusal::absent(format!("row {row} has no picture")));
@@ -105,7 +117,7 @@ impl Thumbnails {
             || {
                 let sample = source.get(sample as usize)?;
                 let Some(picture) = sample.photo(&PixelLimits::default())? else { return Ok(None) };
-                let picture = match rows.place(row) {
+                let picture = match rows.place(row).filter(|_| !whole) {
                     Some([x, y, w, h]) => {
                         let (x2, y2) = ((x + w).min(1.0), (y + h).min(1.0));
                         crop_box(&picture, &BBox { x1: x, y1: y, x2, y2 })
@@ -115,19 +127,34 @@ impl Thumbnails {
                 encode_jpeg(&shrink(&picture, size).unwrap_or(picture), QUALITY).map(Some)
             },
         );
-        // Files come and go while a server runs.
-        let picture = picture.map_err(|it| Refusal::absent(format!("the picture of row {row}: {}", it.detail)))?;
-        picture.ok_or_else(|| Refusal::absent(format!("row {row} has no picture")))
+        // Files come and go while a server runs. What is wrong names a path and quotes the file, which are for the operator alone.
+        match picture {
+            Ok(Some(picture)) => Ok(picture),
+            Ok(None) => Err(Refusal::absent(format!("row {row} has no picture"))),
+            Err(broken) => {
+                self.report(row, &broken);
+                Err(Refusal::absent(format!(
+                    "the picture of row {row} cannot be read any more; the server's log says why"
+                )))
+            }
+        }
+    }
+
+    /// Writes a fault to stderr, once for each row: a client may ask for the same picture again and again.
+    fn report(&self, row: usize, broken: &Broken) {
+        if self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(row) {
+            note(&format!("picture of row {row}: {broken}"));
+        }
     }
 }
 
 pub(crate) async fn thumbnail(
     State(server): State<Arc<Server>>,
     Number(row): Number,
-    Settings(Size(size)): Settings<Size>,
+    Settings(spec): Settings<PictureSpec>,
 ) -> Answer {
     server.state.check_row(row)?;
-    let jpeg = server.work(move |server| server.thumbnails.jpeg(&server.state, row, size)).await?;
+    let jpeg = server.work(move |server| server.thumbnails.jpeg(&server.state, row, spec)).await?;
     let mut response = typed("image/jpeg", jpeg);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, max-age=3600"));
     Ok(response)

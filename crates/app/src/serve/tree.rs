@@ -1,7 +1,5 @@
 //! The class hierarchy with numbers of rows: what a person opens level by level.
 
-use std::collections::{BTreeMap, HashMap};
-
 use conifer_data::hierarchy::Tree;
 
 /// A tree of classes and how many rows carry each.
@@ -34,35 +32,17 @@ pub(crate) struct View {
 }
 
 impl ClassTree {
-    /// Counts the labels of rows in a tree; an empty label is none.
-    pub(crate) fn new(tree: Tree, labels: &[String]) -> Self {
-        let mut counts = vec![0; tree.len()];
-        let mut outside = 0;
-        for (label, rows) in tally(labels) {
-            match tree.find(label) {
-                Some(node) => {
-                    counts[node] += rows;
-                    tree.ancestors(node).for_each(|above| counts[above] += rows);
-                }
-                None => outside += rows,
-            }
+    /// Counts the rows of every node. A row that has no node is outside if it has a label.
+    pub(crate) fn new(tree: Tree, node_of: &[Option<u32>], labels: Option<&[String]>) -> Self {
+        let mut own = vec![0; tree.len()];
+        node_of.iter().flatten().for_each(|node| own[*node as usize] += 1);
+        let mut counts = own.clone();
+        for (node, rows) in own.into_iter().enumerate().filter(|(_, rows)| *rows > 0) {
+            tree.ancestors(node).for_each(|above| counts[above] += rows);
         }
+        let labels = labels.into_iter().flatten();
+        let outside = labels.zip(node_of).filter(|(label, node)| node.is_none() && !label.is_empty()).count();
         ClassTree { tree, counts, outside }
-    }
-
-    /// Of a set without a tree: every label below one root, in alphabetical order; nothing when no row has a label.
-    pub(crate) fn flat(labels: &[String]) -> conifer_data::Result<Option<Self>> {
-        let known = tally(labels);
-        if known.is_empty() {
-            return Ok(None);
-        }
-        // The root needs a name that no class has.
-        let mut root = "all".to_owned();
-        while known.contains_key(root.as_str()) {
-            root.insert(0, '*');
-        }
-        let tree = Tree::from_edges(known.keys().map(|label| (root.as_str(), *label)))?;
-        Ok(Some(Self::new(tree, labels)))
     }
 
     /// A node by its name, the root without one; nothing when there is no such class.
@@ -94,15 +74,6 @@ impl ClassTree {
     }
 }
 
-/// How many rows carry each label that is not empty, in alphabetical order.
-fn tally(labels: &[String]) -> BTreeMap<&str, usize> {
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    for label in labels.iter().filter(|it| !it.is_empty()) {
-        *counts.entry(label).or_default() += 1;
-    }
-    counts.into_iter().collect()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -115,7 +86,10 @@ mod tests {
     #[test]
     fn rows_count_for_their_class_and_all_above() {
         let tree = Tree::from_edges([("thing", "animal"), ("animal", "dog"), ("animal", "cat"), ("thing", "car")]);
-        let tree = ClassTree::new(tree.unwrap(), &labels("dog,dog,cat,animal,car,,ghost,ghost"));
+        let tree = tree.unwrap();
+        let labels = labels("dog,dog,cat,animal,car,,ghost,ghost");
+        let node_of: Vec<Option<u32>> = labels.iter().map(|it| tree.find(it).map(|node| node as u32)).collect();
+        let tree = ClassTree::new(tree, &node_of, Some(&labels));
         let top = tree.view(None).unwrap();
         let node = |name: &str, count, children| Node { name: name.to_owned(), count, children };
         assert_eq!(top.node, node("thing", 5, 2));
@@ -125,15 +99,5 @@ mod tests {
         assert_eq!(animal.children, [node("dog", 2, 0), node("cat", 1, 0)]);
         assert_eq!(tree.view(Some("ghost")), None);
         assert_eq!(tree.outside(), 2);
-    }
-
-    #[test]
-    fn labels_without_a_tree_lie_below_one_root() {
-        let tree = ClassTree::flat(&labels("b,a,b,,all")).unwrap().unwrap();
-        let top = tree.view(None).unwrap();
-        assert_eq!((tree.root(), top.node.count), ("*all", 4));
-        let listed: Vec<_> = top.children.iter().map(|it| (it.name.as_str(), it.count)).collect();
-        assert_eq!(listed, [("a", 1), ("all", 1), ("b", 2)]);
-        assert!(ClassTree::flat(&labels(",,")).unwrap().is_none());
     }
 }

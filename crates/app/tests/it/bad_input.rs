@@ -63,6 +63,16 @@ fn damaged_checkpoints_are_named() {
     refused(folder.path(), &eval, &["weights.safetensors", "NaN", "finite number"]);
     std::fs::write(&weights, kept).unwrap();
 
+    // Dimensions that would ask for a tebibyte, or for more than there are addresses.
+    let manifest = weights.with_file_name("manifest.toml");
+    let kept = std::fs::read_to_string(&manifest).unwrap();
+    for dim in ["2147483648", "4611686018427387904"] {
+        assert!(kept.contains("\ndim = 32\n"), "{kept}");
+        std::fs::write(&manifest, kept.replace("\ndim = 32\n", &format!("\ndim = {dim}\n"))).unwrap();
+        refused(folder.path(), &eval, &["manifest.toml", "`dim`", dim, "1 to 65536"]);
+    }
+    std::fs::write(&manifest, kept).unwrap();
+
     // What exists is never replaced, and a method has to be one.
     refused(folder.path(), &["convert", "run", "whole.safetensors"], &["whole.safetensors exists"]);
     refused(folder.path(), &["convert", "whole.safetensors", "run"], &["run exists"]);

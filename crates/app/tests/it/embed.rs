@@ -125,7 +125,14 @@ fn an_unfinished_set_of_another_command_is_only_given_up_when_asked() {
     let half = [&args[..], &["--dtype", "f16"]].concat();
     good(at, &args);
     let whole = conifer_space::EmbeddingSet::load(&at.join("set")).unwrap();
-    good(at, &half);
+    let written = files(at, "set");
+    refused(at, &half, &["set holds a finished set", "`--dtype` is `F32`; expected `F16`", "--overwrite"]);
+    // The very same command has nothing to do, and says so.
+    let again: Value = serde_json::from_str(&good(at, &[&["--json"], &args[..]].concat())).unwrap();
+    assert_eq!((&again["rows"], &again["unchanged"]), (&whole.len().into(), &true.into()), "{again}");
+    assert!(good(at, &args).contains("complete already, nothing was done"));
+    assert!(files(at, "set") == written);
+    good(at, &[&half[..], &["--overwrite"]].concat());
     let rounded = conifer_space::EmbeddingSet::load(&at.join("set")).unwrap();
     assert_eq!(rounded.ids, whole.ids);
     for (rounded, exact) in rounded.points.iter().zip(&whole.points) {
@@ -148,6 +155,18 @@ fn an_unfinished_set_of_another_command_is_only_given_up_when_asked() {
     refused(at, &args, &["was begun with another one", "half done", "--overwrite"]);
     good(at, &[&args[..], &["--overwrite"]].concat());
     assert_eq!(conifer_space::EmbeddingSet::load(&at.join("set")).unwrap(), whole);
+    // A set that another program wrote is not replaced either.
+    whole.save(&at.join("foreign")).unwrap();
+    let to_foreign = [&args[..args.len() - 1], &["foreign"]].concat();
+    refused(at, &to_foreign, &["foreign holds a finished set", "what made it is", "--overwrite"]);
+    good(at, &[&to_foreign[..], &["--overwrite"]].concat());
+    assert!(files(at, "foreign") == written);
+    // Its replacement was interrupted: it is read from where it was put aside.
+    fs::rename(at.join("foreign"), at.join(".foreign.previous")).unwrap();
+    let id = whole.ids[0].as_str();
+    let output = command(at, &["search", "foreign", "--id", id]).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && told.contains("its replacement was interrupted"), "{told}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::command;
 
@@ -36,8 +36,24 @@ impl Server {
 
     /// Status, head and body of a GET.
     fn get(&self, path: &str) -> (u16, String, String) {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+    }
+
+    /// The rows that a search finds.
+    fn found(&self, body: &Value) -> Vec<u64> {
+        let (body, head) = (body.to_string(), "POST /api/search HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        let (status, _, answer) = self.ask(&format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()));
+        assert_eq!(status, 200, "{body}: {answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let mut rows: Vec<u64> =
+            answer["hits"].as_array().unwrap().iter().map(|it| it["row"].as_u64().unwrap()).collect();
+        rows.sort_unstable();
+        rows
+    }
+
+    fn ask(&self, request: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -60,12 +76,19 @@ impl Server {
 
 /// Four rows in a product of two hyperbolic planes, c = 1 and 4.
 fn set(folder: &Path) {
+    let modality = vec![Modality::Image, Modality::Text, Modality::Image, Modality::BoxText];
+    set_of(folder, modality, &[("label", ["dog", "cat", "dog", ""])]);
+}
+
+/// The same four rows with other columns.
+fn set_of(folder: &Path, modality: Vec<Modality>, columns: &[(&str, [&str; 4])]) {
     let spec = ManifoldSpec::product_l1(2, 2, vec![1.0, 4.0]);
     let points = vec![0.3, 0.4, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0, 1.5, 2.0, -0.3, 0.4, 0.3, -0.4];
     let ids = ["a", "b", "c", "d"].map(String::from).to_vec();
-    let modality = vec![Modality::Image, Modality::Text, Modality::Image, Modality::BoxText];
     let mut set = EmbeddingSet::new(spec, Root::Origin, ids, modality, points, Source::default()).unwrap();
-    set.columns.insert("label".to_owned(), ["dog", "cat", "dog", ""].map(String::from).to_vec());
+    for (name, values) in columns {
+        set.columns.insert((*name).to_owned(), values.map(String::from).to_vec());
+    }
     set.save(&folder.join("set")).unwrap();
 }
 
@@ -89,7 +112,7 @@ fn the_map_keeps_the_depth_of_rows() {
     set(folder.path());
     let server = Server::start(folder.path(), &[]);
     let map = server.json("/api/map");
-    assert_eq!((&map["rows"], &map["modality"]), (&serde_json::json!([0, 1, 2, 3]), &"itip".into()));
+    assert_eq!((&map["rows"], &map["modality"]), (&json!([0, 1, 2, 3]), &"itip".into()));
     // The mean over the factors of asinh(sqrt(c) |x|) / sqrt(c); the mean curvature is 2.5.
     let depths = [
         0.5_f64.asinh() / 2.0,
@@ -110,7 +133,7 @@ fn the_map_keeps_the_depth_of_rows() {
     // K = 0.1. In the first factor sinh(sqrt(c) d) = 5; at the root of the second the cone is a half space.
     let aperture = ((0.2_f64 / 5.0).asin() + std::f64::consts::FRAC_PI_2) / 2.0;
     assert!((one["aperture"].as_f64().unwrap() - aperture).abs() < 1e-5, "{one}");
-    assert_eq!(server.json("/api/map?limit=2")["rows"], serde_json::json!([1, 3]));
+    assert_eq!(server.json("/api/map?limit=2")["rows"], json!([1, 3]));
     server.refused("/api/map?limit=0", 422, "limit");
     server.refused("/api/map?limits=2", 422, "limits");
     server.refused("/api/map/row/4", 404, "below 4");
@@ -137,13 +160,92 @@ fn factors_and_classes_are_counted() {
     server.refused("/api/factors/0?modality=smell", 422, "smell");
 
     let tree = server.json("/api/tree");
-    assert_eq!(tree["node"], serde_json::json!({ "name": "all", "count": 3 }));
-    assert_eq!(tree["children"][1], serde_json::json!({ "name": "dog", "count": 2, "children": 0 }));
+    assert_eq!(tree["node"], json!({ "name": "all", "count": 3 }));
+    assert_eq!(tree["children"][1], json!({ "name": "dog", "count": 2, "children": 0 }));
     server.refused("/api/tree?node=cow", 404, "`cow`");
     drop(server);
     std::fs::write(folder.path().join("tree.txt"), "thing animal\nanimal dog\nthing car\n").unwrap();
     let server = Server::start(folder.path(), &["--tree", "tree.txt"]);
     let animal = server.json("/api/tree?node=animal");
-    assert_eq!(animal["path"], serde_json::json!(["thing", "animal"]));
+    assert_eq!(animal["path"], json!(["thing", "animal"]));
     assert_eq!((&animal["node"]["count"], &animal["outside"]), (&2.into(), &1.into()));
+}
+
+#[test]
+fn classes_come_from_labels_and_ranks_where_no_tree_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let images = vec![Modality::Image; 4];
+    let one = |name: &str, count: u64, children: u64| json!({ "name": name, "count": count, "children": children });
+
+    // Labels alone: one level, and a search can be kept to one of them.
+    set(folder.path());
+    let server = Server::start(folder.path(), &[]);
+    assert_eq!(server.json("/api/info")["can"]["tree"], true);
+    assert_eq!(server.json("/api/tree")["children"], json!([one("cat", 1, 0), one("dog", 2, 0)]));
+    assert_eq!(server.found(&json!({ "query": { "row": 0 }, "subtree": "dog" })), [0, 2]);
+    drop(server);
+
+    let folder = tempfile::tempdir().unwrap();
+    // A column with the path of ranks; the label is the full name of the last one. Two birds of one epithet stay apart.
+    let birds = ("label", ["Papasula abbotti", "Sula abbotti", "", "Canis lupus"]);
+    let path = ["Aves > Papasula > abbotti", "Aves > Sula > abbotti", "Aves > Sula", "Mammalia > Canis > lupus"];
+    set_of(folder.path(), images.clone(), &[birds, ("taxon", path)]);
+    let server = Server::start(folder.path(), &[]);
+    let top = server.json("/api/tree");
+    assert_eq!(top["children"], json!([one("Aves", 3, 2), one("Mammalia", 1, 1)]));
+    let sula = server.json("/api/tree?node=Sula");
+    assert_eq!((&sula["node"]["count"], &sula["path"]), (&2.into(), &json!(["all", "Aves", "Sula"])));
+    assert_eq!(sula["children"], json!([one("Sula abbotti", 1, 0)]));
+    assert_eq!(server.found(&json!({ "query": { "row": 3 }, "subtree": "Aves" })), [0, 1, 2]);
+    drop(server);
+
+    let folder = tempfile::tempdir().unwrap();
+    // A column for each rank.
+    let ranks = [
+        ("kingdom", ["Animalia"; 4]),
+        ("class", ["Aves", "Aves", "Aves", "Mammalia"]),
+        ("genus", ["Papasula", "Sula", "Sula", "Canis"]),
+        ("species", ["abbotti", "abbotti", "", "lupus"]),
+    ];
+    set_of(folder.path(), images, &[&[birds][..], &ranks[..]].concat());
+    let server = Server::start(folder.path(), &[]);
+    let aves = server.json("/api/tree?node=Aves");
+    assert_eq!(aves["path"], json!(["all", "Animalia", "Aves"]));
+    assert_eq!(aves["children"], json!([one("Papasula", 1, 1), one("Sula", 2, 1)]));
+    drop(server);
+
+    // --tree goes before both.
+    std::fs::write(folder.path().join("tree.txt"), "thing\tCanis lupus\nthing\tbird\n").unwrap();
+    let server = Server::start(folder.path(), &["--tree", "tree.txt"]);
+    assert_eq!(server.json("/api/tree")["children"], json!([one("Canis lupus", 1, 0), one("bird", 0, 0)]));
+}
+
+#[test]
+fn the_boxes_of_a_photo_are_told_once_each_with_all_phrases() {
+    let folder = tempfile::tempdir().unwrap();
+    let modality = vec![Modality::BoxImage, Modality::Image, Modality::BoxImage, Modality::BoxImage];
+    let columns = [
+        ("sample", ["a", "a", "a", "b"]),
+        ("box", ["0.1,0.2,0.3,0.4", "", "0.1,0.2,0.3,0.4", "0.5,0.5,0.5,0.5"]),
+        ("text", ["a red car", "a street", "a car", "a dog"]),
+    ];
+    set_of(folder.path(), modality, &columns);
+    let server = Server::start(folder.path(), &[]);
+    let boxes = server.json("/api/rows/1/boxes");
+    assert_eq!((&boxes["photo"], boxes["boxes"].as_array().unwrap().len()), (&1.into(), 1));
+    let first = &boxes["boxes"][0];
+    assert_eq!((&first["rows"], &first["texts"]), (&json!([0, 2]), &json!(["a red car", "a car"])));
+    for (i, expected) in [0.1, 0.2, 0.3, 0.4].into_iter().enumerate() {
+        assert!((first["box"][i].as_f64().unwrap() - expected).abs() < 1e-6, "{first}");
+    }
+    assert_eq!(server.json("/api/rows/2/boxes"), boxes);
+    let other = server.json("/api/rows/3/boxes");
+    assert_eq!((&other["photo"], &other["boxes"][0]["rows"]), (&Value::Null, &json!([3])));
+    server.refused("/api/rows/4/boxes", 404, "below 4");
+    drop(server);
+    let folder = tempfile::tempdir().unwrap();
+    // A set that names no samples has no boxes to tell.
+    set(folder.path());
+    let server = Server::start(folder.path(), &[]);
+    assert_eq!(server.json("/api/rows/0/boxes"), json!({ "boxes": [] }));
 }

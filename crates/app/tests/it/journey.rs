@@ -95,7 +95,6 @@ fn toy_world_to_search_and_back() {
         (&["--tree", "tree.txt", "--subtree", "nobody"], &["--subtree", "nobody"]),
         (&["--tree", "absent.txt", "--subtree", "all"], &["--tree", "absent.txt"]),
         (&["--depth", "0.4", "0.2"], &["--depth is 0.4 0.2", "the smaller one first"]),
-        (&["--not", "a dog"], &["need --checkpoint"]),
         (&["--inside", "id:nobody"], &["no row has the id `nobody`"]),
     ] {
         refused(folder.path(), &[&["search", "set", "--id", id], more].concat(), words);
@@ -352,4 +351,46 @@ fn boxes_to_a_tree_of_parts() {
         &["data", "parts", "--boxes", "bad.csv", "--out", "other"],
         &["bad.csv", "no column LabelName"],
     );
+}
+
+#[test]
+fn a_short_quickstart_measures_embeds_and_suggests_a_query() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = good(folder.path(), &["--json", "quickstart", "--out", "quick", "--steps", "2"]);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let quick = folder.path().join("quick");
+    for file in ["config.toml", "metrics.jsonl", "report.html", "towers/weights.safetensors", "embeddings"] {
+        assert!(quick.join(file).exists(), "{file}");
+    }
+    // The towers know the classes before the first step, and every number stands beside the one of the towers.
+    let value = |when: &str, split: &str, metric: &str| {
+        let rows = told[when].as_array().unwrap();
+        let row = rows.iter().find(|it| it["split"] == split && it["metric"] == metric);
+        row.unwrap_or_else(|| panic!("{when} {split} {metric}"))["value"].as_f64().unwrap()
+    };
+    assert_eq!(told["untrained"].as_array().unwrap().len(), told["trained"].as_array().unwrap().len());
+    // Chance is one in eighty.
+    assert!(value("untrained", "seen", "accuracy (macro)") > 0.05);
+    assert!(value("untrained", "held_out_combinations", "accuracy (macro)") >= 0.0);
+    for metric in ["stations that are true", "walks that pass a class of the photo"] {
+        assert!((0.0..=1.0).contains(&value("trained", "walks", metric)), "{metric}");
+    }
+    let page = std::fs::read_to_string(quick.join("report.html")).unwrap();
+    assert!(page.find("In short").unwrap() < page.find("Numbers").unwrap());
+
+    // The suggested query finds photos, and the names of the classes are rows to walk over.
+    let text = told["suggested"]["text"].as_str().unwrap();
+    let search =
+        ["--json", "search", "quick/embeddings", "--checkpoint", "quick", "--text", text, "--modality", "image"];
+    let hits: Vec<Value> = serde_json::from_str(&good(folder.path(), &search)).unwrap();
+    assert!(hits.len() >= 5 && hits.iter().all(|it| it["modality"] == "image"), "{hits:?}");
+    let id = hits[0]["id"].as_str().unwrap();
+    let walk = ["--json", "traverse", "quick/embeddings", "--id", id, "--where", "sample=class words"];
+    let stops: Vec<Value> = serde_json::from_str(&good(folder.path(), &walk)).unwrap();
+    let (last, stations) = stops.split_last().unwrap();
+    assert_eq!(last["root"], true);
+    assert!(stations.iter().all(|it| it["columns"]["sample"] == "class words"), "{stations:?}");
+
+    // It is replaced only when asked to.
+    refused(folder.path(), &["quickstart", "--out", "quick"], &["quick is not empty", "--fresh"]);
 }

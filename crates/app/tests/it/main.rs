@@ -3,8 +3,11 @@
 
 mod bad_input;
 mod configs;
+mod data;
+mod documents;
 mod embed;
 mod explorer;
+mod first_hour;
 mod goldens;
 mod journey;
 mod serve;

@@ -256,6 +256,16 @@ fn texts_photos_rows_and_pictures() {
     let row = server.good(&format!("/api/rows/{of_box}"), &Value::Null);
     assert_eq!((row["box"].as_array().unwrap().len(), &row["thumbnail"]), (4, &json!(true)));
     assert_eq!(server.get(&format!("/api/rows/{of_box}/thumbnail?size=32")).status, 200);
+    // With `whole` it is the photo that the box is in.
+    let sample = &set.columns["sample"];
+    let around =
+        (0..set.len()).find(|it| set.modality[*it] == Modality::Image && sample[*it] == sample[of_box]).unwrap();
+    let photo_around = server.get(&format!("/api/rows/{around}/thumbnail?size=64")).body;
+    assert_eq!(server.get(&format!("/api/rows/{of_box}/thumbnail?size=64&whole=true")).body, photo_around);
+    assert_ne!(server.get(&format!("/api/rows/{of_box}/thumbnail?size=64")).body, photo_around);
+    let boxes = server.good(&format!("/api/rows/{around}/boxes"), &Value::Null);
+    let rows_of_boxes = boxes["boxes"].as_array().unwrap().iter().flat_map(|it| it["rows"].as_array().unwrap().clone());
+    assert!(rows_of_boxes.into_iter().any(|it| it == of_box), "{boxes}");
     let text = set.modality.iter().position(|it| *it == Modality::Text).unwrap();
     assert_eq!(server.get(&format!("/api/rows/{text}/thumbnail")).status, 404);
 
@@ -284,6 +294,8 @@ fn only_who_may_is_answered() {
     let with = |given: &str| server.send("GET", "/api/info", &format!("authorization: {given}\r\n"), b"").status;
     assert_eq!(with("Bearer 0123456789abcdef"), 200);
     assert_eq!(with("Bearer 0123456789abcdee"), 401);
+    assert_eq!((with("bearer 0123456789abcdef"), with("BEARER  0123456789abcdef")), (200, 200));
+    assert_eq!(with("bearer0123456789abcdef"), 401);
     assert_eq!(with("Basic 0123456789abcdef"), 401);
     assert_eq!(with("Bearer "), 401);
     server.is_well();

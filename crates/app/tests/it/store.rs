@@ -55,6 +55,22 @@ fn a_store_is_searched_as_a_set_is() {
     good(here, &["store", "check", "store"]);
 
     refused(here, &["store", "create", "store", "a"], &["a store already"]);
+    // The same rows again.
+    let words = ["37 of 40 rows", "in the store", "`row 2` (text)", "--if-absent", "--allow-duplicates"];
+    refused(here, &["store", "append", "store", "a"], &words);
+    let again = good(here, &["--json", "store", "append", "store", "a", "--if-absent"]);
+    let again: Value = serde_json::from_str(&again).unwrap();
+    assert_eq!((&again["rows"], &again["skipped"]), (&60.into(), &37.into()), "{again}");
+    assert_eq!(good(here, &["store", "append", "store", "a", "--if-absent"]), "version 7: 60 rows\n");
+    assert_eq!(good(here, &["store", "append", "store", "a", "--allow-duplicates"]), "version 8: 100 rows\n");
+    refused(here, &["store", "create", "twice", "a", "b", "a"], &["`twice`", "40 of 40 rows", "--if-absent"]);
+    assert!(!here.join("twice").exists());
+    assert_eq!(
+        good(here, &["store", "create", "twice", "a", "a", "--if-absent"]),
+        "version 2: 40 rows\nversion 2: 40 rows\n"
+    );
+    let names = std::fs::read_dir(here).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.filter(|it| it.starts_with('.')).count(), 0);
     refused(here, &["store", "append", "a", "b"], &["a set of embeddings"]);
     refused(here, &["store", "append", "store", "store"], &["a store; expected an embedding set"]);
     refused(here, &["store", "delete", "store"], &["--id, --ids or --rows"]);

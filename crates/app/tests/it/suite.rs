@@ -127,7 +127,9 @@ fn what_an_evaluation_lacks_is_told() {
     refused(at, &["eval", "run", "--data", "toy"], &["--benchmark is missing"]);
     refused(at, &["eval", "run", "--suite", "paper:clip", "--root", "."], &["paper:clip", "paper:rcme"]);
     refused(at, &["eval", "run", "--suite", "paper:rcme"], &["--root"]);
-    for option in [&["--root", "."][..], &["--format", "md"], &["--name", "a"], &["--overwrite"]] {
+    // With --data, --root names a folder of photos; without either it means nothing.
+    refused(at, &["eval", "run", "--root", "."], &["--root", "without --suite"]);
+    for option in [&["--format", "md"][..], &["--name", "a"], &["--overwrite"]] {
         let words = [option[0], "without --suite"];
         refused(at, &[&["eval", "run", "--data", "toy", "--benchmark", "hyperlex"], option].concat(), &words);
     }

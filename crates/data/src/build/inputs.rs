@@ -1,7 +1,6 @@
 //! Files of boxes as blocks that hold whole photos, and the counts of a block.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +8,7 @@ use rayon::prelude::*;
 
 use super::counts::{ClassBox, ClassId, PartCounts};
 use crate::error::{Error, Result, in_one_line};
+use crate::files::open_regular;
 use crate::grounded::Record;
 use crate::import::instances::{self, Photo};
 use crate::import::openimages::Columns;
@@ -70,7 +70,7 @@ impl BoxFile {
     /// # Errors
     /// An extension that is none of .csv, .jsonl, .json; a file that cannot be read; a table without a column that is needed.
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(Error::io("read", path))?;
+        let file = open_regular(path).map_err(Error::io("read", path))?;
         let len = file.metadata().map_err(Error::io("read", path))?.len();
         let mut start = Place::default();
         let format = match path.extension().and_then(|it| it.to_str()) {
@@ -104,7 +104,7 @@ impl BoxFile {
         if matches!(self.format, Format::Whole) {
             return Ok(Some(Block { start, bytes: Vec::new() }));
         }
-        let mut file = File::open(&self.path).map_err(Error::io("read", &self.path))?;
+        let mut file = open_regular(&self.path).map_err(Error::io("read", &self.path))?;
         file.seek(SeekFrom::Start(start)).map_err(Error::io("read", &self.path))?;
         let (mut bytes, mut size) = (Vec::new(), size.max(1));
         loop {

@@ -3,10 +3,11 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 use sha2::{Digest, Sha256};
 
-use super::Form;
+use super::{Form, photo_bytes};
 use crate::error::{Error, Result};
 use crate::files::NewFile;
 use crate::grounded::Record;
@@ -22,7 +23,17 @@ pub(super) struct GroundedFile {
     folder: PathBuf,
     /// Name of the folder for photos that are no files yet.
     photos: String,
+    /// Folders of photos that are not below `folder`.
+    roots: Vec<LinkedRoot>,
     limits: PixelLimits,
+}
+
+/// A folder of photos elsewhere, and the link to it beside the file, which is made when it is first needed.
+struct LinkedRoot {
+    /// Links resolved.
+    target: PathBuf,
+    link: PathBuf,
+    made: OnceLock<bool>,
 }
 
 /// A line, and the photos it names that have to be written (relative path, content).
@@ -32,34 +43,101 @@ pub(super) struct Line {
 }
 
 impl GroundedFile {
-    pub(super) fn create(path: &Path, limits: &PixelLimits) -> Result<Self> {
+    pub(super) fn create(path: &Path, roots: &[PathBuf], limits: &PixelLimits) -> Result<Self> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let folder = path.parent().unwrap_or(Path::new(""));
-        Ok(Self {
-            file: NewFile::create(path)?,
-            path: path.to_owned(),
-            folder: absolute(folder).map_err(Error::io("find", folder))?,
-            photos: format!("{stem}_photos"),
-            limits: *limits,
-        })
+        // Creates the folder, too.
+        let file = NewFile::create(path)?;
+        let folder = absolute(folder).map_err(Error::io("find", folder))?;
+        let roots = linked_roots(&folder, &stem, roots);
+        Ok(Self { file, path: path.to_owned(), folder, photos: format!("{stem}_photos"), roots, limits: *limits })
     }
 
     /// The path of a photo in the file, after `photos` has been told of those that must be written.
     fn place(&self, image: &ImageRef, photos: &mut Vec<(PathBuf, Vec<u8>)>) -> Result<PathBuf, Broken> {
         let content = match image {
             ImageRef::File(path) => {
-                return absolute(path).map(|path| relative(&self.folder, &path)).map_err(|error| {
+                return self.place_of_file(path).map_err(|error| {
                     Broken::new(image.place(), Cause::MissingFile, format!("{error}; expected a photo"))
                 });
             }
-            ImageRef::Pixels(picture) => picture::encode_png(picture)?,
-            encoded => encoded.bytes(self.limits.max_bytes)?.unwrap_or_default().into_owned(),
+            stored => photo_bytes(stored, &self.limits)?,
         };
         let hash = hex(Sha256::new_with_prefix(&content));
         let path = Path::new(&self.photos).join(format!("{}.{}", &hash[..32], picture::extension(&content)));
         photos.push((path.clone(), content));
         Ok(path)
     }
+
+    /// The path of a photo that is a file: below the folder of the JSONL file, through a link beside it, or the way from there.
+    fn place_of_file(&self, path: &Path) -> std::io::Result<PathBuf> {
+        // A link beside the file that leads to the photos needs no other.
+        let written = std::path::absolute(path)?;
+        if let Ok(inside) = written.strip_prefix(&self.folder)
+            && !inside.components().any(|it| it == Component::ParentDir)
+        {
+            return Ok(inside.to_owned());
+        }
+        let path = absolute(path)?;
+        if !path.starts_with(&self.folder) {
+            for root in &self.roots {
+                if let (Ok(inside), Some(name)) = (path.strip_prefix(&root.target), root.link.file_name())
+                    && root.is_made(&self.folder)
+                {
+                    return Ok(Path::new(name).join(inside));
+                }
+            }
+        }
+        Ok(relative(&self.folder, &path))
+    }
+}
+
+/// The links that may be made in `folder` to the folders of photos that are not below it.
+fn linked_roots(folder: &Path, stem: &str, roots: &[PathBuf]) -> Vec<LinkedRoot> {
+    let mut targets: Vec<_> = roots.iter().filter_map(|root| fs::canonicalize(root).ok()).collect();
+    targets.sort();
+    targets.dedup();
+    // A link to a folder above its own is not followed by readers. Of a root above `folder`, the folders beside the way down are linked.
+    let (above, mut targets): (Vec<_>, Vec<_>) = targets.into_iter().partition(|target| folder.starts_with(target));
+    if let Some(top) = above.first() {
+        for on_the_way in folder.ancestors().skip(1).take_while(|it| it.starts_with(top)) {
+            let inside = fs::read_dir(on_the_way).into_iter().flatten().flatten().map(|entry| entry.path());
+            let mut inside: Vec<_> = inside.filter(|it| it.is_dir() && !folder.starts_with(it)).collect();
+            inside.sort();
+            targets.extend(inside.iter().filter_map(|it| fs::canonicalize(it).ok()));
+        }
+    }
+    // The innermost first, so that a photo gets the shortest path.
+    targets.sort_by(|a, b| b.components().count().cmp(&a.components().count()).then_with(|| a.cmp(b)));
+    targets.dedup();
+    let mut numbers = 1_u32..;
+    let mut linked = |target: PathBuf| {
+        let names = numbers.by_ref().map(|number| folder.join(format!("{stem}_root{number}")));
+        // A link of an earlier export to the same folder is used again; anything else of that name is left alone.
+        let mut free = names.filter(|link| match fs::symlink_metadata(link) {
+            Err(_) => true,
+            Ok(there) => there.is_symlink() && fs::canonicalize(link).is_ok_and(|it| it == target),
+        });
+        free.next().map(|link| LinkedRoot { target: target.clone(), link, made: OnceLock::new() })
+    };
+    targets.into_iter().filter_map(&mut linked).collect()
+}
+
+impl LinkedRoot {
+    /// Makes the link, once. Some systems and file systems know no links, or not for everybody: the file then needs `--root`.
+    fn is_made(&self, folder: &Path) -> bool {
+        *self.made.get_or_init(|| self.link.is_dir() || symlink(&relative(folder, &self.target), &self.link).is_ok())
+    }
+}
+
+#[cfg(unix)]
+fn symlink(target: &Path, link: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink(target, link)
+}
+
+#[cfg(windows)]
+fn symlink(target: &Path, link: &Path) -> std::io::Result<()> {
+    std::os::windows::fs::symlink_dir(target, link)
 }
 
 impl Form for GroundedFile {

@@ -6,12 +6,15 @@ mod shards;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::sample::{Broken, Cause, PixelLimits, Sample};
+use crate::loader::guarded;
+use crate::picture;
+use crate::sample::{Broken, Cause, ImageRef, PixelLimits, Sample};
 use crate::shard::ShardSize;
 use crate::sources::Source;
 
@@ -21,6 +24,9 @@ pub enum Target {
     /// A file in the format of [`crate::grounded`]. Photos that are files stay where they are and are named by relative
     /// paths; others (members of shards, pictures in memory) are written into `<name of the file>_photos`, named by
     /// their content.
+    ///
+    /// A record may only name files in the folder of its file. So where photos are elsewhere, a link `<name of the file>_root<n>` to their
+    /// folder is put beside the file, and they are named by paths through it: the file can be read again as it is.
     Grounded {
         /// The `.jsonl` file.
         path: PathBuf,
@@ -75,6 +81,18 @@ pub struct Report {
     pub examples: Vec<Broken>,
     /// The files that hold the result.
     pub files: Vec<PathBuf>,
+    /// Of an import that reads a folder of photos: how many of them have a record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<FolderShare>,
+}
+
+/// Photos of a folder, and those of them that no record names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FolderShare {
+    /// All photos in the folder and the folders below it.
+    pub photos: u64,
+    /// Photos without a record.
+    pub without_record: u64,
 }
 
 /// Faults of one cause that are kept in full.
@@ -84,17 +102,19 @@ const EXAMPLES: u64 = 3;
 const CHUNK: usize = 256;
 
 /// Writes all samples in order; pictures are encoded in parallel. Nothing appears under its final name before it is
-/// whole.
+/// whole. `roots` are the folders in which the photos of the samples are ([`Source::roots`]); each photo that is copied is decoded first,
+/// so that no other file gets into a shard under the name of a photo.
 ///
 /// # Errors
 /// The target cannot be written. Broken samples are no error: they are in the report.
 pub fn write(
     samples: impl Iterator<Item = Result<Sample, Broken>>,
+    roots: &[PathBuf],
     target: &Target,
     limits: &PixelLimits,
 ) -> Result<Report> {
     match target {
-        Target::Grounded { path } => drive(samples, grounded::GroundedFile::create(path, limits)?),
+        Target::Grounded { path } => drive(samples, grounded::GroundedFile::create(path, roots, limits)?),
         Target::Pairs { folder, size } => drive(samples, shards::PairShards::create(folder, *size, limits)?),
         Target::Boxes { folder, size, cut } => drive(samples, shards::BoxShards::create(folder, *size, *cut, limits)?),
     }
@@ -128,7 +148,7 @@ fn drive<F: Form>(mut samples: impl Iterator<Item = Result<Sample, Broken>>, mut
             break;
         }
         let ready: Vec<_> =
-            chunk.into_par_iter().map(|sample| sample.and_then(|sample| form.prepare(&sample))).collect();
+            chunk.into_par_iter().map(|sample| sample.and_then(|sample| prepare(&form, &sample))).collect();
         for one in ready {
             match one {
                 Ok(ready) => {
@@ -148,6 +168,23 @@ fn drive<F: Form>(mut samples: impl Iterator<Item = Result<Sample, Broken>>, mut
     }
     report.files = form.finish()?;
     Ok(report)
+}
+
+/// A decoder that panics costs its sample.
+fn prepare<F: Form>(form: &F, sample: &Sample) -> Result<F::Ready, Broken> {
+    guarded(|| sample.id.clone(), || form.prepare(sample))
+}
+
+/// The encoded bytes of a photo, once they were decoded without a fault.
+fn photo_bytes(image: &ImageRef, limits: &PixelLimits) -> Result<Vec<u8>, Broken> {
+    let bytes: Arc<[u8]> = match image {
+        ImageRef::Pixels(picture) => return picture::encode_png(picture),
+        ImageRef::Encoded(bytes) => Arc::clone(bytes),
+        stored => stored.bytes(limits.max_bytes)?.unwrap_or_default().into(),
+    };
+    let opened = ImageRef::Encoded(Arc::clone(&bytes)).open(limits);
+    opened.map_err(|broken| Broken::new(image.place(), broken.cause, broken.detail))?;
+    Ok(bytes.to_vec())
 }
 
 impl Report {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::{Cut, Form};
+use super::{Cut, Form, photo_bytes};
 use crate::error::{Error, Result};
 use crate::grounded::Record;
 use crate::picture;
@@ -44,11 +44,7 @@ impl Form for PairShards {
 
     fn prepare(&self, sample: &Sample) -> Result<Members, Broken> {
         let (image, caption) = pair(sample)?;
-        let bytes = match image {
-            ImageRef::Pixels(picture) => picture::encode_png(picture),
-            encoded => encoded.bytes(self.limits.max_bytes).map(|bytes| bytes.unwrap_or_default().into_owned()),
-        }
-        .map_err(|broken| broken.within(&sample.id))?;
+        let bytes = photo_bytes(image, &self.limits).map_err(|broken| broken.within(&sample.id))?;
         // The photo is a member of its own, and crops would need one each.
         let bare = Sample { image: None, ..sample.clone() };
         let record = Record::from_sample(&bare, |crop| {

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use std::fs;
-use std::sync::Arc;
+use std::path::Path;
 
 use super::*;
 use crate::fixtures::{Folder, halves, jpeg};
@@ -29,7 +29,7 @@ fn sample(id: &str, image: ImageRef) -> Sample {
 }
 
 fn write(samples: Vec<Sample>, target: &Target) -> Report {
-    super::write(samples.into_iter().map(Ok), target, &PixelLimits::default()).unwrap()
+    super::write(samples.into_iter().map(Ok), &[], target, &PixelLimits::default()).unwrap()
 }
 
 #[test]
@@ -42,11 +42,15 @@ fn grounded_jsonl_comes_back() {
         sample("encoded", ImageRef::Encoded(jpeg(100, 80).into())),
     ];
     let path = folder.path().join("out/a.jsonl");
-    let report = write(originals.clone(), &Target::Grounded { path: path.clone() });
+    let target = Target::Grounded { path: path.clone() };
+    let roots = [folder.path().join("elsewhere"), folder.path().to_owned()];
+    let report = super::write(originals.clone().into_iter().map(Ok), &roots, &target, &PixelLimits::default()).unwrap();
     assert_eq!((report.written, report.skipped.len(), &report.files[..]), (3, 0, &[path.clone()][..]));
 
     let text = fs::read_to_string(&path).unwrap();
-    assert!(text.starts_with("{\"id\":\"file\",\"image\":\"../elsewhere/1.jpg\",\"captions\""), "{text}");
+    // A record may not lead out of the folder of its file, so there is a link beside it.
+    assert!(text.starts_with("{\"id\":\"file\",\"image\":\"a_root1/1.jpg\",\"captions\""), "{text}");
+    assert_eq!(fs::read_link(folder.path().join("out/a_root1")).unwrap(), Path::new("../elsewhere"));
     assert!(text.contains("\"image\":\"a_photos/"), "{text}");
     let limits = PixelLimits::default();
     for (read, original) in samples(&*open("jsonl", &path)).zip(originals) {
@@ -131,7 +135,7 @@ fn box_shards_come_back_white_padded() {
 fn settings_out_of_range() {
     let create = |cut: Cut| {
         let target = Target::Boxes { folder: "x".into(), size: ShardSize::default(), cut };
-        super::write(std::iter::empty(), &target, &PixelLimits::default()).unwrap_err().to_string()
+        super::write(std::iter::empty(), &[], &target, &PixelLimits::default()).unwrap_err().to_string()
     };
     assert_eq!(create(Cut { side: 0, ..Cut::default() }), "data: `side` is 0; expected 1 to 4096 pixels");
     assert_eq!(create(Cut { quality: 101, ..Cut::default() }), "data: `quality` is 101; expected 1 to 100");
@@ -143,7 +147,7 @@ fn a_target_that_cannot_be_written() {
     let folder = Folder::new();
     let file = folder.write("taken", "old");
     let target = Target::Grounded { path: file.join("a.jsonl") };
-    let error = super::write(std::iter::empty(), &target, &PixelLimits::default()).unwrap_err();
+    let error = super::write(std::iter::empty(), &[], &target, &PixelLimits::default()).unwrap_err();
     assert!(error.to_string().starts_with("data: cannot create `"), "{error}");
     assert_eq!(fs::read(&file).unwrap(), b"old");
 }
@@ -155,7 +159,7 @@ fn reports_count_everything_and_quote_a_few() {
     let target = Target::Grounded { path: folder.path().join("a.jsonl") };
     let faults =
         faults.chain([Ok(Sample { id: "good".to_owned(), captions: vec!["a dog".to_owned()], ..Sample::default() })]);
-    let report = super::write(faults, &target, &PixelLimits::default()).unwrap();
+    let report = super::write(faults, &[], &target, &PixelLimits::default()).unwrap();
     assert_eq!((report.skipped[&Cause::BadBox], report.examples.len()), (10, 3));
     assert_eq!(
         report.to_string(),
@@ -170,7 +174,53 @@ fn an_export_of_nothing_is_an_error_and_replaces_nothing() {
     let path = folder.write("a.jsonl", "old");
     let faults = std::iter::once(Err(Broken::new("0", Cause::BadBox, "bad")));
     let target = Target::Grounded { path: path.clone() };
-    let error = super::write(faults, &target, &PixelLimits::default()).unwrap_err().to_string();
+    let error = super::write(faults, &[], &target, &PixelLimits::default()).unwrap_err().to_string();
     assert!(error.contains("bad_box 1"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"old");
+}
+
+/// A record may name any file of the folder; only photos get into a shard.
+#[test]
+fn what_is_no_photo_is_not_copied() {
+    let folder = Folder::new();
+    let photo = jpeg(100, 80);
+    let secret = folder.write("secret.jpg", "root:x:0:0:root:/root:/bin/bash\n");
+    let cut = folder.write("cut.jpg", &photo[..photo.len() / 2]);
+    let whole = folder.write("whole.jpg", &photo);
+    let originals = || {
+        let files = [("secret", &secret), ("cut", &cut), ("whole", &whole)];
+        files.map(|(id, path)| sample(id, ImageRef::File(path.clone()))).to_vec()
+    };
+    let out = folder.path().join("pairs");
+    let report = write(originals(), &Target::Pairs { folder: out.clone(), size: ShardSize::default() });
+    assert_eq!((report.written, &report.skipped), (1, &BTreeMap::from([(Cause::UndecodableImage, 2)])));
+    assert_eq!(report.examples.iter().map(|it| &*it.sample).collect::<Vec<_>>(), ["secret", "cut"]);
+    let shard = fs::read(out.join("00000.tar")).unwrap();
+    assert!(!shard.windows(7).any(|bytes| bytes == b"root:x:"));
+    // The bytes of a photo stay as they are.
+    assert!(shard.windows(photo.len()).any(|bytes| bytes == photo));
+
+    // Members of shards become files of their own: the same holds for them.
+    let encoded =
+        vec![sample("text", ImageRef::Encoded(b"no photo"[..].into())), sample("whole", ImageRef::File(whole))];
+    let report = write(encoded, &Target::Grounded { path: folder.path().join("b.jsonl") });
+    assert_eq!((report.written, &report.skipped), (1, &BTreeMap::from([(Cause::UndecodableImage, 1)])));
+}
+
+/// Photos above the folder of the file: a link to the folder above would not be followed, one to the folder beside is.
+#[cfg(unix)]
+#[test]
+fn photos_beside_the_way_down_are_linked() {
+    let folder = Folder::new();
+    let photo = folder.write("photos/deep/1.jpg", jpeg(20, 20));
+    let path = folder.path().join("out/here/a.jsonl");
+    let target = Target::Grounded { path: path.clone() };
+    for _ in 0..2 {
+        let samples = [Ok(sample("1", ImageRef::File(photo.clone())))].into_iter();
+        super::write(samples, &[folder.path().to_owned()], &target, &PixelLimits::default()).unwrap();
+    }
+    assert_eq!(fs::read_link(folder.path().join("out/here/a_root1")).unwrap(), Path::new("../../photos"));
+    assert_eq!(fs::read_dir(folder.path().join("out/here")).unwrap().count(), 2, "the link is used again");
+    let read = samples(&*open("jsonl", &path)).next().unwrap().unwrap();
+    assert_eq!(read.image.unwrap().open(&PixelLimits::default()).unwrap().width, 20);
 }

@@ -1,7 +1,7 @@
 //! Trees of classes as they are published, with the words people use for their nodes: [`TREES`].
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::{Draft, Tree};
 use crate::error::{Error, Result, in_one_line};
+use crate::files::open_regular;
 use crate::import::openimages::read_names;
 
 /// The noun above all others in WordNet 3.0.
@@ -120,7 +121,7 @@ impl NamedTree {
     /// A file that cannot be read, a line (named by its number) of another format, several nouns without a hypernym, a cycle.
     pub fn read_wordnet(path: &Path) -> Result<Self> {
         let path = if path.is_dir() { path.join("data.noun") } else { path.to_owned() };
-        let file = BufReader::new(File::open(&path).map_err(Error::io("read", &path))?);
+        let file = BufReader::new(open_regular(&path).map_err(Error::io("read", &path))?);
         let mut draft = Draft::default();
         let mut words = HashMap::new();
         for (number, line) in file.split(b'\n').enumerate() {

@@ -11,14 +11,19 @@ pub mod instances;
 pub mod openimages;
 pub(crate) mod shared;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::export::{self, Report, Target};
-use crate::sample::{Broken, PixelLimits, Sample};
+use crate::export::{self, FolderShare, Report, Target};
+use crate::names::path_of;
+use crate::roots::AllowedRoots;
+use crate::sample::{Broken, ImageRef, PixelLimits, Sample};
+use crate::sources::image_folder::collect;
 
 /// What an importer yields. Next to samples there may be faults of single boxes, of samples that come without them.
 pub type Samples = Box<dyn Iterator<Item = Result<Sample, Broken>> + Send>;
@@ -68,6 +73,9 @@ pub struct ImportSpec {
     /// The split of all samples for which the files name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
+    /// Folders, besides those of the inputs, in which the photos may be that the files name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<PathBuf>,
 }
 
 /// The files given to an importer, checked against those it knows.
@@ -81,7 +89,36 @@ pub struct Inputs {
 /// # Errors
 /// Those of [`read`] and [`export::write`].
 pub fn import(spec: &ImportSpec, target: &Target, limits: &PixelLimits) -> Result<Report> {
-    export::write(read(spec)?, target, limits)
+    // Hashes, since data sets have millions of photos.
+    let named: Arc<Mutex<HashSet<u64>>> = Arc::default();
+    let seen = Arc::clone(&named);
+    let samples = read_seeing(spec, move |path| {
+        seen.lock().unwrap_or_else(PoisonError::into_inner).insert(hash_of(path));
+    })?;
+    let mut report = export::write(samples, &roots_of(spec).folders(), target, limits)?;
+    if let Some(folder) = spec.inputs.get("images").filter(|it| it.is_dir()) {
+        let mut photos = Vec::new();
+        collect(folder, "", &mut photos)?;
+        let named = named.lock().unwrap_or_else(PoisonError::into_inner);
+        let without = photos.iter().filter(|photo| !named.contains(&hash_of(&folder.join(path_of(photo)))));
+        report.folder = Some(FolderShare { photos: photos.len() as u64, without_record: without.count() as u64 });
+    }
+    Ok(report)
+}
+
+fn hash_of(path: &Path) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The folders that the user names, and those of the files that the user names.
+fn roots_of(spec: &ImportSpec) -> AllowedRoots {
+    let folder = |input: &PathBuf| match input.is_dir() {
+        true => input.clone(),
+        false => input.parent().unwrap_or(Path::new("")).to_owned(),
+    };
+    AllowedRoots::new(spec.inputs.values().map(folder).chain(spec.roots.iter().cloned()))
 }
 
 /// The samples of a published data set, checked.
@@ -89,6 +126,11 @@ pub fn import(spec: &ImportSpec, target: &Target, limits: &PixelLimits) -> Resul
 /// # Errors
 /// An unknown importer or input, an input that is missing, or a file of another format.
 pub fn read(spec: &ImportSpec) -> Result<Samples> {
+    read_seeing(spec, |_| {})
+}
+
+/// As [`read`]; `seen` gets the photo of every sample, whether or not the sample is broken.
+fn read_seeing(spec: &ImportSpec, seen: impl Fn(&Path) + Send + 'static) -> Result<Samples> {
     let entry = IMPORTERS.iter().find(|entry| entry.name == spec.kind).ok_or_else(|| Error::Unknown {
         what: "importer",
         found: spec.kind.clone(),
@@ -112,8 +154,14 @@ pub fn read(spec: &ImportSpec) -> Result<Samples> {
     }
     let inputs = Inputs { importer: entry.name, files: spec.inputs.clone() };
     let split = spec.split.clone();
+    AllowedRoots::check_named(&spec.roots)?;
+    let roots = roots_of(spec);
     Ok(Box::new((entry.read)(&inputs)?.map(move |sample| {
-        let mut sample = sample?;
+        let sample = sample?;
+        if let Some(ImageRef::File(path)) = &sample.image {
+            seen(path);
+        }
+        let mut sample = roots.admit(sample)?;
         sample.split = sample.split.or_else(|| split.clone());
         sample.check()?;
         Ok(sample)

@@ -1,12 +1,12 @@
 //! What several importers need.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result, in_one_line};
+use crate::files::open_regular;
 use crate::sample::{BBox, Broken, Cause, ImageRef, Phrase, Span};
 
 /// A photo that has to be there.
@@ -59,14 +59,14 @@ fn find_words(words: &str, text: &str) -> Option<usize> {
 
 /// A JSON file, read as a stream: what the type does not ask for (segmentations) takes no memory.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, expected: &str) -> Result<T> {
-    let file = BufReader::new(File::open(path).map_err(Error::io("read", path))?);
+    let file = BufReader::new(open_regular(path).map_err(Error::io("read", path))?);
     serde_json::from_reader(file)
         .map_err(|error| Error::format(format!("`{}`", path.display()), error.to_string(), expected))
 }
 
 /// A text file, unpacked where its name ends in `.gz`.
 pub(crate) fn open_text(path: &Path) -> Result<Box<dyn Read + Send>> {
-    let file = File::open(path).map_err(Error::io("read", path))?;
+    let file = open_regular(path).map_err(Error::io("read", path))?;
     Ok(if path.extension().is_some_and(|e| e == "gz") {
         Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(file)))
     } else {

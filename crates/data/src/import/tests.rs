@@ -10,7 +10,7 @@ fn spec(kind: &str, inputs: &[(&str, PathBuf)]) -> ImportSpec {
     ImportSpec {
         kind: kind.to_owned(),
         inputs: inputs.iter().map(|(name, path)| ((*name).to_owned(), path.clone())).collect(),
-        split: None,
+        ..ImportSpec::default()
     }
 }
 

@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::hierarchy::Taxonomy;
 use crate::sample::{Broken, View};
 use crate::sampler::Sampler;
-use crate::sources::Source;
+use crate::sources::{Source, image_folder};
 use crate::tokenizer::Tokenizer;
 use cache::Cache;
 use edges::{Classes, Edges, Thing};
@@ -80,7 +80,12 @@ impl Loader {
         config.check()?;
         if let Some(absent) = config.views.iter().find(|view| !source.views().contains(view)) {
             let views: Vec<_> = source.views().iter().map(|view| view.name()).collect();
-            let expected = format!("one of the views of source {}: {}", source.name(), views.join(", "));
+            let there = if views.is_empty() { "none".to_owned() } else { views.join(", ") };
+            let mut expected = format!("one of the views of source {}: {there}", source.name());
+            if *absent == View::Pair && source.name() == image_folder::ENTRY.kind {
+                expected += " (photos in folders have no captions; the option caption makes them of the names of the folders: \
+                             caption=\"a photo of a {label}\")";
+            }
             return Err(Error::config("view", absent.name(), expected));
         }
         // Every text needs its start and end, even an empty one.

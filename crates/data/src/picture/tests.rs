@@ -1,4 +1,5 @@
 #![allow(clippy::unwrap_used)]
+use std::io::{Cursor, Write};
 use std::sync::Arc;
 
 use image::{ExtendedColorType, ImageEncoder};
@@ -188,6 +189,41 @@ fn a_bomb_is_refused_by_its_header() {
         fault(&bomb),
         (Cause::ImageTooLarge, "photo has 60000 x 60000 pixels; expected at most 100000000 in all".to_owned())
     );
+}
+
+/// A PNG chunk with its length and check sum.
+fn png_chunk(kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
+    let named = [kind.as_slice(), content].concat();
+    let length = (content.len() as u32).to_be_bytes();
+    [&length, named.as_slice(), &png_crc(&named).to_be_bytes()].concat()
+}
+
+/// A colour profile of 40 MB that 40 kB unpack to never reaches the decoder, which would unpack it; a short one does.
+#[test]
+fn long_colour_profiles_of_png_are_left_out() {
+    let profile = |length: usize| {
+        let mut packed = flate2::write::ZlibEncoder::new(b"bomb\0\0".to_vec(), flate2::Compression::best());
+        packed.write_all(&vec![0; length]).unwrap();
+        png_chunk(b"iCCP", &packed.finish().unwrap())
+    };
+    let plain = encode_png(&ramp()).unwrap();
+    // Behind the signature and IHDR.
+    let with = |chunks: &[u8]| [&plain[..33], chunks, &plain[33..]].concat();
+    let bomb = profile(40_000_000);
+    assert!((20_000..80_000).contains(&bomb.len()), "{}", bomb.len());
+    let short = profile(1000);
+    for (chunks, left) in
+        [(bomb.clone(), vec![]), ([&bomb[..], &bomb].concat(), vec![]), ([&bomb[..], &short].concat(), short.clone())]
+    {
+        let bytes = with(&chunks);
+        assert_eq!(*other_formats::without_long_profile(&bytes, ImageFormat::Png), with(&left));
+        assert_eq!(open(&bytes).unwrap(), ramp());
+    }
+    assert_eq!(open(&with(&short)).unwrap(), ramp());
+    // A chunk that says it is longer than the file.
+    let mut torn = with(&bomb);
+    torn[33..37].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff]);
+    assert_eq!(fault(&torn).0, Cause::UndecodableImage);
 }
 
 /// The check sum of PNG chunks, bit by bit (PNG specification, annex D).

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::DataSet;
 use super::archive::Archive;
-use super::labelled::Labelled;
+use super::labelled::{Labelled, PathsFrom};
 use super::mat::{self, Value};
 use crate::error::{Error, Result};
 use crate::import::shared::read_json;
@@ -146,5 +146,5 @@ fn finish(
     names: Vec<String>,
 ) -> Result<Box<dyn Source>> {
     let classes = labels.into_iter().zip(names).map(|(label, name)| Class { label, name, taxon: Vec::new() });
-    Labelled::files(archive.set, split, photos, rows, classes.collect())
+    Labelled::files(archive.set, split, photos, rows, classes.collect(), PathsFrom::Records)
 }

@@ -66,6 +66,7 @@ fn karpathy(set: &'static DataSet, folder: &Path, file: &str, images: &str) -> R
         path: Some(path),
         split: Some("test".to_owned()),
         options: options.map(|(key, value)| (key.to_owned(), value)).into(),
+        ..SourceSpec::default()
     })?;
     Ok(Box::new(source))
 }

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use super::DataSet;
 use super::archive::Archive;
-use super::labelled::Labelled;
+use super::labelled::{Labelled, PathsFrom};
 use crate::error::{Error, Result};
+use crate::names::{path_of, text_of};
 use crate::sources::{Class, Source, image_folder};
 
 pub(super) const IMAGENET: DataSet = DataSet {
@@ -163,7 +164,7 @@ fn open(
     let mut photos = Vec::new();
     // A folder that is none of the classes is told by the label it gives its photos.
     for label in folders(&root)? {
-        image_folder::collect(&root.join(&label), &format!("{label}/"), &mut photos)?;
+        image_folder::collect(&root.join(path_of(&label)), &format!("{label}/"), &mut photos)?;
     }
     photos.sort();
     let label = |photo: String| {
@@ -173,7 +174,7 @@ fn open(
     let rows = photos.into_iter().map(label).collect();
     let names = archive.names(own)?;
     let classes = labels.into_iter().zip(names).map(|(label, name)| Class { label, name, taxon: Vec::new() });
-    Labelled::files(set, split, root, rows, classes.collect())
+    Labelled::files(set, split, root, rows, classes.collect(), PathsFrom::Listing)
 }
 
 /// Names of the folders in a folder, sorted by their bytes; hidden ones are passed over.
@@ -181,7 +182,7 @@ fn folders(root: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(root).map_err(Error::io("list", root))? {
         let entry = entry.map_err(Error::io("list", root))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
+        let name = text_of(&entry.file_name());
         if entry.path().is_dir() && !name.starts_with('.') {
             names.push(name);
         }

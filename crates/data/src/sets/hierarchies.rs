@@ -219,7 +219,7 @@ fn source(kind: &str, path: &Path, options: &[(&str, Value)]) -> Result<Box<dyn 
     open(&SourceSpec {
         kind: kind.to_owned(),
         path: Some(path.to_owned()),
-        split: None,
         options: options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+        ..SourceSpec::default()
     })
 }

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use super::DataSet;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::names::path_of;
 use crate::sample::{Broken, Cause, ImageRef, Picture, Sample, View};
 use crate::shard::hex;
 use crate::sources::{Class, Source};
@@ -25,9 +26,18 @@ pub(super) struct Labelled {
 /// Where the photographs are.
 pub(super) enum Photos {
     /// A folder, and a path in it for each photo.
-    Files(PathBuf, Vec<String>),
+    Files(PathBuf, Vec<String>, PathsFrom),
     /// Pixels in one file.
     Records(Records),
+}
+
+/// Where the paths of photographs come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PathsFrom {
+    /// A file of the data set, which may name any file.
+    Records,
+    /// The folder itself.
+    Listing,
 }
 
 /// Photographs of one size, as bytes without a header each.
@@ -66,6 +76,7 @@ impl Labelled {
         folder: PathBuf,
         rows: Vec<(String, String)>,
         classes: Vec<Class>,
+        paths: PathsFrom,
     ) -> Result<Box<dyn Source>> {
         let place = format!("data set {}: `{}`", set.name, folder.display());
         let number: HashMap<_, _> = classes.iter().zip(0_u32..).map(|(class, i)| (class.label.as_str(), i)).collect();
@@ -80,7 +91,7 @@ impl Labelled {
             }
             photos.push(photo);
         }
-        Self::checked(set, split, Photos::Files(folder, photos), labels, classes)
+        Self::checked(set, split, Photos::Files(folder, photos, paths), labels, classes)
     }
 
     /// `labels` are indices of `classes`.
@@ -164,26 +175,38 @@ impl Source for Labelled {
     fn classes(&self) -> Vec<Class> {
         self.classes.clone()
     }
+
+    fn lists_files(&self) -> bool {
+        matches!(self.photos, Photos::Files(_, _, PathsFrom::Listing))
+    }
+
+    fn roots(&self) -> Vec<PathBuf> {
+        match &self.photos {
+            Photos::Files(folder, ..) => vec![folder.clone()],
+            Photos::Records(_) => Vec::new(),
+        }
+    }
 }
 
 impl Photos {
     fn place(&self) -> &Path {
         match self {
-            Self::Files(folder, _) => folder,
+            Self::Files(folder, ..) => folder,
             Self::Records(records) => &records.path,
         }
     }
 
     fn id(&self, index: usize) -> String {
         match self {
-            Self::Files(_, photos) => photos[index].clone(),
+            Self::Files(_, photos, _) => photos[index].clone(),
             Self::Records(records) => records.id(index),
         }
     }
 
     fn open(&self, index: usize) -> Result<ImageRef, Broken> {
         match self {
-            Self::Files(folder, photos) => Ok(ImageRef::File(folder.join(&photos[index]))),
+            Self::Files(folder, photos, PathsFrom::Listing) => Ok(ImageRef::File(folder.join(path_of(&photos[index])))),
+            Self::Files(folder, photos, PathsFrom::Records) => Ok(ImageRef::File(folder.join(&photos[index]))),
             Self::Records(records) => records.picture(index).map(|it| ImageRef::Pixels(Arc::new(it))),
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::DataSet;
 use super::archive::Archive;
-use super::labelled::Labelled;
+use super::labelled::{Labelled, PathsFrom};
 use crate::error::{Error, Result};
 use crate::sources::{Class, Source};
 
@@ -202,7 +202,7 @@ fn finish(
     let names = archive.names(Some(labels.iter().map(|label| name(label)).collect()))?;
     let classes = labels.into_iter().zip(names).map(|(label, name)| Class { label, name, taxon: Vec::new() });
     // The folder may be absent, like any of its photos.
-    Labelled::files(archive.set, "test", archive.base.join(photos), rows, classes.collect())
+    Labelled::files(archive.set, "test", archive.base.join(photos), rows, classes.collect(), PathsFrom::Records)
 }
 
 /// `<class>/<photo>`; Food-101 leaves out the extension.

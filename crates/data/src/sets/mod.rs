@@ -4,9 +4,11 @@
 //! its own archive unpacks to. A photo that is not there stays a sample, to be told by whoever reads it; a class
 //! list that is too short is an error.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::hierarchy::Tree;
+use crate::roots::{AllowedRoots, RootedSource};
 use crate::sample::{Broken, Sample, View};
 use crate::sources::{Class, Source};
 
@@ -90,7 +92,13 @@ impl DataSet {
     /// # Errors
     /// A file that is not there or of another format, a class list of another length.
     pub fn open(&'static self, folder: &Path) -> Result<Box<dyn Source>> {
-        Ok(Box::new(Opened { set: self, source: (self.read)(folder)? }))
+        let above = folder.parent().unwrap_or(Path::new(""));
+        let source = (self.read)(folder)?;
+        // The folders that the layout names may be links.
+        let beside = self.beside.iter().map(|it| above.join(it));
+        let roots = AllowedRoots::new([folder.to_owned()].into_iter().chain(beside).chain(source.roots()));
+        let source = Box::new(RootedSource::new(source, roots));
+        Ok(Box::new(Opened { set: self, source }))
     }
 
     /// Whether the folders that it reads are below `root`.
@@ -143,6 +151,18 @@ impl Source for Opened {
 
     fn classes(&self) -> Vec<Class> {
         self.source.classes()
+    }
+
+    fn class_tree(&self) -> Option<Tree> {
+        self.source.class_tree()
+    }
+
+    fn lists_files(&self) -> bool {
+        self.source.lists_files()
+    }
+
+    fn roots(&self) -> Vec<PathBuf> {
+        self.source.roots()
     }
 
     fn complete(&self) -> Option<usize> {

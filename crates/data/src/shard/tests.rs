@@ -288,3 +288,63 @@ fn nothing_is_read_behind_the_end_marker() {
     let shards = Shards::open(&path).unwrap();
     assert_eq!((shards.len(), shards.tears().len()), (2, 0));
 }
+
+/// A record of a POSIX archive: its length in decimal digits (itself included), a blank, key, `=`, value, line break.
+fn pax_record(key: &str, value: &str) -> Vec<u8> {
+    let rest = format!(" {key}={value}\n");
+    let digits = (1..).find(|digits| (rest.len() + digits).to_string().len() == *digits).unwrap();
+    format!("{}{rest}", rest.len() + digits).into_bytes()
+}
+
+/// What `tar --format=posix` writes for long and for non-ASCII names, also behind a global header as `git archive` writes one.
+#[test]
+fn posix_headers_name_the_members() {
+    let long = format!("{}/1", "folder".repeat(40));
+    let names = ["jpg", "txt"].map(|extension| pax_record("path", &format!("{long}.{extension}")));
+    let other = [pax_record("mtime", "1700000000.123456789"), pax_record("path", "grün.jpg")].concat();
+    let tar = finished(raw_tar(&[
+        ("pax_global_header", b'g', &pax_record("comment", "0123456789abcdef")),
+        ("PaxHeaders/1.jpg", b'x', &names[0]),
+        ("folder/1.jpg", b'0', &[7; 700]),
+        ("PaxHeaders/1.txt", b'x', &names[1]),
+        ("folder/1.txt", b'0', b"one"),
+        ("PaxHeaders/2.jpg", b'x', &other),
+        ("gr_n.jpg", b'0', &[8; 512]),
+    ]));
+    let (_folder, path) = shard(&tar);
+    let shards = Shards::open(&path).unwrap();
+    assert_eq!((shards.len(), shards.tears().len()), (2, 0));
+    let one = shards.record(0).unwrap();
+    assert_eq!((one.key.as_str(), one.text("txt").unwrap().as_deref()), (long.as_str(), Some("one")));
+    assert_eq!(one.need_image("").unwrap().bytes(1 << 20).unwrap().unwrap()[..], [7; 700]);
+    let two = shards.record(1).unwrap();
+    assert_eq!(two.key, "grün");
+    assert_eq!(two.need_image("").unwrap().bytes(1 << 20).unwrap().unwrap()[..], [8; 512]);
+}
+
+/// Sparse files store parts of their content: as they lie in the archive they are rubbish.
+#[test]
+fn sparse_members_are_refused_by_name() {
+    let records = [pax_record("GNU.sparse.major", "1"), pax_record("GNU.sparse.name", "x/3.jpg")].concat();
+    let posix = raw_tar(&[("PaxHeaders/3", b'x', &records), ("GNUSparseFile.0/3.jpg", b'0', &[0; 512])]);
+    // The old form: the real size stands at byte 483 of the header, the list of parts from 386 on.
+    let mut old = raw_tar(&[("x/3.jpg", b'S', &[9; 512])]);
+    old[257..265].copy_from_slice(b"ustar  \0");
+    old[386..410].copy_from_slice(b"00000004000\x0000000001000\0");
+    old[483..495].copy_from_slice(b"00000005000\0");
+    old[148..156].fill(b' ');
+    let sum: u32 = old[..512].iter().map(|&b| u32::from(b)).sum();
+    old[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    for (sparse, name) in [(posix, "GNUSparseFile.0/3.jpg"), (old, "x/3.jpg")] {
+        let begin = two_samples().len();
+        let (_folder, path) = shard(&finished([two_samples(), sparse].concat()));
+        let shards = Shards::open(&path).unwrap();
+        // What comes before is used, and the rest counts as broken.
+        assert_eq!((shards.len(), shards.tears().len()), (3, 1));
+        let expected = format!(
+            "member `{name}` at byte {begin} is a sparse file of GNU tar; expected whole files (pack the shard again without --sparse)"
+        );
+        assert_eq!(shards.tears()[0].detail, expected);
+        assert_eq!(shards.record(2).unwrap_err().cause, Cause::TornShard);
+    }
+}

@@ -68,6 +68,15 @@ pub(super) fn walk(
             Some(Err(error)) => return Err(lost(begin, error.to_string())),
         };
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        if is_sparse(&mut entry).map_err(|e| lost(begin, e.to_string()))? {
+            return Err(Torn {
+                detail: format!(
+                    "member `{name}` at byte {begin} is a sparse file of GNU tar; expected whole files (pack the shard again without \
+                     --sparse)"
+                ),
+                key: split(&name).map(|(key, _)| key.to_owned()),
+            });
+        }
         let (offset, len) = (start + entry.raw_file_position(), entry.size());
         let parts = split(&name).filter(|_| entry.header().entry_type().is_file());
         // Seeking past the end of a file is no error, so the length has to be compared.
@@ -97,6 +106,17 @@ pub(super) fn walk(
         begin = end;
     }
     Ok(())
+}
+
+/// Whether only parts of the member are stored. In the old form the header says so, in that of POSIX archives a record does, and the
+/// member looks like any other, with a list of parts in front of its content.
+fn is_sparse<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<bool> {
+    if entry.header().entry_type().is_gnu_sparse() {
+        return Ok(true);
+    }
+    let Some(records) = entry.pax_extensions()? else { return Ok(false) };
+    // A record that is none is no sign of a sparse file.
+    Ok(records.flatten().any(|record| record.key_bytes().starts_with(b"GNU.sparse.")))
 }
 
 /// Key and extension of a member's name: split at the first dot behind the last slash.

@@ -11,6 +11,7 @@ use super::image_folder::collect;
 use super::{Class, Source, SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
 use crate::hierarchy::breeds::{Breeds, BreedsSplit, BreedsTask, Meaning};
+use crate::names::path_of;
 use crate::sample::{Broken, ImageRef, Sample, View};
 use crate::shard::hex;
 
@@ -131,12 +132,16 @@ impl Source for BreedsPhotos {
         let class = &self.classes[*class];
         Ok(Sample {
             id: file.clone(),
-            image: Some(ImageRef::File(self.root.join(file))),
+            image: Some(ImageRef::File(self.root.join(path_of(file)))),
             taxon: class.taxon.clone(),
             label: Some(class.label.clone()),
             split: self.split.clone(),
             ..Sample::default()
         })
+    }
+
+    fn lists_files(&self) -> bool {
+        true
     }
 
     fn views(&self) -> &[View] {
@@ -150,7 +155,7 @@ impl Source for BreedsPhotos {
             hash.update(format!("{} {}\n", class.label, class.taxon.join(" > ")));
         }
         for (file, class) in &self.photos {
-            let len = fs::metadata(self.root.join(file)).map_or(0, |meta| meta.len());
+            let len = fs::metadata(self.root.join(path_of(file))).map_or(0, |meta| meta.len());
             hash.update(format!("{file} {class} {len}\n"));
         }
         hex(hash)
@@ -209,7 +214,13 @@ mod tests {
 
     fn spec(path: PathBuf, split: Option<&str>, options: serde_json::Value) -> SourceSpec {
         let options = serde_json::from_value(options).unwrap();
-        SourceSpec { kind: "breeds".to_owned(), path: Some(path), split: split.map(str::to_owned), options }
+        SourceSpec {
+            kind: "breeds".to_owned(),
+            path: Some(path),
+            split: split.map(str::to_owned),
+            options,
+            ..SourceSpec::default()
+        }
     }
 
     /// Below the ancestor of living17, at its level 5: dogs of four classes; cats of one, too few. A zebra outside.

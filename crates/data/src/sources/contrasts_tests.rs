@@ -10,7 +10,7 @@ use crate::sample::{BBox, Cause, ImageRef};
 
 fn spec(kind: &str, path: impl Into<PathBuf>, options: serde_json::Value) -> SourceSpec {
     let options = serde_json::from_value(options).unwrap();
-    SourceSpec { kind: kind.to_owned(), path: Some(path.into()), split: None, options }
+    SourceSpec { kind: kind.to_owned(), path: Some(path.into()), options, ..SourceSpec::default() }
 }
 
 fn split(spec: &SourceSpec, split: &str) -> SourceSpec {

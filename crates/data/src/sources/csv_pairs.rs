@@ -2,7 +2,6 @@
 //! several captions.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Source, SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
-use crate::files;
+use crate::files::{self, open_regular};
 use crate::sample::{Broken, Cause, ImageRef, Sample, View};
 use crate::shard::hex;
 
@@ -106,7 +105,7 @@ impl CsvPairs {
             return Err(Error::config("split_column", "not given", "a column, since a split is asked for"));
         }
         let folder = path.parent().unwrap_or(Path::new("")).join(&options.folder);
-        let file = File::open(path).map_err(Error::io("read", path))?;
+        let file = open_regular(path).map_err(Error::io("read", path))?;
         let mut reader = options.reader(file);
         let broken = |error: csv::Error| Error::format(format!("`{}`", path.display()), error.to_string(), "a table");
 

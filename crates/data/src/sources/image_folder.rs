@@ -9,10 +9,13 @@ use sha2::{Digest, Sha256};
 
 use super::{Source, SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
+use crate::hierarchy::Tree;
+use crate::hierarchy::ranks::of_samples;
+use crate::names::{path_of, text_of};
 use crate::sample::{Broken, ImageRef, Sample, View};
 use crate::shard::{IMAGE_EXTENSIONS, hex};
 
-pub(super) const ENTRY: SourceEntry = SourceEntry {
+pub(crate) const ENTRY: SourceEntry = SourceEntry {
     kind: "image_folder",
     summary: "photos in one folder per class",
     inputs: "path: the folder of class folders; split: a folder between the two (path/<split>/<class>/...); \
@@ -90,7 +93,7 @@ impl Source for ImageFolder {
         let caption = self.caption.as_ref().zip(label.as_ref());
         Ok(Sample {
             id: file.clone(),
-            image: Some(ImageRef::File(self.root.join(file))),
+            image: Some(ImageRef::File(self.root.join(path_of(file)))),
             captions: caption
                 .map(|(template, label)| template.replace("{label}", &label.replace('_', " ")))
                 .into_iter()
@@ -102,6 +105,15 @@ impl Source for ImageFolder {
         })
     }
 
+    fn lists_files(&self) -> bool {
+        true
+    }
+
+    /// Of nested folders.
+    fn class_tree(&self) -> Option<Tree> {
+        if self.views.contains(&View::Chain) { of_samples(self) } else { None }
+    }
+
     fn views(&self) -> &[View] {
         &self.views
     }
@@ -111,7 +123,7 @@ impl Source for ImageFolder {
         let mut hash = Sha256::new();
         for file in &self.files {
             hash.update(file);
-            let len = fs::metadata(self.root.join(file)).map_or(0, |meta| meta.len());
+            let len = fs::metadata(self.root.join(path_of(file))).map_or(0, |meta| meta.len());
             hash.update(len.to_le_bytes());
         }
         hex(hash)
@@ -126,7 +138,7 @@ fn label(file: &str) -> Option<&str> {
 /// Deeper nesting is a link that leads back to a folder above it.
 const MAX_DEPTH: usize = 32;
 
-/// Adds the photos below a folder, by their paths in it behind `prefix`.
+/// Adds the photos below a folder, by their paths in it behind `prefix`, as texts: [`path_of`] makes paths of them.
 pub(crate) fn collect(folder: &Path, prefix: &str, files: &mut Vec<String>) -> Result<()> {
     if prefix.matches('/').count() > MAX_DEPTH {
         let expected = format!("folders nested at most {MAX_DEPTH} deep");
@@ -134,9 +146,10 @@ pub(crate) fn collect(folder: &Path, prefix: &str, files: &mut Vec<String>) -> R
     }
     for entry in fs::read_dir(folder).map_err(Error::io("list", folder))? {
         let entry = entry.map_err(Error::io("list", folder))?;
-        let name = entry.file_name();
-        // A name that is no UTF-8 cannot be an id, nor a label.
-        let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
+        let name = text_of(&entry.file_name());
+        if name.starts_with('.') {
+            continue;
+        }
         let path = entry.path();
         if path.is_dir() {
             collect(&path, &format!("{prefix}{name}/"), files)?;

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Source, SourceEntry, SourceSpec};
+use super::{Source, SourceEntry, SourceSpec, list};
 use crate::error::{Error, Result};
 use crate::sample::{Broken, Cause, Sample, View};
 use crate::shard::{Record, Shards};
@@ -12,7 +12,7 @@ use crate::shard::{Record, Shards};
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "image_text_shards",
     summary: "plain WebDataset shards: photo and caption",
-    inputs: "path: pattern of .tar shards; options: text (list of members with a caption each, default [\"txt\"]), \
+    inputs: "path: pattern of .tar shards; options: text (members, by commas, with a caption each, default txt), \
              json_key (field of the .json member, default \"caption\"; read where no text member is there)",
     open: |spec| Ok(Box::new(ImageTextShards::open(spec)?)),
 };
@@ -27,6 +27,7 @@ pub struct ImageTextShards {
 #[serde(default, deny_unknown_fields)]
 struct Options {
     /// Extensions of members that hold one caption each; those that are there are taken, in this order.
+    #[serde(deserialize_with = "list")]
     text: Vec<String>,
     /// Field of the `.json` member, taken where no text member is there.
     json_key: String,

@@ -43,7 +43,9 @@ impl Imported {
         })?;
         let inputs = files.into_iter().map(|(name, file)| (name, folder.join(file))).collect();
         let (mut samples, mut broken_boxes) = (Vec::new(), 0);
-        for sample in read(&ImportSpec { kind, inputs, split: None })? {
+        // The folder is named by the user, and what the files name is taken from there.
+        let roots = [folder.clone()].into_iter().chain(spec.roots.iter().cloned()).collect();
+        for sample in read(&ImportSpec { kind, inputs, roots, ..ImportSpec::default() })? {
             match sample {
                 // The sample comes by itself, without the box.
                 Err(fault) if fault.cause == Cause::BadBox => broken_boxes += 1,

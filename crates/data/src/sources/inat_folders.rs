@@ -7,6 +7,7 @@ use super::image_folder::collect;
 use super::taxa::{Paths, RANKS, Row, Taxa, binomial, inat_names, no_taxon};
 use super::{SourceEntry, SourceSpec};
 use crate::error::Result;
+use crate::names::path_of;
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "inat_folders",
@@ -34,7 +35,7 @@ fn open(spec: &SourceSpec) -> Result<Taxa> {
             .and_then(|names| paths.enter(names, &ranks, || format!("folder `{folder}`")))
             .map_err(|detail| no_taxon(&file, detail));
         let label = number.as_ref().ok().and_then(|&number| binomial(paths.get(number)));
-        rows.push(Row { image: root.join(&file), id: file, path: number, label, caption: None });
+        rows.push(Row { image: root.join(path_of(&file)), id: file, path: number, label, caption: None });
     }
     Taxa::new(ENTRY.kind, spec.split.clone(), rows, paths, || {
         (format!("`{}`", root.display()), "photos in folders of species".to_owned())

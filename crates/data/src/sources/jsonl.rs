@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -11,8 +10,10 @@ use sha2::{Digest, Sha256};
 
 use super::{Source, SourceEntry};
 use crate::error::{Error, Result, in_one_line};
-use crate::files;
+use crate::files::{self, open_regular};
 use crate::grounded::Record;
+use crate::hierarchy::Tree;
+use crate::hierarchy::ranks::of_samples;
 use crate::sample::{Broken, Cause, Sample, View};
 use crate::shard::hex;
 
@@ -35,6 +36,7 @@ pub struct Jsonl {
     folder: PathBuf,
     lines: Vec<Line>,
     views: Vec<View>,
+    has_taxa: bool,
     fingerprint: String,
 }
 
@@ -52,7 +54,7 @@ impl Jsonl {
     /// # Errors
     /// The file cannot be read, or has no line (of that split).
     pub fn open(path: &Path, split: Option<&str>) -> Result<Self> {
-        let mut file = BufReader::new(File::open(path).map_err(Error::io("read", path))?);
+        let mut file = BufReader::new(open_regular(path).map_err(Error::io("read", path))?);
         let mut lines = Vec::new();
         let mut hash = Sha256::new();
         let mut splits = BTreeSet::new();
@@ -84,9 +86,10 @@ impl Jsonl {
             folder: path.parent().unwrap_or(Path::new("")).to_owned(),
             lines,
             views: Vec::new(),
+            has_taxa: false,
             fingerprint: hex(hash),
         };
-        source.views = source.probe();
+        source.probe();
         Ok(source)
     }
 
@@ -105,18 +108,20 @@ impl Jsonl {
         })
     }
 
-    /// What the first readable samples provide.
-    fn probe(&self) -> Vec<View> {
+    /// Notes what the first readable samples provide.
+    fn probe(&mut self) {
         let mut views = BTreeSet::new();
-        for sample in self.lines.iter().take(PROBED).filter_map(|&line| self.read(line).ok()) {
+        for number in 0..self.lines.len().min(PROBED) {
+            let Ok(sample) = self.read(self.lines[number]) else { continue };
             let pair = sample.image.is_some() && !sample.captions.is_empty();
             let boxes = sample.phrases.iter().any(|p| p.crop.is_some() || !p.boxes.is_empty());
+            self.has_taxa |= sample.taxon.len() > 1;
             let chain = sample.tiers.is_some() || sample.taxon.len() > 1;
             let edges = sample.image.is_some() && sample.phrases.iter().any(|p| !p.boxes.is_empty());
             let has = [(View::Pair, pair), (View::Boxes, pair && boxes), (View::Chain, chain), (View::Edges, edges)];
             views.extend(has.into_iter().filter_map(|(view, there)| there.then_some(view)));
         }
-        views.into_iter().collect()
+        self.views = views.into_iter().collect();
     }
 }
 
@@ -135,6 +140,10 @@ impl Source for Jsonl {
 
     fn views(&self) -> &[View] {
         &self.views
+    }
+
+    fn class_tree(&self) -> Option<Tree> {
+        if self.has_taxa { of_samples(self) } else { None }
     }
 
     fn fingerprint(&self) -> String {

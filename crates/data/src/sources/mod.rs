@@ -1,12 +1,15 @@
 //! Where samples come from: one file per format, all listed in [`SOURCES`].
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::files::not_a_file;
+use crate::hierarchy::Tree;
+use crate::roots::{self, AllowedRoots, RootedSource};
 use crate::sample::{Broken, Sample, View};
 
 pub mod breeds;
@@ -30,6 +33,8 @@ pub mod tree_of_life;
 pub mod vg_attribution;
 pub mod vl_checklist;
 
+pub use taxa::class_name;
+
 /// A finite, indexable collection of samples. `get` may be called from many threads, in any order, and gives the same
 /// sample every time.
 pub trait Source: Send + Sync {
@@ -52,6 +57,21 @@ pub trait Source: Send + Sync {
     /// Every class of the data set, whether or not a sample of it is here, in the order of the data set. Empty where the
     /// source knows only the classes of its samples.
     fn classes(&self) -> Vec<Class> {
+        Vec::new()
+    }
+
+    /// The tree of the classes, whose nodes the labels are, where the source knows the ranks above them.
+    fn class_tree(&self) -> Option<Tree> {
+        None
+    }
+
+    /// Whether it finds its photos by listing a folder. Paths of all other sources come from records, which may name any file.
+    fn lists_files(&self) -> bool {
+        false
+    }
+
+    /// The folders in which the files of its samples are, as far as they are known.
+    fn roots(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
@@ -96,6 +116,9 @@ pub struct SourceSpec {
     /// Keep only the samples of this split, where the source has splits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
+    /// Folders, besides that of the data file, in which the files may be that its records name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<PathBuf>,
     /// Settings of this kind of source; unknown ones are refused.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, serde_json::Value>,
@@ -135,12 +158,25 @@ pub const SOURCES: &[SourceEntry] = &[
     breeds::ENTRY,
 ];
 
-/// Opens the source that `spec` names.
+/// Opens the source that `spec` names. A sample whose record names a file outside the folder of the data file and outside
+/// [`SourceSpec::roots`] is broken ([`Cause::OutsideRoots`](crate::Cause::OutsideRoots)).
 ///
 /// # Errors
-/// An unknown kind or option, a file that is missing or of another format, or a source without any sample.
+/// An unknown kind or option, a file that is missing or of another format, a root that is no folder, or a source without any sample.
 pub fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
-    (entry(&spec.kind)?.open)(spec)
+    let entry = entry(&spec.kind)?;
+    if let Some(path) = &spec.path
+        && let Some(what) = std::fs::metadata(path).ok().as_ref().and_then(not_a_file)
+    {
+        return Err(Error::format(
+            format!("`{}`", path.display()),
+            what,
+            "a regular file or a folder (its parts are read at any place)",
+        ));
+    }
+    let source = (entry.open)(spec)?;
+    AllowedRoots::check_named(&spec.roots)?;
+    Ok(Box::new(RootedSource::new(source, roots::of_spec(spec))))
 }
 
 /// The registry line of a kind of source.
@@ -155,7 +191,50 @@ pub fn entry(kind: &str) -> Result<&'static SourceEntry> {
     })
 }
 
+/// A list of names, also as one text with commas between them, as it is easily typed: `ranks=genus,species`.
+fn list<'de, D: serde::Deserializer<'de>>(input: D) -> std::result::Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "names by commas, or a list of names")]
+    enum OneOrMany {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(match OneOrMany::deserialize(input)? {
+        OneOrMany::One(names) => names.split(',').map(|name| name.trim().to_owned()).collect(),
+        OneOrMany::Many(names) => names,
+    })
+}
+
+/// The kind of source that reads a path as it is, without options.
+fn kind_of_path(path: &Path) -> Option<&'static str> {
+    match path.extension().and_then(|it| it.to_str()) {
+        Some("jsonl") => Some(jsonl::ENTRY.kind),
+        Some("csv" | "tsv") => Some(csv_pairs::ENTRY.kind),
+        Some("tar") => Some(image_text_shards::ENTRY.kind),
+        _ if path.is_dir() => Some(image_folder::ENTRY.kind),
+        _ => None,
+    }
+}
+
+/// Whether a kind of source is one that a path shows by itself ([`SourceSpec::of_text`]).
+pub fn shows_in_path(kind: &str) -> bool {
+    [jsonl::ENTRY.kind, csv_pairs::ENTRY.kind, image_text_shards::ENTRY.kind, image_folder::ENTRY.kind].contains(&kind)
+}
+
 impl SourceSpec {
+    /// The source that a text names: `KIND`, `KIND:PATH`, or a path whose kind shows (.jsonl, .csv, .tsv, .tar, a folder). `None` where
+    /// the kind does not show.
+    pub fn of_text(text: &str) -> Option<Self> {
+        let known = |kind: &str| SOURCES.iter().any(|entry| entry.kind == kind);
+        if known(text) {
+            return Some(Self { kind: text.to_owned(), ..Self::default() });
+        }
+        let (kind, path) = match text.split_once(':') {
+            Some((kind, path)) if known(kind) => (kind, path),
+            _ => (kind_of_path(Path::new(text))?, text),
+        };
+        Some(Self { kind: kind.to_owned(), path: Some(path.into()), ..Self::default() })
+    }
     /// The options as a struct of the source (`#[serde(default, deny_unknown_fields)]`).
     ///
     /// # Errors

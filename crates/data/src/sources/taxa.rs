@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-use super::Source;
+use super::{Source, inat_folders};
 use crate::error::{Error, Result};
+use crate::hierarchy::{Tree, class_tree};
 use crate::sample::{Broken, Cause, ImageRef, Sample, View};
 use crate::shard::hex;
 
@@ -180,13 +181,28 @@ impl Source for Taxa {
             id: row.id.clone(),
             image: Some(ImageRef::File(row.image.clone())),
             captions: row.caption.iter().cloned().collect(),
-            label: row.label.clone().or_else(|| taxon.last().cloned()),
+            label: Some(row.label.clone().unwrap_or_else(|| class_name(&taxon))),
             taxon,
             split: self.split.clone(),
             ..Sample::default()
         };
         sample.check()?;
         Ok(sample)
+    }
+
+    fn lists_files(&self) -> bool {
+        self.kind == inat_folders::ENTRY.kind
+    }
+
+    fn class_tree(&self) -> Option<Tree> {
+        let readable = self.rows.iter().filter_map(|row| Some((row, row.path.as_ref().ok()?)));
+        let classes: Vec<(&[String], String)> = readable
+            .map(|(row, &number)| {
+                let taxon = self.paths.get(number);
+                (taxon, row.label.clone().unwrap_or_else(|| class_name(taxon)))
+            })
+            .collect();
+        class_tree(classes.iter().map(|(taxon, label)| (*taxon, label.as_str())))
     }
 
     fn views(&self) -> &[View] {
@@ -200,6 +216,24 @@ impl Source for Taxa {
 
 /// The seven ranks of BioCLIP, RCME and iNaturalist.
 pub(super) const RANKS: [&str; 7] = ["kingdom", "phylum", "class", "order", "family", "genus", "species"];
+
+/// What the class of a taxon is called, where the data give it no name: its last name. An epithet ("abbotti") says nothing without its
+/// genus, so a species is called by both. A name is taken for an epithet if it is one word in lower case behind one in upper case.
+pub fn class_name(taxon: &[String]) -> String {
+    let begins = |name: &str, is: fn(char) -> bool| name.chars().next().is_some_and(is);
+    match taxon {
+        [.., genus, epithet]
+            if begins(genus, char::is_uppercase)
+                && begins(epithet, char::is_lowercase)
+                && !genus.contains(char::is_whitespace)
+                && !epithet.contains(char::is_whitespace) =>
+        {
+            format!("{genus} {epithet}")
+        }
+        [.., last] => last.clone(),
+        [] => String::new(),
+    }
+}
 
 /// The class of a path that ends in genus and epithet: epithets alone ("alba") are shared by many species.
 pub(super) fn binomial(names: &[String]) -> Option<String> {

@@ -11,16 +11,17 @@ use std::path::{Path, PathBuf};
 use csv::StringRecord;
 use serde::Deserialize;
 
-use super::taxa::{Paths, Row, Taxa, no_taxon};
-use super::{SourceEntry, SourceSpec};
+use super::taxa::{Paths, Row, Taxa, binomial, no_taxon};
+use super::{SourceEntry, SourceSpec, list};
 use crate::error::{Error, Result};
+use crate::files::open_regular;
 use crate::sample::{Broken, Cause};
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "taxon_table",
     summary: "CSV or TSV of photos with a column for each rank of a taxonomy",
-    inputs: "path: the table, with a header; split: the value of split_column; options: ranks (list of columns, general to specific), \
-             image (column, default \"image\"), label (column; default: the last rank), caption (column), split_column, folder (of the \
+    inputs: "path: the table, with a header; split: the value of split_column; options: ranks (columns by commas, general to specific: ranks=kingdom,phylum), \
+             image (column, default \"image\"), label (column; default: the last rank, of a species genus and epithet), caption (column), split_column, folder (of the \
              photos, relative to the table), delimiter (default: tab for .tsv, else comma), taxonomy (another table, relative to this \
              one, that has the ranks), key (column of this table) and taxonomy_key (column of that one) by which they are joined",
     open: |spec| Ok(Box::new(open(spec)?)),
@@ -30,6 +31,7 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 #[serde(default, deny_unknown_fields)]
 struct Options {
     image: String,
+    #[serde(deserialize_with = "list")]
     ranks: Vec<String>,
     label: Option<String>,
     caption: Option<String>,
@@ -112,6 +114,7 @@ fn open(spec: &SourceSpec) -> Result<Taxa> {
         None => HashMap::new(),
     };
     let folder = beside.join(&options.folder);
+    let of_species = ends_in_species(&options.ranks);
     let (mut rows, mut paths) = (Vec::new(), Paths::default());
     let mut record = StringRecord::new();
     while let Some(line) = table.next(&mut record)? {
@@ -144,13 +147,28 @@ fn open(spec: &SourceSpec) -> Result<Taxa> {
             Err(detail) => Err(no_taxon(&id, format!("{}: {detail}", place()))),
         };
         let text = |column: Option<usize>| column.map(&field).filter(|text| !text.is_empty()).map(str::to_owned);
-        rows.push(Row { image: folder.join(&id), path: number, label: text(label), caption: text(caption), id });
+        let of_species = || number.as_ref().ok().filter(|_| of_species).and_then(|&it| species(paths.get(it)));
+        let label = text(label).or_else(of_species);
+        rows.push(Row { image: folder.join(&id), path: number, label, caption: text(caption), id });
     }
     Taxa::new(ENTRY.kind, spec.split.clone(), rows, paths, || {
         let rows =
             spec.split.as_ref().map_or("a row behind the header".to_owned(), |it| format!("rows of split `{it}`"));
         (format!("`{}`", path.display()), rows)
     })
+}
+
+/// Whether the last two ranks are genus and species.
+fn ends_in_species(ranks: &[String]) -> bool {
+    let is = |rank: &str, names: &[&str]| names.iter().any(|name| rank.eq_ignore_ascii_case(name));
+    matches!(ranks, [.., genus, last] if is(genus, &["genus"]) && is(last, &["species", "specific_epithet", "epithet"]))
+}
+
+/// Genus and epithet, where the table does not write the species with its genus already.
+fn species(names: &[String]) -> Option<String> {
+    let [.., genus, species] = names else { return None };
+    let whole = plain(species).starts_with(&plain(genus)) && species.contains(char::is_whitespace);
+    if whole { Some(species.clone()) } else { binomial(names) }
 }
 
 fn check_ranks(ranks: &[String]) -> Result<()> {
@@ -192,7 +210,7 @@ impl Table {
             .ok()
             .filter(u8::is_ascii)
             .ok_or_else(|| Error::config("delimiter", format!("{delimiter:?}"), "an ASCII character"))?;
-        let file = File::open(path).map_err(Error::io("read", path))?;
+        let file = open_regular(path).map_err(Error::io("read", path))?;
         let mut reader = csv::ReaderBuilder::new().flexible(true).delimiter(delimiter).quoting(!tabs).from_reader(file);
         let broken = |error: csv::Error| Error::format(format!("`{}`", path.display()), error.to_string(), "a table");
         let columns = reader.headers().map_err(broken)?.iter();

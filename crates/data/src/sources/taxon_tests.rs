@@ -31,7 +31,10 @@ fn a_column_for_each_rank() {
     assert_eq!((source.len(), source.views()), (5, &[View::Pair, View::Chain][..]));
     let one = source.get(0).unwrap();
     assert_eq!(one.taxon, ["Passeriformes", "Turdus", "merula"]);
-    assert_eq!((one.label.as_deref(), &one.captions[..]), (Some("merula"), &["Blackbird, common".to_owned()][..]));
+    assert_eq!(
+        (one.label.as_deref(), &one.captions[..]),
+        (Some("Turdus merula"), &["Blackbird, common".to_owned()][..])
+    );
     assert_eq!(one.image.unwrap().open(&PixelLimits::default()).unwrap().width, 20);
     // A genus name in two orders is no fault.
     assert_eq!(source.get(4).unwrap().taxon, ["Galliformes", "Turdus", "alba"]);
@@ -128,6 +131,36 @@ fn birds_as_published() {
     let other = open(&spec("taxon_table", &path, joined)).unwrap();
     assert_eq!(other.get(0).unwrap().taxon, ["Passeriformes", "Pellorneidae", "Malacocincla abbotti"]);
     assert_eq!((0..other.len()).filter(|&it| other.get(it).is_err()).count(), 0);
+}
+
+/// "abbotti" is the epithet of two birds; their ranks make a tree without a file of edges.
+#[test]
+fn species_are_called_by_both_names() {
+    let folder = Folder::new();
+    let rows = "file,genus,species,common\n1.jpg,Malacocincla,abbotti,Babbler\n2.jpg,Papasula,abbotti,Booby\n";
+    let path = folder.write("birds.csv", rows);
+    let labels = |options: serde_json::Value| {
+        let source = open(&spec("taxon_table", &path, options)).unwrap();
+        let labels: Vec<_> = (0..source.len()).map(|it| source.get(it).unwrap().label.unwrap()).collect();
+        (labels, source.class_tree().unwrap())
+    };
+    // A list may be typed with commas.
+    for ranks in [json!("genus, species"), json!(["genus", "species"])] {
+        let (found, tree) = labels(json!({"image": "file", "ranks": ranks}));
+        assert_eq!(found, ["Malacocincla abbotti", "Papasula abbotti"]);
+        let parent = tree.parent(tree.get("Papasula abbotti").unwrap()).unwrap();
+        assert_eq!(tree.name(parent), "Papasula");
+    }
+    let (found, tree) = labels(json!({"image": "file", "ranks": "genus,species", "label": "common"}));
+    assert_eq!(found, ["Babbler", "Booby"]);
+    assert!(tree.is_leaf(tree.get("Booby").unwrap()));
+    // A species that is written with its genus, or in capitals.
+    let path = folder.write("b.csv", "image,Genus,Species\n1.jpg,Turdus,Turdus merula\n2.jpg,SULA,NEBOUXII\n");
+    let source = open(&spec("taxon_table", &path, json!({"ranks": "Genus,Species"}))).unwrap();
+    let labels: Vec<_> = (0..2).map(|it| source.get(it).unwrap().label.unwrap()).collect();
+    assert_eq!(labels, ["Turdus merula", "SULA NEBOUXII"]);
+    let message = message(&spec("taxon_table", &path, json!({"ranks": 7})));
+    assert!(message.contains("names by commas, or a list of names"), "{message}");
 }
 
 const CATEGORY: &str = r#"{"id": 7, "kingdom": "Animalia", "phylum": "Chordata", "class": "Aves", "order": "Passeriformes",

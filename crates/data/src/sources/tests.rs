@@ -430,3 +430,90 @@ fn karpathy() {
     folder.write("dataset_coco.json", json!({"images": [{"filename": "a.jpg"}]}).to_string());
     assert!(message(&all).contains("missing field `split`"), "{}", message(&all));
 }
+
+/// One rule for all sources whose records name files.
+#[test]
+fn records_name_files_of_their_folders_only() {
+    let folder = Folder::new();
+    folder.write("photos/1.jpg", jpeg(4, 4));
+    let record = r#"{"image": "../photos/1.jpg", "captions": ["a"]}"#;
+    let crop = r#"{"captions": ["a"], "phrases": [{"text": "b", "crop": "/etc/hostname"}]}"#;
+    folder.write("data/j.jsonl", [record, crop].join("\n"));
+    folder.write(
+        "data/c.csv",
+        "image,caption,genus,species\n../photos/1.jpg,a,Turdus,merula\n/etc/hostname,b,Turdus,merula\n",
+    );
+    let image = |name: &str| format!(r#"{{"filename": "{name}", "split": "test", "sentences": [{{"raw": "a"}}]}}"#);
+    let images = [image("../photos/1.jpg"), image("/etc/hostname")].join(", ");
+    folder.write("data/k.json", format!("{{\"images\": [{images}]}}"));
+    for (kind, file) in [("jsonl", "j.jsonl"), ("csv_pairs", "c.csv"), ("taxon_table", "c.csv"), ("karpathy", "k.json")]
+    {
+        let mut spec = SourceSpec {
+            kind: kind.to_owned(),
+            path: Some(folder.path().join("data").join(file)),
+            ..SourceSpec::default()
+        };
+        if kind == "taxon_table" {
+            spec.options.insert("ranks".to_owned(), "genus,species".into());
+        }
+        let faults = |spec: &SourceSpec| -> Vec<Option<Cause>> {
+            let source = open(spec).unwrap();
+            (0..source.len()).map(|index| source.get(index).err().map(|broken| broken.cause)).collect()
+        };
+        assert_eq!(faults(&spec), [Some(Cause::OutsideRoots); 2], "{kind}");
+        spec.roots = vec![folder.path().join("photos")];
+        assert_eq!(faults(&spec), [None, Some(Cause::OutsideRoots)], "{kind}");
+    }
+    let roots = vec![folder.path().join("absent")];
+    let spec = SourceSpec {
+        kind: "jsonl".to_owned(),
+        path: Some(folder.path().join("data/j.jsonl")),
+        roots,
+        ..SourceSpec::default()
+    };
+    assert!(open(&spec).err().unwrap().to_string().contains("absent`, which is no folder"));
+}
+
+#[cfg(unix)]
+#[test]
+fn names_that_are_no_utf8_are_read() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = Folder::new();
+    let class = folder.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    std::fs::create_dir(&class).unwrap();
+    std::fs::write(class.join(std::ffi::OsStr::from_bytes(b"\xff.jpg")), jpeg(4, 4)).unwrap();
+    folder.write("bar/1.jpg", jpeg(4, 4));
+    let spec =
+        SourceSpec { kind: "image_folder".to_owned(), path: Some(folder.path().into()), ..SourceSpec::default() };
+    let source = open(&spec).unwrap();
+    let samples: Vec<_> = (0..source.len()).map(|index| source.get(index).unwrap()).collect();
+    assert_eq!(samples.iter().map(|it| &*it.id).collect::<Vec<_>>(), ["bar/1.jpg", "caf\\xe9/\\xff.jpg"]);
+    assert_eq!(samples[1].label.as_deref(), Some("caf\\xe9"));
+    assert_eq!(samples[1].image.as_ref().unwrap().open(&PixelLimits::default()).unwrap().width, 4);
+}
+
+/// A pipe without a writer would block for ever.
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_no_data_file() {
+    let folder = Folder::new();
+    let pipe = folder.path().join("pipe.jsonl");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for entry in SOURCES.iter().filter(|entry| entry.kind != "toy") {
+        let spec = SourceSpec { kind: entry.kind.to_owned(), path: Some(pipe.clone()), ..SourceSpec::default() };
+        let message = open(&spec).err().unwrap().to_string();
+        assert!(message.contains("pipe.jsonl`: a named pipe; expected a regular file"), "{}: {message}", entry.kind);
+    }
+}
+
+#[test]
+fn sources_are_known_by_their_paths() {
+    let named = |text: &str| SourceSpec::of_text(text).map(|it| (it.kind, it.path));
+    let folder = Folder::new();
+    let text = folder.path().to_str().unwrap();
+    assert_eq!(named("a/b.tsv"), Some(("csv_pairs".to_owned(), Some("a/b.tsv".into()))));
+    assert_eq!(named("a.tar"), Some(("image_text_shards".to_owned(), Some("a.tar".into()))));
+    assert_eq!(named(text), Some(("image_folder".to_owned(), Some(text.into()))));
+    assert_eq!(named("karpathy:a.json"), Some(("karpathy".to_owned(), Some("a.json".into()))));
+    assert_eq!(named("unknown:a.json"), None);
+}

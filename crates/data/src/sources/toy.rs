@@ -13,12 +13,16 @@ use super::{Source, SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
 use crate::sample::{Broken, Sample, View};
 use crate::shard::hex;
-use crate::toy::{Contrasts, Gallery, Scene, Split, ToyConfig, ToyWorld, captions, render, tiers};
+use crate::toy::{
+    ClassChoice, Contrasts, Gallery, Scene, Split, ToyConfig, ToyWorld, Words, captions_in, render, tiers,
+};
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "toy",
     summary: "the drawn toy world: no download, any size, all views",
     inputs: "split: train (default), val, test or held_out; options: size (4096 scenes), resolution (64 pixels), seed (0), \
+             classes (all; seen: without the eight held-out classes; held_out: one of them in every scene), words (captions; \
+             general: class names and nodes above them by themselves, too; names: mostly these), singles (0: per cent of scenes with one object), \
              per_class (instead of scenes, this many pictures of single objects of each class), hard_negatives (false; true: \
              one sample for each wrong caption of each scene, by kinds)",
     open: |spec| open(spec),
@@ -30,14 +34,17 @@ struct Options {
     size: usize,
     resolution: u32,
     seed: u64,
+    classes: ClassChoice,
+    words: Words,
+    singles: u8,
     per_class: Option<usize>,
     hard_negatives: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        let ToyConfig { size, resolution, seed, .. } = ToyConfig::default();
-        Self { size, resolution, seed, per_class: None, hard_negatives: false }
+        let ToyConfig { size, resolution, seed, classes, words, singles, .. } = ToyConfig::default();
+        Self { size, resolution, seed, classes, words, singles, per_class: None, hard_negatives: false }
     }
 }
 
@@ -52,12 +59,13 @@ fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
             "none: it is drawn, not read",
         ));
     }
-    let Options { size, resolution, seed, per_class, hard_negatives } = spec.parse_options()?;
+    let Options { size, resolution, seed, classes, words, singles, per_class, hard_negatives } =
+        spec.parse_options()?;
     let split = spec.split.as_deref().map_or(Ok(Split::Train), Split::named)?;
     if size > MOST_SCENES {
         return Err(Error::config("size of the toy world", size.to_string(), format!("at most {MOST_SCENES} scenes")));
     }
-    let world = ToyWorld::new(ToyConfig { size, resolution, seed, split })?;
+    let world = ToyWorld::new(ToyConfig { size, resolution, seed, split, classes, words, singles })?;
     Ok(match (per_class, hard_negatives) {
         (Some(count), false) => Box::new(world.gallery(count)?),
         (None, true) => Box::new(world.contrasts()),
@@ -150,11 +158,18 @@ impl Source for Contrasts {
 fn fingerprint(config: ToyConfig, len: usize, scene: impl Fn(usize) -> Scene) -> String {
     const SAMPLED: usize = 64;
     let mut hash = Sha256::new();
-    hash.update(format!("toy world: {config:?}, {len} pictures\n"));
+    let ToyConfig { size, resolution, seed, split, classes, words, singles } = config;
+    let world = format!("ToyConfig {{ size: {size}, resolution: {resolution}, seed: {seed}, split: {split:?} }}");
+    hash.update(format!("toy world: {world}, {len} pictures\n"));
+    // Choices that came later are hashed only where they are made: the fingerprints of older runs and sets stay valid.
+    let ordinary = ToyConfig::default();
+    if (classes, words, singles) != (ordinary.classes, ordinary.words, ordinary.singles) {
+        hash.update(format!("{classes:?} {words:?} {singles}\n"));
+    }
     let step = len.div_ceil(SAMPLED).max(1);
     for scene in (0..len).step_by(step).map(scene) {
         hash.update(render(&scene, 48).rgb);
-        hash.update(format!("{:?} {:?}\n", captions(&scene), tiers(&scene)));
+        hash.update(format!("{:?} {:?}\n", captions_in(&scene, words), tiers(&scene)));
     }
     hex(hash)
 }
@@ -194,11 +209,12 @@ mod tests {
 
     fn spec(split: Option<&str>, options: serde_json::Value) -> SourceSpec {
         let options: BTreeMap<_, _> = options.as_object().unwrap().clone().into_iter().collect();
-        SourceSpec { kind: "toy".to_owned(), path: None, split: split.map(str::to_owned), options }
+        SourceSpec { kind: "toy".to_owned(), split: split.map(str::to_owned), options, ..SourceSpec::default() }
     }
 
     fn small_world() -> ToyWorld {
-        ToyWorld::new(ToyConfig { size: 12, resolution: 48, seed: 3, split: Split::Val }).unwrap()
+        ToyWorld::new(ToyConfig { size: 12, resolution: 48, seed: 3, split: Split::Val, ..ToyConfig::default() })
+            .unwrap()
     }
 
     #[test]
@@ -281,13 +297,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("val.jsonl");
         let limits = PixelLimits::default();
-        let report = export::write(export::samples(&world), &Target::Grounded { path: path.clone() }, &limits).unwrap();
+        let report =
+            export::write(export::samples(&world), &[], &Target::Grounded { path: path.clone() }, &limits).unwrap();
         assert_eq!(report.written, 12);
         let read = crate::sources::open(&SourceSpec {
             kind: "jsonl".to_owned(),
             path: Some(path),
             split: Some("val".to_owned()),
-            options: BTreeMap::new(),
+            ..SourceSpec::default()
         })
         .unwrap();
         assert_eq!((read.len(), read.views()), (12, VIEWS));

@@ -7,15 +7,17 @@
 use serde::Deserialize;
 
 use super::taxa::{RANKS, binomial};
-use super::{Source, SourceEntry, SourceSpec};
+use super::{Source, SourceEntry, SourceSpec, list};
 use crate::error::Result;
+use crate::hierarchy::Tree;
+use crate::hierarchy::ranks::of_samples;
 use crate::sample::{Broken, Cause, Sample, View};
 use crate::shard::Shards;
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "tree_of_life",
     summary: "TreeOfLife WebDataset shards: photos with seven ranks and captions",
-    inputs: "path: pattern of .tar shards; options: text (list of members that are captions, those that are there are taken; default \
+    inputs: "path: pattern of .tar shards; options: text (members, by commas, that are captions, those that are there are taken; default \
              sci, com, taxon, sci_com, taxon_com)",
     open: |spec| Ok(Box::new(TreeOfLife::open(spec)?)),
 };
@@ -30,6 +32,7 @@ pub struct TreeOfLife {
 #[serde(default, deny_unknown_fields)]
 struct Options {
     /// Members without `.txt`.
+    #[serde(deserialize_with = "list")]
     text: Vec<String>,
 }
 
@@ -93,6 +96,10 @@ impl Source for TreeOfLife {
         };
         sample.check()?;
         Ok(sample)
+    }
+
+    fn class_tree(&self) -> Option<Tree> {
+        of_samples(self)
     }
 
     fn views(&self) -> &[View] {

@@ -6,6 +6,7 @@
 
 mod clean;
 mod clip;
+mod hostile;
 mod train;
 
 use std::io::Read;
@@ -17,7 +18,7 @@ use tokenizers::models::ModelWrapper;
 
 use crate::batch::TokenBatch;
 use crate::error::{Error, Result};
-use crate::files;
+use crate::{files, guard};
 
 /// Token ids of texts, between a start and an end token. Cheap to clone; shared by threads.
 #[derive(Clone)]
@@ -42,18 +43,14 @@ impl Tokenizer {
     /// An unreadable file, a line that is no pair, a pair of unknown tokens, a `vocab_size` below 514 or above what the
     /// file holds.
     pub fn from_merges(path: &Path, vocab_size: Option<usize>) -> Result<Self> {
-        let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
-        let text = if bytes.starts_with(&GZIP_MAGIC) {
-            let mut text = String::new();
-            flate2::read::MultiGzDecoder::new(bytes.as_slice())
-                .read_to_string(&mut text)
-                .map(|_| text)
-                .map_err(|error| error.to_string())
-        } else {
-            String::from_utf8(bytes).map_err(|error| error.to_string())
-        };
         let place = path.display().to_string();
-        let text = text.map_err(|found| Error::format(&place, found, MERGES_FILE))?;
+        let mut bytes = read_bounded(path)?;
+        if bytes.starts_with(&GZIP_MAGIC) {
+            // A small file can unpack to a thousand times its size.
+            bytes = at_most(&place, flate2::read::MultiGzDecoder::new(bytes.as_slice()))?
+                .map_err(|error| Error::format(&place, error.to_string(), MERGES_FILE))?;
+        }
+        let text = String::from_utf8(bytes).map_err(|error| Error::format(&place, error.to_string(), MERGES_FILE))?;
         Self::from_clip(&place, &clip::parse_merges(&place, &text, vocab_size)?)
     }
 
@@ -63,10 +60,8 @@ impl Tokenizer {
     /// # Errors
     /// An unreadable file, one of another format, or a tokenizer without an end-of-text token.
     pub fn from_tokenizer_json(path: &Path) -> Result<Self> {
-        let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
         let place = path.display().to_string();
-        let model = tokenizers::Tokenizer::from_bytes(bytes)
-            .map_err(|error| Error::format(&place, error.to_string(), "a tokenizer.json of the tokenizers library"))?;
+        let model = hostile::parse(&place, &read_bounded(path)?)?;
         Self::new(&place, model)
     }
 
@@ -126,9 +121,9 @@ impl Tokenizer {
             return Err(Error::config("context", context.to_string(), format!("at least {least}")));
         };
         let cleaned = clip.then(|| clean::clean(text));
-        let encoding = model
-            .encode_fast(cleaned.as_deref().unwrap_or(text), false)
-            .map_err(|error| cannot_encode(text, &*error))?;
+        let encoding = guard::catch_panic(|| model.encode_fast(cleaned.as_deref().unwrap_or(text), false))
+            .map_err(|panic| cannot_encode(text, panic))?
+            .map_err(|error| cannot_encode(text, error.to_string()))?;
         let tokens = encoding.get_ids().iter().take(room);
         Ok(start.iter().chain(tokens).chain([end]).copied().collect())
     }
@@ -168,7 +163,9 @@ impl Tokenizer {
         model.with_truncation(None).map_err(|error| invalid(error.to_string()))?;
         // What surrounds a text is asked of the tokenizer itself, so that BERT's [CLS] and [SEP] or T5's lone </s> work
         // as well.
-        let sample = model.encode("a", true).map_err(|error| cannot_encode("a", &*error))?;
+        let sample = guard::catch_panic(|| model.encode("a", true))
+            .map_err(invalid)?
+            .map_err(|error| invalid(format!("it cannot encode \"a\": {error}")))?;
         let ids: Vec<_> = sample.get_ids().iter().copied().zip(sample.get_special_tokens_mask()).collect();
         let special = |(id, mask): &(u32, &u32)| (**mask == 1).then_some(*id);
         let before: Vec<_> = ids.iter().map_while(special).collect();
@@ -203,9 +200,26 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 const MERGES_FILE: &str = "byte pairs, two tokens a line, as in CLIP's bpe_simple_vocab_16e6.txt";
 
-fn cannot_encode(text: &str, error: &dyn std::error::Error) -> Error {
+fn cannot_encode(text: &str, error: String) -> Error {
     let start: String = text.chars().take(40).collect();
-    Error::format(format!("text {start:?}"), error.to_string(), "a text that the tokenizer's model can represent")
+    Error::format(format!("text {start:?}"), error, "a text that the tokenizer's model can represent")
+}
+
+/// The bytes of a file that is not larger than a tokenizer can be.
+fn read_bounded(path: &Path) -> Result<Vec<u8>> {
+    let file = std::fs::File::open(path).map_err(Error::io("read", path))?;
+    at_most(&path.display().to_string(), file)?.map_err(Error::io("read", path))
+}
+
+/// All bytes of a reader; an error of its own if there are more than a tokenizer can have.
+fn at_most(place: &str, reader: impl Read) -> Result<std::io::Result<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    let read = reader.take(hostile::MOST_BYTES + 1).read_to_end(&mut bytes);
+    if bytes.len() as u64 > hostile::MOST_BYTES {
+        let expected = format!("at most {} bytes, several times the largest published tokenizer", hostile::MOST_BYTES);
+        return Err(Error::format(place, format!("more than {} bytes", hostile::MOST_BYTES), expected));
+    }
+    Ok(read.map(|_| bytes))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::classes::{Class, ROOT};
 use super::dice::Dice;
+use super::general::{self as general_words, Words};
 use super::grammar::{Description, Form, Mention, PartMention, Said, Style, article};
 use super::negatives;
 use super::paint::painting_order;
@@ -19,7 +20,8 @@ const MOST_INSTANCES: usize = 6;
 /// Captions of a scene, and the phrases in them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Captions {
-    /// Five, all true: everything; another build of the sentence; told from the other object; in general words; with parts.
+    /// Five, all true: everything; another build of the sentence; told from the other object; in general words; with parts. With
+    /// [`Words::General`] five more, each of one object.
     pub texts: Vec<String>,
     /// Objects as the captions call them, then parts.
     pub phrases: Vec<Phrase>,
@@ -27,11 +29,31 @@ pub struct Captions {
 
 /// Captions and phrases of a scene. The choice of words is part of the scene.
 pub fn captions(scene: &Scene) -> Captions {
-    let said = descriptions(scene).map(|(description, style)| description.say(style));
-    Captions { phrases: phrases(scene, &said), texts: said.into_iter().map(|said| said.text).collect() }
+    captions_in(scene, Words::Captions)
 }
 
-/// What the captions say, and in which words.
+/// Captions and phrases in these words.
+pub fn captions_in(scene: &Scene, words: Words) -> Captions {
+    let told = told(scene, words);
+    let said: Vec<Said> = told.iter().map(|(description, style)| description.say(*style)).collect();
+    let (mut phrases, owners) = phrases(scene, &said);
+    if words != Words::Captions {
+        general_words::name_objects(scene, &told, &said, &mut phrases, &owners, words);
+    }
+    Captions { phrases, texts: said.into_iter().map(|said| said.text).collect() }
+}
+
+/// What the captions say in these words.
+pub(super) fn told(scene: &Scene, words: Words) -> Vec<(Description, Style)> {
+    let whole = descriptions(scene);
+    match words {
+        Words::Captions => whole.into(),
+        Words::General => whole.into_iter().chain(general_words::descriptions(scene)).collect(),
+        Words::Names => general_words::names(scene).into_iter().chain(whole.into_iter().take(1)).collect(),
+    }
+}
+
+/// What the five captions of the whole scene say, and in which words.
 pub(super) fn descriptions(scene: &Scene) -> [(Description, Style); 5] {
     let mut dice = Dice::new([scene.variant, 0, 0, CAPTIONS]);
     [
@@ -197,8 +219,8 @@ fn visible_parts(scene: &Scene, index: usize) -> BTreeMap<&'static str, Vec<BBox
     kinds.into_iter().filter_map(|(name, boxes)| Some((name, boxes?))).collect()
 }
 
-/// One phrase for each text under which an object or a part is met, with all its places.
-fn phrases(scene: &Scene, said: &[Said]) -> Vec<Phrase> {
+/// One phrase for each text under which an object or a part is met, with all its places; and the object of each.
+fn phrases(scene: &Scene, said: &[Said]) -> (Vec<Phrase>, Vec<usize>) {
     let mut phrases: Vec<Phrase> = Vec::new();
     let mut owners: Vec<usize> = Vec::new();
     for of_parts in [false, true] {
@@ -223,7 +245,7 @@ fn phrases(scene: &Scene, said: &[Said]) -> Vec<Phrase> {
             }
         }
     }
-    phrases
+    (phrases, owners)
 }
 
 fn boxes(scene: &Scene, object: usize, part: Option<&'static str>) -> Vec<BBox> {
@@ -242,7 +264,7 @@ fn absent(dice: &mut Dice, scene: &Scene, class: Class, level: usize) -> &'stati
     for below in [parent, ROOT] {
         names.extend(
             Class::all()
-                .filter(|other| other.is_a(below))
+                .filter(|other| scene.classes.admits(*other) && other.is_a(below))
                 .map(|other| other.path()[level])
                 .filter(|name| scene.objects.iter().all(|o| !o.class.is_a(name))),
         );

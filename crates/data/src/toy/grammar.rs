@@ -52,6 +52,8 @@ pub(crate) enum Form {
     Setting,
     /// "a picture of a cat on a sofa in a room"
     Picture,
+    /// "a photo of a cat on a sofa in a room"
+    Photo,
 }
 
 /// How a description is put into words.
@@ -101,8 +103,10 @@ impl Description {
                 s.list(" and ", rest);
             }
             (form, place) => {
-                if form == Form::Picture {
-                    s.words("a picture of ");
+                match form {
+                    Form::Picture => s.words("a picture of "),
+                    Form::Photo => s.words("a photo of "),
+                    Form::Plain | Form::PlaceFirst | Form::Setting => {}
                 }
                 let rest = self.core(&mut s, " ");
                 if let Some(place) = place {

@@ -1,6 +1,7 @@
 //! Who is in a scene, and where: classes, colours and sizes are drawn first, then columns of one thing or two, then places within them.
 
 use super::backdrop::{Background, Ground};
+use super::choice::ClassChoice;
 use super::classes::{Class, Habitat};
 use super::dice::Dice;
 use super::held_out::{held_out_background, held_out_colour, homes};
@@ -17,6 +18,8 @@ pub(crate) struct Brief {
     pub(crate) alone: bool,
     /// The main object shows a held-out pair; else no object does.
     pub(crate) held_out: bool,
+    /// Which classes are met.
+    pub(crate) classes: ClassChoice,
 }
 
 /// A cast that finds no place is sent away this often, before the main object stays alone.
@@ -30,7 +33,7 @@ const HIDDEN: f32 = 0.3;
 
 /// Makes up a scene.
 pub(crate) fn compose(dice: &mut Dice, brief: Brief) -> Scene {
-    let main = brief.main.unwrap_or_else(|| any_class(dice));
+    let main = brief.main.unwrap_or_else(|| any_class(dice, brief.classes));
     let mut failures = 0;
     loop {
         // One object alone always finds its place, so that the loop ends.
@@ -61,12 +64,15 @@ struct Cast {
     objects: Vec<Object>,
     /// From left to right.
     columns: Vec<Column>,
+    /// Which classes may join.
+    classes: ClassChoice,
 }
 
 impl Cast {
     fn draw(dice: &mut Dice, main: Class, brief: Brief, alone: bool) -> Self {
         let (background, colour) = pair(dice, main, brief.held_out);
-        let mut cast = Self { background, objects: vec![object(main, colour)], columns: Vec::new() };
+        let mut cast =
+            Self { background, objects: vec![object(main, colour)], columns: Vec::new(), classes: brief.classes };
         // One to four objects with shares 5, 8, 5, 2 of 20.
         let count = match dice.below(20) {
             _ if alone => 1,
@@ -104,6 +110,7 @@ impl Cast {
     /// Adds an object of a new class and a new colour that goes with this background.
     fn join(&mut self, dice: &mut Dice, fits: impl Fn(Class) -> bool) -> Option<usize> {
         let classes: Vec<Class> = Class::all()
+            .filter(|class| self.classes.admits(*class))
             .filter(|class| class.lives_in(self.background) && fits(*class))
             .filter(|class| held_out_background(*class) != self.background)
             .filter(|class| self.objects.iter().all(|o| o.class != *class))
@@ -201,7 +208,13 @@ impl Cast {
             }
         }
         let relations = self.relations(dice)?;
-        Some(Scene { background: self.background, objects: self.objects, relations, variant: dice.word() })
+        Some(Scene {
+            background: self.background,
+            objects: self.objects,
+            relations,
+            classes: self.classes,
+            variant: dice.word(),
+        })
     }
 
     /// Puts the upper object of a stack in its place over the lower one, and moves both to x >= 0.
@@ -379,8 +392,8 @@ fn shift(object: &mut Object, x: f32, y: f32) {
     (b.y1, b.y2) = (b.y1 + y, b.y2 + y);
 }
 
-fn any_class(dice: &mut Dice) -> Class {
-    let classes: Vec<Class> = Class::all().collect();
+fn any_class(dice: &mut Dice, choice: ClassChoice) -> Class {
+    let classes: Vec<Class> = Class::all().filter(|class| choice.admits_main(*class)).collect();
     classes[dice.below(classes.len())]
 }
 

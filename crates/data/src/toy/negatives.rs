@@ -176,7 +176,7 @@ fn stranger(dice: &mut Dice, scene: &Scene, mention: Mention) -> Option<Class> {
     let near = scene.objects.get(mention.object).map(|object| object.class);
     let mut candidates: Vec<Class> = Class::all()
         .filter(|class| scene.objects.iter().all(|object| object.class != *class))
-        .filter(|class| class.lives_in(scene.background))
+        .filter(|class| scene.classes.admits(*class) && class.lives_in(scene.background))
         .filter(|class| held_out_background(*class) != scene.background)
         .filter(|class| mention.colour.is_none_or(|c| c != held_out_colour(*class)))
         .collect();

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::backdrop::Background;
+use super::choice::ClassChoice;
 use super::classes::Class;
 use super::palette::Colour;
 use crate::sample::BBox;
@@ -17,6 +18,8 @@ pub struct Scene {
     pub objects: Vec<Object>,
     /// Relations worth telling, at most one for each pair; the first is about the main object.
     pub relations: Vec<Relation>,
+    /// Which classes its texts may name, the false ones included.
+    pub classes: ClassChoice,
     /// Moves hills and clouds, and chooses words: the same scene with another variant is another picture of the same things.
     pub variant: u64,
 }

@@ -1,6 +1,7 @@
 //! Pictures for people: a class alone, many pictures on one sheet.
 
 use super::backdrop::Background;
+use super::choice::ClassChoice;
 use super::classes::Class;
 use super::paint::draw;
 use super::palette::Colour;
@@ -18,7 +19,13 @@ pub fn portrait(class: Class, colour: Colour, resolution: u32) -> Picture {
         y2: 0.93 - (0.86 - height) / 2.0,
     };
     let object = Object { class, colour, size: Size::Large, flip: false, bounds };
-    let scene = Scene { background: Background::Meadow, objects: vec![object], relations: Vec::new(), variant: 0 };
+    let scene = Scene {
+        background: Background::Meadow,
+        objects: vec![object],
+        relations: Vec::new(),
+        classes: ClassChoice::All,
+        variant: 0,
+    };
     draw(&scene, resolution, |canvas| canvas.fill(tiny_skia::Color::from_rgba8(226, 238, 218, 255)))
 }
 

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::caption::{Captions, captions, tiers};
+use super::caption::{Captions, captions_in, tiers};
+use super::choice::ClassChoice;
 use super::classes::{Class, ROOT};
 use super::dice::Dice;
+use super::general::Words;
 use super::layout::{Brief, compose};
 use super::paint::render;
 use super::scene::Scene;
@@ -27,6 +29,12 @@ pub struct ToyConfig {
     pub seed: u64,
     /// Which scenes of the world.
     pub split: Split,
+    /// Which classes they show.
+    pub classes: ClassChoice,
+    /// Which texts they have.
+    pub words: Words,
+    /// Share of the scenes that show one object alone, in per cent, beside those that do anyway: 0 to 100.
+    pub singles: u8,
 }
 
 /// A part of the world that shares no scene with the others.
@@ -60,7 +68,15 @@ pub struct Gallery {
 impl Default for ToyConfig {
     /// 4,096 training scenes at 64 pixels.
     fn default() -> Self {
-        Self { size: 4096, resolution: 64, seed: 0, split: Split::Train }
+        Self {
+            size: 4096,
+            resolution: 64,
+            seed: 0,
+            split: Split::Train,
+            classes: ClassChoice::All,
+            words: Words::Captions,
+            singles: 0,
+        }
     }
 }
 
@@ -95,7 +111,7 @@ impl ToyWorld {
     /// The world of this configuration.
     ///
     /// # Errors
-    /// No scene, or a resolution outside 16 to 4096.
+    /// No scene, a resolution outside 16 to 4096, or a share above 100 per cent.
     pub fn new(config: ToyConfig) -> Result<Self> {
         if config.size == 0 {
             return Err(Error::config("size of the toy world", 0.to_string(), "at least 1"));
@@ -103,6 +119,9 @@ impl ToyWorld {
         if !(16..=4096).contains(&config.resolution) {
             let found = config.resolution.to_string();
             return Err(Error::config("resolution of the toy world", found, "16 to 4096"));
+        }
+        if config.singles > 100 {
+            return Err(Error::config("singles of the toy world", config.singles.to_string(), "0 to 100 per cent"));
         }
         Ok(Self { config })
     }
@@ -114,8 +133,11 @@ impl ToyWorld {
 
     /// Scene `index`. Numbers beyond [`ToyConfig::size`] have scenes, too: the size only says where a source ends.
     pub fn scene(&self, index: usize) -> Scene {
-        let brief = Brief { main: None, alone: false, held_out: self.config.split == Split::HeldOut };
-        compose(&mut self.dice(SCENES, index as u64), brief)
+        let ToyConfig { split, classes, singles, .. } = self.config;
+        let mut dice = self.dice(SCENES, index as u64);
+        // Nothing is drawn for it where no share is asked for: those scenes stay as they are.
+        let alone = singles > 0 && dice.below(100) < usize::from(singles);
+        compose(&mut dice, Brief { main: None, alone, held_out: split == Split::HeldOut, classes })
     }
 
     /// Scene `index` with its picture and all that is known about it.
@@ -138,7 +160,7 @@ impl ToyWorld {
 
     fn describe(&self, id: String, scene: &Scene) -> Sample {
         let main = scene.objects[0].class;
-        let Captions { texts, phrases } = captions(scene);
+        let Captions { texts, phrases } = captions_in(scene, self.config.words);
         Sample {
             id,
             image: Some(ImageRef::Pixels(Arc::new(render(scene, self.config.resolution)))),
@@ -161,7 +183,12 @@ impl Gallery {
     /// Number of pictures.
     #[allow(clippy::len_without_is_empty)] // never empty
     pub fn len(&self) -> usize {
-        Class::COUNT * self.per_class
+        self.classes().len() * self.per_class
+    }
+
+    /// The classes it shows, in the order of [`Class::all`].
+    pub fn classes(&self) -> Vec<Class> {
+        Class::all().filter(|class| self.world.config.classes.admits_main(*class)).collect()
     }
 
     /// Number of pictures of each class.
@@ -176,13 +203,13 @@ impl Gallery {
 
     /// Scene `index`, class by class in the order of [`Class::all`]. More pictures per class leave the first ones as they are.
     pub fn scene(&self, index: usize) -> Scene {
-        let (class, copy) = (index / self.per_class, index % self.per_class);
-        let brief = Brief {
-            main: Class::all().nth(class % Class::COUNT),
-            alone: true,
-            held_out: self.world.config.split == Split::HeldOut,
-        };
-        let number = (class as u64) << 32 | copy as u64;
+        let (row, copy) = (index / self.per_class, index % self.per_class);
+        let classes = self.classes();
+        let class = classes[row % classes.len()];
+        let ToyConfig { split, classes: choice, .. } = self.world.config;
+        let brief = Brief { main: Some(class), alone: true, held_out: split == Split::HeldOut, classes: choice };
+        // The number of the class, not of the row: a picture is the same whichever classes are shown beside it.
+        let number = (class.index() as u64) << 32 | copy as u64;
         compose(&mut self.world.dice(GALLERY, number), brief)
     }
 

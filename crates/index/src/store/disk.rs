@@ -136,6 +136,15 @@ pub(super) fn remove(path: &Path) -> Result<()> {
     }
 }
 
+/// Removes an empty folder; succeeds where there is none.
+pub(super) fn remove_empty(path: &Path) -> Result<()> {
+    step("remove", path)?;
+    match fs::remove_dir(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
 /// Names in a folder, in order; none where it does not exist.
 pub(super) fn names(dir: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(dir) {

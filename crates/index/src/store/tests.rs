@@ -320,6 +320,88 @@ fn creation_stops_anywhere() {
         store.append(&batch("a", 3, 1), &mut quiet).unwrap();
         assert_eq!(content(&store).len(), 3);
     }
+    // What an older version, which made a store in place, left of a creation.
+    let dir = folder.path().join("older");
+    for part in FOLDERS {
+        fs::create_dir_all(dir.join(part)).unwrap();
+    }
+    fs::write(dir.join("tmp/00000001.begun"), "half").unwrap();
+    fs::write(dir.join(LOCK), "").unwrap();
+    create(&dir).unwrap();
+    assert_eq!(Store::open(&dir).unwrap().version().unwrap().number, 1);
+}
+
+/// A disk that is full, or a process that is killed, at any operation while a store is made with its first rows: nothing is there, or the
+/// store with all of them.
+#[test]
+fn a_store_with_its_first_rows_appears_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = batch("a", 2100, 3);
+    let create = |dir: &Path| {
+        let fill = |store: &Store| store.append_with(&set, Duplicates::Refuse, &mut quiet);
+        Store::create_with::<_, Error>(dir, spec(), Root::Origin, Element::F32, fill)
+    };
+    let (made, operations) = with(usize::MAX, Fault::Once, || create(&folder.path().join("whole")));
+    let (store, appended) = made.unwrap();
+    assert_eq!((appended.version.rows, appended.skipped), (2100, 0));
+    assert_eq!(store.dir(), folder.path().join("whole"));
+    assert_eq!(content(&store).ids, set.ids);
+    assert!(operations > 10, "{operations}");
+    for (at, fault) in (0..operations).flat_map(|at| [Fault::Once, Fault::Killed, Fault::Full].map(|it| (at, it))) {
+        let dir = folder.path().join("store");
+        let (made, _) = with(at, fault, || create(&dir));
+        let what = format!("{fault:?} at operation {at} of {operations}");
+        match &made {
+            Ok(_) => assert_eq!(content(&Store::open(&dir).unwrap()).len(), 2100, "{what}"),
+            Err(_) => assert!(!dir.exists(), "{what}"),
+        }
+        if made.is_ok() {
+            fs::remove_dir_all(&dir).unwrap();
+        }
+        // Nothing is left beside it, so it can be made again.
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{what}");
+    }
+    let error = create(&folder.path().join("whole")).unwrap_err().to_string();
+    assert!(error.contains("a store already"), "{error}");
+    // A set that does not fit is refused by the name of the store, not that of the temporary folder.
+    let other = |store: &Store| {
+        let set = set_of(&ManifoldSpec::lorentz(3, 0.8), Root::Origin, vec![0.0; 3]);
+        store.append(&set, &mut quiet)
+    };
+    let dir = folder.path().join("other");
+    let error =
+        Store::create_with::<_, Error>(&dir, spec(), Root::Origin, Element::F32, other).unwrap_err().to_string();
+    assert!(error.contains("other`: the space of a set to append") && !dir.exists(), "{error}");
+}
+
+#[test]
+fn rows_that_are_there_are_refused_or_skipped() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(&folder.path().join("store"));
+    let set = batch("a", 9, 1);
+    let append = |set: &EmbeddingSet, duplicates| store.append_with(set, duplicates, &mut quiet);
+    append(&set, Duplicates::Refuse).unwrap();
+    let error = append(&set, Duplicates::Refuse).unwrap_err().to_string();
+    assert!(error.contains("9 of 9 rows whose id and modality are in the store, the first is `a0` (image)"), "{error}");
+    let before = store.version().unwrap();
+    assert_eq!(append(&set, Duplicates::Skip).unwrap(), Appended { version: before, skipped: 9 });
+
+    // The same ids as captions are new rows, but for those that were captions before.
+    let mut captions = set.clone();
+    captions.modality = vec![Modality::Text; 9];
+    let old: usize = set.modality.iter().filter(|it| **it == Modality::Text).count();
+    // `a0` names a photo and a caption.
+    assert!(append(&captions, Duplicates::Refuse).is_err());
+    let appended = append(&captions, Duplicates::Skip).unwrap();
+    let there = |i: usize| set.ids.iter().zip(&set.modality).any(|it| it == (&captions.ids[i], &Modality::Text));
+    assert_eq!(appended.skipped, (0..9).filter(|i| there(*i)).count());
+    assert!(appended.skipped > old && appended.version.rows == 18 - appended.skipped);
+
+    // Deleted rows are not there.
+    store.delete(&["a7".to_owned()]).unwrap();
+    let appended = append(&set, Duplicates::Skip).unwrap();
+    assert_eq!(appended.skipped, 8);
+    assert_eq!(append(&set, Duplicates::Keep).unwrap().version.rows, appended.version.rows + 9);
 }
 
 /// One bit of one byte, wherever: the check names the file, and nothing panics or answers with other rows as if nothing were wrong.

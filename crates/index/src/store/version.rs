@@ -1,6 +1,6 @@
 //! What a store holds at one time: the file of a version.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use conifer_space::points::{Element, sha256_hex};
@@ -169,7 +169,11 @@ impl Manifest {
     fn check(&self) -> Result<(), (String, &'static str)> {
         let came = |name: &str| came_with(name).is_some_and(|number| number <= self.number);
         let mut bytes = 0_u64;
+        let mut names = BTreeSet::new();
         for segment in &self.segments {
+            if !names.insert(&segment.name) {
+                return Err((format!("one that names the segment `{}` twice", segment.name), "each segment once"));
+            }
             if segment.name.contains('-') || !came(&segment.name) {
                 return Err((format!("one with the segment `{}`", segment.name), "the number of a version so far"));
             }

@@ -216,6 +216,17 @@ impl Store {
         Ok(())
     }
 
+    /// Removes what is left of a creation that did not finish, which [`Store::check_empty`] has looked at. Folders are removed only if
+    /// they are empty.
+    pub(super) fn clear_begun(&self) -> Result<()> {
+        if self.dir.exists() {
+            disk::remove(&self.dir.join(TMP).join(Mark::Begun(1).name()))?;
+            FOLDERS.iter().try_for_each(|folder| disk::remove_empty(&self.dir.join(folder)))?;
+            disk::remove(&self.dir.join(LOCK))?;
+        }
+        Ok(())
+    }
+
     /// That what has our names is ours: whoever follows a link writes, and removes, somewhere else.
     fn check_own(&self) -> Result<()> {
         for (name, folder) in FOLDERS.map(|it| (it, true)).into_iter().chain([(LOCK, false)]) {

@@ -276,6 +276,16 @@ fn damaged(layout: &str, change: &dyn Fn(&mut Value), weights: &dyn Fn(&mut Weig
 }
 
 #[test]
+fn a_dimension_without_measure_is_refused() {
+    for dim in [1_u64 << 31, 1 << 62] {
+        let message = damaged("hf-clip", &|it| it["projection_dim"] = dim.into(), &|_| {});
+        assert!(message.contains("config.json") && message.contains(&format!("`dim` is {dim}")), "{message}");
+        let message = damaged("open-clip", &|it| it["model_cfg"]["embed_dim"] = dim.into(), &|_| {});
+        assert!(message.contains("open_clip_config.json") && message.contains(&format!("`dim` is {dim}")), "{message}");
+    }
+}
+
+#[test]
 fn tensors_that_do_not_fit_are_listed_by_their_names_in_the_file() {
     let keep = |_: &mut Value| {};
     let message = damaged("hf-clip", &keep, &|tensors| {

@@ -71,7 +71,8 @@ fn import(mut stored: Stored, options: &ImportOptions, device: &Device) -> Resul
     stored.weights.retain(|name, _| !name.starts_with("text_model.pooler."));
     let head_config = HeadConfig::default();
     let head = Head::new(&ManifoldSpec::sphere(dim), &head_config, device)?;
-    let model = Model::new(&described, head, &mut Init::blank(device))?;
+    let mut init = Init::blank_for(&stored.weights, device);
+    let model = Model::new(&described, head, &mut init).map_err(super::in_file(&path))?;
     let own = ["visual_proj.weight", "textual_proj.weight"];
     let needed = weights::shapes(&model).into_iter().filter(|(name, _)| !own.contains(&name.as_str())).collect();
     let mut weights = gather(needed, stored.weights, place, &stored.path)?;

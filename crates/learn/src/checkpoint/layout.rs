@@ -214,8 +214,10 @@ pub(super) fn assemble(
     let beside = path.file_name().unwrap_or_default().to_string_lossy();
     super::check_size(&described.model, &tensors, &described.path, &beside)?;
     let head_config = HeadConfig::default();
-    let head = Head::new(&ManifoldSpec::sphere(described.dim), &head_config, device)?;
-    let model = Model::new(&described.model, head, &mut Init::blank(device))?;
+    let in_config = || super::in_file(&described.path);
+    let head = Head::new(&ManifoldSpec::sphere(described.dim), &head_config, device).map_err(in_config())?;
+    let mut init = Init::blank_for(&tensors, device);
+    let model = Model::new(&described.model, head, &mut init).map_err(in_config())?;
     let weights = gather(weights::shapes(&model), tensors, place, &path)?;
     let model = weights::import(model, weights, &path)?;
     let method = method.or(described.ours.method.as_deref()).unwrap_or("clip");

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
 use conifer_data::transform::EvalCrop;
 use conifer_space::ManifoldSpec;
@@ -106,18 +105,19 @@ impl Manifest {
         }
     }
 
-    /// A model of this description on `device`, with zeros for weights.
+    /// A model of this description with the values of `init`, which are about to be loaded over.
     ///
     /// # Errors
-    /// If the architecture or the space is impossible.
-    pub fn blank_model(&self, device: &Device) -> Result<Model> {
+    /// If the architecture or the space is impossible, or larger than `init` allows.
+    pub fn blank_model(&self, init: &mut Init) -> Result<Model> {
+        let device = init.device().clone();
         let space = ManifoldSpec {
             // Learned curvatures come with the weights; here they would be checked as initial values.
             curv: Vec::new(),
             ..self.manifold.clone()
         };
-        let head = Head::new(&space, &self.head, device)?.with_root(self.root.as_deref(), true, device)?;
-        Model::new(&self.model, head, &mut Init::blank(device))
+        let head = Head::new(&space, &self.head, &device)?.with_root(self.root.as_deref(), true, &device)?;
+        Model::new(&self.model, head, init)
     }
 
     /// Reads a manifest.

@@ -12,7 +12,7 @@ use conifer_space::ManifoldSpec;
 
 use super::published::{Format, ImportOptions, no_rule};
 use super::stored::Stored;
-use super::{Precision, weights};
+use super::{Precision, in_file, weights};
 use crate::checkpoint::{Manifest, TextFeed};
 use crate::encoders::{TextTransformerConfig, TextualConfig, VisualConfig, VitConfig};
 use crate::head::{Head, HeadConfig};
@@ -42,7 +42,8 @@ fn import(stored: Stored, options: &ImportOptions, device: &Device) -> Result<(M
     let texts =
         TextFeed { tokenizer: None, end_of_text: options.end_of_text.unwrap_or((vocabulary - 1) as u32), padding: 0 };
     let head = Head::new(&space, &head_config, device)?;
-    let model = Model::new(&config, head, &mut Init::blank(device))?;
+    let mut init = Init::blank_for(&stored.weights, device);
+    let model = Model::new(&config, head, &mut init).map_err(in_file(&stored.path))?;
     let model = weights::import(model, stored.weights, &stored.path)?;
     let mut manifest = Manifest::new(&model, &head_config, options.method.as_deref().unwrap_or(method), texts);
     manifest.root = stored.root;

@@ -41,7 +41,9 @@ pub fn images(path: &Path, image_size: usize, with_head: bool, device: &Device) 
     if !with_head {
         stored.weights.retain(|name, _| !name.starts_with("encoder_q.fc."));
     }
-    let blank = ResNet::new(&config, &mut Init::blank(device))?;
+    let mut init = Init::blank_for(&stored.weights, device);
+    let blank = ResNet::new(&config, &mut init)?;
+    init.check().map_err(super::in_file(path))?;
     let weights = gather(weights::shapes_of(&blank), stored.weights, place, path)?;
     weights::import_module(blank, weights, path)
 }

@@ -12,6 +12,7 @@
 //! [`replace_folder`] makes a folder appear completely or not at all; [`write()`] fills in the first three files; [`load`] reads the
 //! first two. What others publish is read and written by [`published`]. [`open()`] takes any of them.
 
+mod archive;
 mod folder;
 mod hf_align;
 mod hf_clip;
@@ -25,6 +26,7 @@ mod open_clip;
 mod precision_tests;
 pub mod published;
 mod reference;
+mod safetensors_file;
 pub mod state;
 mod stored;
 mod weights;
@@ -33,6 +35,7 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
+use conifer_space::files;
 
 pub use folder::replace_folder;
 pub use manifest::{ImageFeed, Manifest, TextFeed};
@@ -41,6 +44,7 @@ pub use weights::{Array, Precision, Values, Weights, export};
 
 use crate::Result;
 use crate::model::{Model, ModelConfig};
+use crate::params::Init;
 
 /// The weights in a checkpoint folder.
 pub const WEIGHTS: &str = "weights.safetensors";
@@ -104,11 +108,13 @@ fn write_as(
 /// # Errors
 /// [`Error::Io`](crate::Error::Io), [`Error::Format`](crate::Error::Format) or [`Error::Weights`](crate::Error::Weights), with the file.
 pub fn load(dir: &Path, device: &Device) -> Result<(Model, Manifest)> {
+    let dir = &files::resolve(dir);
     let manifest = Manifest::load(&dir.join(MANIFEST))?;
     let path = dir.join(WEIGHTS);
     let weights = weights::load(&path)?;
     check_size(&manifest.model, &weights, &dir.join(MANIFEST), WEIGHTS)?;
-    let model = weights::import(manifest.blank_model(device)?, weights, &path)?;
+    let blank = manifest.blank_model(&mut Init::blank_for(&weights, device)).map_err(in_file(&dir.join(MANIFEST)))?;
+    let model = weights::import(blank, weights, &path)?;
     Ok((model, manifest))
 }
 
@@ -127,8 +133,20 @@ fn check_size(model: &ModelConfig, weights: &Weights, path: &Path, beside: &str)
     check_numbers(towers.iter().flatten().map(least).sum(), weights, path, beside)
 }
 
+/// Names the file that an impossible setting comes from.
+fn in_file(path: &Path) -> impl FnOnce(crate::Error) -> crate::Error {
+    let path = path.to_owned();
+    move |error| match error {
+        crate::Error::Setting { name, found, expected } => {
+            crate::Error::format(path, format!("`{name}` is {found}; expected {expected}"))
+        }
+        crate::Error::Space(error) => crate::Error::format(path, error.to_string()),
+        other => other,
+    }
+}
+
 fn check_numbers(least: f64, weights: &Weights, path: &Path, beside: &str) -> Result<()> {
-    let stored: usize = weights.values().map(|array| array.shape.iter().product::<usize>()).sum();
+    let stored = weights::count(weights);
     if least <= stored as f64 {
         return Ok(());
     }
@@ -147,10 +165,12 @@ pub fn load_tokenizer(dir: &Path, manifest: &Manifest) -> Result<Tokenizer> {
             "`texts.tokenizer` is absent; expected a tokenizer file (give one when converting)",
         )
     })?;
-    Ok(Tokenizer::open(&dir.join(name))?)
+    Ok(Tokenizer::open(&files::resolve(dir).join(name))?)
 }
 
 #[cfg(test)]
 mod clip_tests;
+#[cfg(test)]
+mod hostile_tests;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
+use conifer_space::files;
 
 use super::published::{self, ImportOptions};
 use super::state::latest_checkpoint;
@@ -25,12 +26,13 @@ pub struct Opened {
 }
 
 /// Opens a checkpoint folder, the newest checkpoint of a run, or a published model: its file, its folder, or its name on the hub
-/// ([`hub::locate`]). `options` say what the file of a published model does not.
+/// ([`hub::locate`]). A checkpoint whose replacement was interrupted is read from where it was put aside; [`Opened::path`] says so.
+/// `options` say what the file of a published model does not.
 ///
 /// # Errors
 /// As [`hub::locate`], [`latest_checkpoint`], [`load`] and [`published::import`].
 pub fn open(reference: &Path, options: &ImportOptions, device: &Device) -> Result<Opened> {
-    let path = hub::locate(reference)?;
+    let path = hub::locate(&files::resolve(reference))?;
     if published::is_published(&path) {
         let (model, manifest) = published::import(&path, options, device)?;
         return Ok(Opened { path, model, manifest, published: true });

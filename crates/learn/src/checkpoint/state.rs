@@ -3,11 +3,11 @@
 //! `state.json` says where the run is, `optimizer.safetensors` holds the moments, `config.toml` the whole experiment. There is no
 //! generator to store: the schedule is a function of the step, and every random choice one of (seed, epoch, sample).
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use conifer_data::loader::LoaderState;
+use conifer_space::files;
 use serde::{Deserialize, Serialize};
 
 use super::{MANIFEST, Weights, weights};
@@ -85,18 +85,20 @@ pub fn checkpoint_path(run: &Path, step: u64) -> PathBuf {
 }
 
 /// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint. Without a readable `latest`, the complete folder with
-/// the highest step is taken.
+/// the highest step is taken. A checkpoint whose replacement was interrupted is read from the folder where it was put aside
+/// ([`files::resolve`]).
 ///
 /// # Errors
 /// [`Error::Setting`] if there is none.
 pub fn latest_checkpoint(path: &Path) -> Result<PathBuf> {
-    if path.join(MANIFEST).is_file() {
-        return Ok(path.to_owned());
+    let whole = files::resolve(path);
+    if whole.join(MANIFEST).is_file() {
+        return Ok(whole);
     }
     let folder = path.join(CHECKPOINTS);
     let named = fs::read_to_string(folder.join(LATEST)).ok().map(|name| folder.join(name.trim()));
-    let found =
-        named.filter(|path| is_complete(path)).or_else(|| steps(path).pop().map(|step| checkpoint_path(path, step)));
+    let newest = || steps(path).pop().map(|step| checkpoint_path(path, step));
+    let found = named.filter(|path| is_complete(path)).or_else(newest).map(|path| files::resolve(&path));
     found.ok_or_else(|| {
         let expected = "a checkpoint folder, the folder of a run that has saved one, or a published model";
         Error::setting("checkpoint", path.display(), expected)
@@ -109,19 +111,12 @@ pub fn latest_checkpoint(path: &Path) -> Result<PathBuf> {
 /// [`Error::Io`] with the file. The checkpoints that are there stay usable.
 pub fn publish_checkpoint(run: &Path, step: u64, keep: usize) -> Result<()> {
     let folder = run.join(CHECKPOINTS);
-    let temporary = folder.join(".latest.writing");
     let name = checkpoint_path(run, step).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let write = || -> std::io::Result<()> {
-        let mut file = File::create(&temporary)?;
-        file.write_all(name.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&temporary, folder.join(LATEST))?;
-        File::open(&folder)?.sync_all()
-    };
-    write().map_err(Error::io(folder.join(LATEST)))?;
+    files::write_whole(&folder.join(LATEST), name.as_bytes())?;
     let steps = steps(run);
     for &old in steps.iter().filter(|&&old| old != step).rev().skip(keep.saturating_sub(1)) {
         let path = checkpoint_path(run, old);
+        let path = files::resolve(&path);
         fs::remove_dir_all(&path).map_err(Error::io(&path))?;
     }
     Ok(())
@@ -132,15 +127,21 @@ fn steps(run: &Path) -> Vec<u64> {
     let Ok(entries) = fs::read_dir(run.join(CHECKPOINTS)) else {
         return Vec::new();
     };
-    let step = |name: String| name.strip_prefix(PREFIX).and_then(|step| step.parse().ok());
+    // A checkpoint whose replacement was interrupted lies in `.step_NNNNNNNN.previous`.
+    let step = |name: String| {
+        let name = name.strip_prefix('.').and_then(|it| it.split('.').next()).unwrap_or(&name);
+        name.strip_prefix(PREFIX).and_then(|step| step.parse().ok())
+    };
     let mut steps: Vec<u64> =
         entries.flatten().filter_map(|entry| step(entry.file_name().to_string_lossy().into_owned())).collect();
     steps.retain(|&step| is_complete(&checkpoint_path(run, step)));
     steps.sort_unstable();
+    steps.dedup();
     steps
 }
 
 /// A folder appears under its name only when it is complete, but one that is being removed loses its files one by one.
 fn is_complete(folder: &Path) -> bool {
+    let folder = files::resolve(folder);
     [MANIFEST, super::WEIGHTS, OPTIMIZER, STATE, CONFIG].iter().all(|file| folder.join(file).is_file())
 }

@@ -1,14 +1,17 @@
 //! The tensors of a file that somebody else wrote: safetensors, or a pickle of `torch.save`.
 //!
 //! **Safety.** A `.pth` file is a pickle, a program for Python. Nothing of it is ever run here: `pytorch-reader` interprets the few
-//! instructions that rebuild tensors and containers, checks every declared length against the file, and keeps the *name* of anything
-//! else. A file in which such a name is left, that is, one that would call into Python when loaded there, is refused.
+//! instructions that rebuild tensors and containers, checks the declared length of every storage against the file, and keeps the *name*
+//! of anything else. The total of all tensors is checked here, and a panic of the reader is an error of the file. A file in which such a name is left, that is, one that would call into Python when loaded there, is refused.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::DType;
+use conifer_data::guard;
 use pytorch_reader::{DType as StoredType, PickleValue, PytorchReader};
 
+use super::archive;
 use super::weights::{self, Array, Weights};
 use crate::{Error, Result};
 
@@ -95,15 +98,24 @@ const CONTAINERS: [&str; 2] = ["model.", "state_dict."];
 const ROOT: &str = "root";
 
 fn read_pickle(path: &Path) -> Result<Weights> {
-    let unreadable = |error| Error::format(path, format!("not readable as a PyTorch checkpoint: {error}"));
-    let content = PytorchReader::read_pickle_data(path, None).map_err(unreadable)?;
+    let file_bytes = fs::metadata(path).map_err(Error::io(path))?.len();
+    let unreadable = |error: String| Error::format(path, format!("not readable as a PyTorch checkpoint: {error}"));
+    let unpacked = archive::unpacked_bytes(path).map_err(Error::io(path))?;
+    if unpacked > 2 * file_bytes {
+        let expected = format!("at most twice the {file_bytes} of the file (torch.save does not compress)");
+        return Err(Error::format(path, format!("its compressed entries take {unpacked} bytes; expected {expected}")));
+    }
+    let content = guarded(|| PytorchReader::read_pickle_data(path, None)).map_err(unreadable)?;
     refuse_code(path, &content, "")?;
-    let tensors = PytorchReader::new(path).map_err(unreadable)?.into_tensors();
+    let tensors = guarded(|| PytorchReader::new(path)).map_err(unreadable)?.into_tensors();
     let container = container(tensors.keys());
+    let wanted = tensors.iter().filter(|(name, _)| own_name(name, container).is_some());
+    check_total(wanted.map(|(name, tensor)| (name.as_str(), tensor.shape(), tensor.dtype().size())), file_bytes)
+        .map_err(|detail| Error::format(path, detail))?;
     let mut weights = Weights::new();
     for (name, tensor) in tensors {
         let Some(key) = own_name(&name, container) else { continue };
-        let bytes = tensor.read().map_err(|error| Error::format(path, error.to_string()))?;
+        let bytes = guarded(|| tensor.read()).map_err(|error| Error::format(path, error))?;
         let shape = tensor.shape().to_vec();
         let floats = |dtype| Array::f32(shape.clone(), weights::wider(&bytes, dtype));
         let array = match tensor.dtype() {
@@ -122,6 +134,38 @@ fn read_pickle(path: &Path) -> Result<Weights> {
         weights.insert(key.to_owned(), array);
     }
     Ok(weights)
+}
+
+/// A call of the reader, with its panic as an error.
+fn guarded<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+    guard::catch_panic(read)?.map_err(|error| error.to_string())
+}
+
+/// That tensors (name, shape, bytes per element) can come from a file of `file_bytes`, before memory is taken for them. A view can name
+/// more elements than its storage holds (stride 0), and many tensors can share one storage. A real checkpoint shares weights between two
+/// modules at most, so all tensors together may take twice the size of the file.
+fn check_total<'a>(
+    tensors: impl Iterator<Item = (&'a str, &'a [usize], usize)>,
+    file_bytes: u64,
+) -> Result<(), String> {
+    let mut total = 0.0;
+    for (name, shape, element) in tensors {
+        // As a float, which does not overflow. The error of its 53 bits does not matter here.
+        let bytes = shape.iter().fold(element as f64, |product, side| product * *side as f64);
+        if bytes > file_bytes as f64 {
+            return Err(format!(
+                "`{name}` is {shape:?}, {bytes:.0} bytes; expected at most the {file_bytes} of the file"
+            ));
+        }
+        total += bytes;
+    }
+    match total <= 2.0 * file_bytes as f64 {
+        true => Ok(()),
+        false => Err(format!(
+            "its tensors take {total:.0} bytes; expected at most twice the {file_bytes} of the file (a compressed one has to be saved \
+             again with torch.save)"
+        )),
+    }
 }
 
 /// Name of a tensor within the state dict, if it belongs there. `module.` is left by saving a model wrapped for several GPUs.

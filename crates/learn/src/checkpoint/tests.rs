@@ -259,7 +259,7 @@ fn converting_a_released_checkpoint_there_and_back_changes_no_bit() {
 }
 
 /// A model of every kind of space, small, with random weights.
-fn small(space: &ManifoldSpec) -> (Model, Manifest) {
+pub(super) fn small(space: &ManifoldSpec) -> (Model, Manifest) {
     let config = ModelConfig {
         visual: VisualConfig::Vit(VitConfig { image_size: 8, patch: 4, width: 8, depth: 1, heads: 2 }),
         textual: TextualConfig::TextTransformer(TextTransformerConfig {
@@ -447,7 +447,7 @@ fn a_folder_that_is_no_checkpoint_is_not_replaced() {
 }
 
 /// `torch.save`'s older form, by hand: magic, version, system, the object, the keys of the storages, the storages.
-fn legacy_file(object: &[u8], storages: &[(&str, &[f32])]) -> Vec<u8> {
+pub(super) fn legacy_file(object: &[u8], storages: &[(&str, &[f32])]) -> Vec<u8> {
     let mut file = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.".to_vec();
     file.extend(b"\x80\x02M\xe9\x03.");
     file.extend(b"\x80\x02}(X\x10\x00\x00\x00protocol_versionM\xe9\x03X\x0d\x00\x00\x00little_endian\x88u.");
@@ -465,7 +465,7 @@ fn legacy_file(object: &[u8], storages: &[(&str, &[f32])]) -> Vec<u8> {
 }
 
 /// The pickle of a str.
-fn text(value: &str) -> Vec<u8> {
+pub(super) fn text(value: &str) -> Vec<u8> {
     [b"X".as_slice(), &(value.len() as u32).to_le_bytes(), value.as_bytes()].concat()
 }
 

@@ -7,13 +7,20 @@ use std::path::Path;
 
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
+use conifer_data::guard;
 use half::bf16;
-use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, View};
+use safetensors::tensor::{Dtype, SafeTensors, View};
 
+use super::safetensors_file;
 use crate::head::Head;
 use crate::model::Model;
 use crate::params::{ParamInfo, ParamMapper, ParamVisitor, map_params, visit_params};
 use crate::{Error, Result};
+
+/// Numbers in all tensors together.
+pub(super) fn count(weights: &Weights) -> usize {
+    weights.values().map(|array| array.shape.iter().product::<usize>()).sum()
+}
 
 /// Tensors by published name, in PyTorch's layout.
 pub type Weights = BTreeMap<String, Array>;
@@ -260,11 +267,8 @@ fn save_with(
     note: Option<HashMap<String, String>>,
     path: &Path,
 ) -> Result<()> {
-    let outgoing = weights.iter().map(|(name, array)| (name, Outgoing(array, precision)));
-    safetensors::serialize_to_file(outgoing, note, path).map_err(|error| match error {
-        SafeTensorError::IoError(error) => Error::io(path)(error),
-        error => Error::format(path, error.to_string()),
-    })
+    let outgoing = weights.iter().map(|(name, array)| (name.clone(), Outgoing(array, precision)));
+    safetensors_file::write(outgoing.collect(), note, path)
 }
 
 /// Reads a safetensors file; half precision and f64 become f32.
@@ -278,9 +282,12 @@ pub(super) fn load(path: &Path) -> Result<Weights> {
 /// As [`load`], of the tensors whose name is `wanted`.
 pub(super) fn load_where(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Weights> {
     let bytes = fs::read(path).map_err(Error::io(path))?;
-    let file = SafeTensors::deserialize(&bytes).map_err(|error| {
+    let unreadable = |error: String| {
         Error::format(path, format!("not a complete safetensors file ({} bytes): {error}", bytes.len()))
-    })?;
+    };
+    let file = guard::catch_panic(|| SafeTensors::deserialize(&bytes))
+        .map_err(unreadable)?
+        .map_err(|error| unreadable(error.to_string()))?;
     file.iter()
         .filter(|(name, _)| wanted(name))
         .map(|(name, view)| {

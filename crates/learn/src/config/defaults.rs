@@ -9,6 +9,7 @@ impl Default for DataConfig {
             kind: "toy".to_owned(),
             path: None,
             split: None,
+            roots: Vec::new(),
             options: BTreeMap::new(),
             augment: loader.augment,
             caption: loader.caption,

@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use conifer_data::SourceSpec;
+use conifer_data::sources::shows_in_path;
 use toml::{Table, Value};
 
-use super::{Config, keys};
+use super::{Config, OptimConfig, keys};
 use crate::checkpoint::state::{CONFIG, latest_checkpoint};
 use crate::error::{Error, Result};
 
@@ -49,12 +51,30 @@ impl Config {
         for set in sets {
             overlay(&mut over, parse_set(set)?);
         }
+        kind_from_path(&Table::new(), &mut table);
+        kind_from_path(&table, &mut over);
         merge(&mut table, over, "");
         spread_reference(&mut table);
+        fit_warmup(&mut table);
         let config: Self = table.try_into().map_err(|error: toml::de::Error| Error::format(name, one_line(&error)))?;
         let config = config.resolve()?;
         config.check()?;
         Ok(config)
+    }
+}
+
+/// Fills in the kind of source where a table names a path alone, as `--data` does: `data.path = "captions.csv"` is `data.kind =
+/// "csv_pairs"`, too, and `data.path = "taxon_table:birds.csv"` is both. `base` is what the table will be laid over: a kind of it that
+/// reads such a path in a way of its own (taxon_table reads .csv, too) stays.
+fn kind_from_path(base: &Table, table: &mut Table) {
+    let text = |table: &Table, key: &str| Some(table.get("data")?.get(key)?.as_str()?.to_owned());
+    let (Some(path), None) = (text(table, "path"), text(table, "kind")) else { return };
+    let Some(SourceSpec { kind, path: Some(bare), .. }) = SourceSpec::of_text(&path) else { return };
+    let named = bare.as_os_str() != path.as_str();
+    let stays = text(base, "kind").is_some_and(|known| known != "toy" && !shows_in_path(&known));
+    if let Some(Value::Table(data)) = table.get_mut("data").filter(|_| named || !stays) {
+        data.insert("kind".to_owned(), Value::String(kind));
+        data.insert("path".to_owned(), Value::String(bare.display().to_string()));
     }
 }
 
@@ -151,6 +171,18 @@ fn spread_reference(table: &mut Table) {
         if let Value::Table(section) = section {
             section.entry("reference").or_insert(reference.clone());
         }
+    }
+}
+
+/// In a run shorter than the default warm-up, a warm-up that is not set is a tenth of the run.
+fn fit_warmup(table: &mut Table) {
+    let number = |section: &str, key: &str| u64::try_from(table.get(section)?.get(key)?.as_integer()?).ok();
+    let (steps, set) = (number("train", "steps"), number("optim", "warmup_steps"));
+    let default = OptimConfig::default().warmup_steps;
+    if let (Some(steps), None) = (steps.filter(|it| *it < default), set)
+        && let Value::Table(optim) = table.entry("optim").or_insert_with(|| Value::Table(Table::new()))
+    {
+        optim.entry("warmup_steps").or_insert(Value::Integer(steps as i64 / 10));
     }
 }
 

@@ -87,6 +87,9 @@ pub struct DataConfig {
     /// Keep only the samples of this split.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
+    /// Folders, besides that of the data file, in which the photos may be that its records name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<PathBuf>,
     /// Settings of this kind of source.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, serde_json::Value>,
@@ -332,6 +335,7 @@ impl Config {
             kind: self.data.kind.clone(),
             path: self.data.path.clone(),
             split: self.data.split.clone(),
+            roots: self.data.roots.clone(),
             options: self.data.options.clone(),
         }
     }
@@ -340,7 +344,7 @@ impl Config {
     pub fn eval_source(&self) -> SourceSpec {
         let EvalConfig { kind, path, split, options, .. } = self.eval.clone();
         let mut spec = match &kind {
-            Some(kind) => SourceSpec { kind: kind.clone(), path: None, split: None, options: BTreeMap::new() },
+            Some(kind) => SourceSpec { kind: kind.clone(), roots: self.data.roots.clone(), ..SourceSpec::default() },
             None => self.source(),
         };
         spec.path = path.or(spec.path);
@@ -461,10 +465,31 @@ impl Config {
             ));
         }
         if self.optim.warmup_steps > self.train.steps {
-            let expected = format!("at most train.steps = {}", self.train.steps);
+            let steps = self.train.steps;
+            let expected = format!("at most train.steps = {steps}, such as --set optim.warmup_steps={}", steps / 10);
             return Err(Error::setting("optim.warmup_steps", self.optim.warmup_steps, expected));
         }
         Ok(())
+    }
+
+    /// Whether there are enough samples for the settings, before anything is built or read.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] that says what would do.
+    pub fn check_samples(&self, samples: usize) -> Result<()> {
+        let batch = self.train.batch_size;
+        if !self.data.drop_last || batch <= samples {
+            return Ok(());
+        }
+        let expected = match samples {
+            0 | 1 => "data of two samples or more".to_owned(),
+            _ => {
+                // A power of two, as batches usually are.
+                let fitting = 1_usize << samples.ilog2();
+                format!("at most {samples}, the number of samples, such as --set train.batch_size={fitting}")
+            }
+        };
+        Err(Error::setting("train.batch_size", batch, expected))
     }
 
     /// The same experiment shrunk to run in seconds on the toy world: does it work at all? Method, space, head and optimiser keep their
@@ -493,6 +518,7 @@ impl Config {
             kind: "toy".to_owned(),
             path: None,
             split: None,
+            roots: Vec::new(),
             options: BTreeMap::from([("size".to_owned(), 64.into()), ("resolution".to_owned(), 48.into())]),
             // Only what lives has a taxon there.
             max_broken_share: 1.0,

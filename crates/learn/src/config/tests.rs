@@ -80,7 +80,10 @@ fn wrong_types_and_values_out_of_range_are_named() {
         ("[optim]\nlr = nan", ["`optim.lr` is NaN", "more than 0"]),
         ("[optim]\nbetas = [0.9, 1.0]", ["`optim.betas[1]` is 1", "less than 1"]),
         ("[optim]\nschedule = 'stairs'", ["schedule `stairs`", "cosine, linear, one_cycle, constant"]),
-        ("[train]\nsteps = 10", ["`optim.warmup_steps` is 4000", "at most train.steps = 10"]),
+        (
+            "[train]\nsteps = 10\n[optim]\nwarmup_steps = 4000",
+            ["`optim.warmup_steps` is 4000", "at most train.steps = 10"],
+        ),
         ("[train]\nbatch_size = 1", ["`train.batch_size` is 1", "at least 2"]),
         ("[data]\nprefetch = 0", ["`prefetch` is 0", "1 to 10000 batches"]),
         ("[model]\nembed_dim = 60\n[manifold]\nfactors = 7", ["factors", "divisor"]),
@@ -191,7 +194,7 @@ fn facts_that_stand_elsewhere_are_taken_from_there() {
 
 /// Configs that together use every key.
 const EVERYTHING: [&str; 3] = [
-    "[data]\npath = 'p'\nsplit = 's'\noptions = { x = 1 }\ncache_pixels = { bytes = 5 }\nchain = { without = 1 }\naugment = { decode_at_scale = 1.5, blur = { kernel = 3, sigma = [1, 2] } }
+    "[data]\npath = 'p'\nsplit = 's'\nroots = ['r']\noptions = { x = 1 }\ncache_pixels = { bytes = 5 }\nchain = { without = 1 }\naugment = { decode_at_scale = 1.5, blur = { kernel = 3, sigma = [1, 2] } }
      [tokenizer]\nkind = 'clip_merges'\npath = 'm'\nvocab_size = 600\n[head]\nfeature_scale = 0.5\n[manifold]\ncurv = [1, 1, 1, 1, 1, 1, 1, 1]
      [model]\ninit = 'runs/a'\n[eval]\nkind = 'jsonl'\npath = 'p'\nsplit = 's'\noptions = { x = 1 }\ntree = 't'",
     "[data.augment.crop]\nkind = 'random_window'\nmargin = 1.2\n[model]\ninit_visual = 'moco.pth.tar'",
@@ -241,4 +244,48 @@ fn smoke_shrinks_any_experiment_and_keeps_what_it_is() {
     let space = smoke.space().unwrap();
     assert_eq!((space.kind.as_str(), space.factors), ("product_l1", 4));
     assert_eq!(smoke.method.kind, "phyclip");
+}
+
+#[test]
+fn too_few_samples_are_told_with_what_would_do() {
+    let config = parse("[train]\nbatch_size = 64").unwrap();
+    config.check_samples(64).unwrap();
+    let message = config.check_samples(60).unwrap_err().to_string();
+    assert!(
+        message.contains(
+            "`train.batch_size` is 64; expected at most 60, the number of samples, such as --set train.batch_size=32"
+        ),
+        "{message}"
+    );
+    parse("[data]\ndrop_last = false").unwrap().check_samples(3).unwrap();
+    assert!(config.check_samples(1).unwrap_err().to_string().contains("data of two samples or more"));
+}
+
+#[test]
+fn a_warmup_that_is_not_set_fits_a_short_run() {
+    assert_eq!(parse("[train]\nsteps = 300").unwrap().optim.warmup_steps, 30);
+    assert_eq!(parse("[train]\nsteps = 5000").unwrap().optim.warmup_steps, 4000);
+    assert_eq!(parse("[train]\nsteps = 300\n[optim]\nwarmup_steps = 7").unwrap().optim.warmup_steps, 7);
+    let found = message("[train]\nsteps = 300\n[optim]\nwarmup_steps = 400");
+    assert!(found.contains("expected at most train.steps = 300, such as --set optim.warmup_steps=30"), "{found}");
+}
+
+#[test]
+fn a_path_says_its_kind_where_nobody_else_does() {
+    let source = |text: &str, sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        let config = Config::parse("test.toml", text, &sets).unwrap();
+        (config.data.kind.clone(), config.data.path.clone(), config.data.options.len())
+    };
+    let named = |kind: &str, path: &str, options: usize| (kind.to_owned(), Some(path.into()), options);
+    let table = "[data]\nkind = 'taxon_table'\npath = 'a.csv'\n[data.options]\nranks = ['a']";
+    assert_eq!(source("[data]\npath = 'a.csv'", &[]), named("csv_pairs", "a.csv", 0));
+    assert_eq!(source("", &["data.path=a.jsonl"]), named("jsonl", "a.jsonl", 0));
+    // A kind that reads such files in its own way stays, with its options; one that does not goes, with them.
+    assert_eq!(source(table, &["data.path=b.csv"]), named("taxon_table", "b.csv", 1));
+    assert_eq!(source(table, &["data.path=jsonl:b.jsonl"]), named("jsonl", "b.jsonl", 0));
+    assert_eq!(source(table, &["data.path=b.csv", "data.kind=csv_pairs"]), named("csv_pairs", "b.csv", 0));
+    let jsonl = "[data]\nkind = 'jsonl'\npath = 'a.jsonl'\n[data.options]\nx = 1";
+    assert_eq!(source(jsonl, &["data.path=b.csv", "data.options.image=file"]), named("csv_pairs", "b.csv", 1));
+    assert_eq!(source("[data]\nroots = ['p']", &[]).0, "toy");
 }

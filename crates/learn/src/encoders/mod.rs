@@ -152,13 +152,19 @@ fn unknown_preset(side: Side, found: &str) -> Error {
     Error::Unknown { kind: "encoder preset", name: found.to_owned(), known: known.join(", ") }
 }
 
-/// Largest value of any size in an architecture.
-const MOST: usize = 1 << 20;
+/// Largest value of a setting of an architecture, far above those of every published tower. Widths are also bounded by
+/// [`Init::check`]; the number of blocks and the size of a photo take memory that no parameter shows.
+fn most(name: &str) -> usize {
+    match name {
+        "image_size" => 4096,
+        "depth" | "blocks" | "repeats" => 1024,
+        _ => 1 << 20,
+    }
+}
 
 fn check_positive(section: &str, values: &[(&str, usize)]) -> Result<()> {
-    // A million of anything is far above every published tower; more is a slip of the pen that would take all memory.
-    match values.iter().find(|(_, value)| !(1..=MOST).contains(value)) {
-        Some((name, value)) => Err(Error::setting(format!("{section}.{name}"), value, format!("1 to {MOST}"))),
+    match values.iter().find(|(name, value)| !(1..=most(name)).contains(value)) {
+        Some((name, value)) => Err(Error::setting(format!("{section}.{name}"), value, format!("1 to {}", most(name)))),
         None => Ok(()),
     }
 }

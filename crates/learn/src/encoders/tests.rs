@@ -215,7 +215,7 @@ fn impossible_architectures_are_refused_by_name() {
     for (message, expected) in [
         (vit(|c| c.patch = 5), "`visual.image_size` is 12; expected a multiple of patch = 5"),
         (vit(|c| c.heads = 3), "`visual.width` is 16; expected a multiple of 4 and of heads = 3"),
-        (vit(|c| c.depth = 0), "`visual.depth` is 0; expected 1 to 1048576"),
+        (vit(|c| c.depth = 0), "`visual.depth` is 0; expected 1 to 1024"),
     ] {
         assert!(message.contains(expected), "{message}");
     }

@@ -129,7 +129,7 @@ impl Encoder for Vit {
         let patch_bound = Fill::Uniform((fan_in as f64).powf(-0.5));
         Ok(Self {
             cls_token: init.param([1, 1, width], Fill::Normal(1e-6)),
-            pos_embed: init.fixed([1, config.tokens(), width], sin_cos_positions(config.grid(), width)),
+            pos_embed: init.fixed([1, config.tokens(), width], || sin_cos_positions(config.grid(), width)),
             patch_embed: PatchEmbed {
                 proj: PatchProjection {
                     weight: init.param([width, 3, patch, patch], patch_bound),

@@ -1,8 +1,10 @@
 //! `metrics.jsonl`: one JSON object a line, appended.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
+
+use conifer_space::files::write_whole;
 
 use super::StepRecord;
 use crate::error::{Error, Result};
@@ -30,9 +32,7 @@ impl MetricsFile {
             for record in read_metrics(&path)?.iter().filter(|record| record.step <= step) {
                 write_line(&mut kept, record).map_err(Error::io(&path))?;
             }
-            let temporary = folder.join(".metrics.jsonl.tmp");
-            fs::write(&temporary, kept).map_err(Error::io(&temporary))?;
-            fs::rename(&temporary, &path).map_err(Error::io(&path))?;
+            write_whole(&path, &kept)?;
         }
         let file = OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io(&path))?;
         Ok(Self { path, file })

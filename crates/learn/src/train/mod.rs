@@ -80,6 +80,7 @@ impl Trainer {
     pub fn new(config: Config, source: Arc<dyn Source>, device: &Device) -> Result<Self> {
         let config = config.resolve()?;
         config.check()?;
+        config.check_samples(source.len())?;
         let out = &config.train.out;
         if let Ok(found) = latest_checkpoint(out) {
             let found = format!("`{}`, which holds the checkpoint {}", out.display(), found.display());

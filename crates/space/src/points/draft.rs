@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::element::HEADER;
-use super::{Element, Lock, Manifest, Modality, RESERVED, Seal, Source, folder, save};
+use super::{Element, Lock, Manifest, Modality, RESERVED, Seal, Source, may_replace, save};
 use crate::error::{Error, Result};
+use crate::files;
 use crate::root::Root;
 use crate::safe;
 use crate::space::{Space, space};
@@ -89,7 +90,7 @@ impl Draft {
     /// A draft of another plan, naming what differs; one that another process works on; a plan that no set can have; `dir` holds files
     /// that are not ours; the system refuses.
     pub fn open(dir: &Path, plan: Plan) -> Result<Self> {
-        folder::check_replaceable(dir, &Manifest::OWNED)?;
+        files::check_place(dir, &may_replace)?;
         plan.root.check(&plan.spec)?;
         if let Some(name) = plan.columns.iter().find(|name| RESERVED.contains(&name.as_str())) {
             let expected = "a name other than `id` and `modality`, which every row has";
@@ -98,7 +99,7 @@ impl Draft {
         if !plan.columns.is_sorted() {
             return Err(Error::invalid("columns of a draft", plan.columns.join(", "), "names in alphabetical order"));
         }
-        let home = folder::unfinished(dir)?;
+        let home = unfinished(dir)?;
         let set = home.join(Place::SET);
         fs::create_dir_all(&home).map_err(Error::io("create", &home))?;
         let lock = lock(&home, dir)?;
@@ -135,7 +136,7 @@ impl Draft {
     /// # Errors
     /// Another process works on it; the system refuses.
     pub fn discard(dir: &Path) -> Result<()> {
-        let home = folder::unfinished(dir)?;
+        let home = unfinished(dir)?;
         if !home.exists() {
             return Ok(());
         }
@@ -145,7 +146,8 @@ impl Draft {
 
     /// Whether a draft of the set `dir` was committed.
     pub fn is_begun(dir: &Path) -> bool {
-        folder::unfinished(dir).is_ok_and(|home| home.join(Place::FILE).exists())
+        // Without the folder of the set, the draft was finished and only its removal was interrupted.
+        unfinished(dir).is_ok_and(|home| home.join(Place::FILE).exists() && home.join(Place::SET).is_dir())
     }
 
     /// What was given to the last commit; null in a new draft.
@@ -243,9 +245,7 @@ impl Draft {
         self.place.state = state;
         let path = self.home.join(Place::FILE);
         let json = serde_json::to_vec(&self.place).map_err(|e| Error::io("encode", &path)(std::io::Error::other(e)))?;
-        let temporary = self.home.join(".state.json.writing");
-        folder::write(&temporary, &json)?;
-        fs::rename(&temporary, &path).map_err(Error::io("rename to", &path))
+        files::write_whole(&path, &json)
     }
 
     /// Puts the set in its place, and removes the draft.
@@ -284,8 +284,16 @@ impl Draft {
             source,
             files: [Manifest::POINTS, Manifest::ROWS].into_iter().map(seal).collect::<Result<_>>()?,
         };
+        let identity = set.join(Manifest::IDENTITY);
+        if self.plan.identity.is_empty() {
+            files::operation::remove_file(&identity)?;
+        } else {
+            let encoded = serde_json::to_vec_pretty(&self.plan.identity);
+            let encoded = encoded.map_err(|e| Error::io("encode", &identity)(std::io::Error::other(e)))?;
+            files::write_whole(&identity, &encoded)?;
+        }
         manifest.write(&set)?;
-        folder::publish(&set, &self.dir, &Manifest::OWNED)?;
+        files::publish(&set, &self.dir, may_replace)?;
         fs::remove_dir_all(&self.home).map_err(Error::io("remove", &self.home))
     }
 
@@ -341,7 +349,7 @@ fn lock(home: &Path, dir: &Path) -> Result<Lock> {
     let file = File::create(&path).map_err(Error::io("create", &path))?;
     Lock::take(file).map_err(Error::io("lock", &path))?.ok_or_else(|| {
         let found = format!("`{}`, which another process writes", dir.display());
-        Error::invalid("folder of an embedding set", found, "one of its own")
+        Error::invalid("folder to write", found, "one of its own")
     })
 }
 
@@ -367,14 +375,37 @@ fn read_place(home: &Path) -> Result<Option<Place>> {
 
 /// That a draft is continued with what it was begun with.
 fn check_same(home: &Path, begun: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Result<()> {
-    let absent = String::new();
-    let names: std::collections::BTreeSet<_> = begun.keys().chain(now.keys()).collect();
-    for name in names {
-        let (before, after) = (begun.get(name).unwrap_or(&absent), now.get(name).unwrap_or(&absent));
-        if before != after {
+    match first_difference(begun, now) {
+        None => Ok(()),
+        Some(Difference { name, before, after }) => {
             let expected = format!("`{after}`, as asked for now: it was begun with another one");
-            return Err(Error::format(home, format!("`{name}`"), format!("`{before}`"), expected));
+            Err(Error::format(home, format!("`{name}`"), format!("`{before}`"), expected))
         }
     }
-    Ok(())
+}
+
+/// A setting that two commands give different values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The name of the setting.
+    pub name: String,
+    /// Its earlier value; empty if it had none.
+    pub before: String,
+    /// Its value now; empty if it has none.
+    pub after: String,
+}
+
+/// The first setting, by name, in which two identities ([`Plan::identity`]) differ.
+pub fn first_difference(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Option<Difference> {
+    let value = |of: &BTreeMap<String, String>, name: &str| of.get(name).cloned().unwrap_or_default();
+    let names: std::collections::BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    names
+        .into_iter()
+        .map(|name| Difference { name: name.clone(), before: value(before, name), after: value(after, name) })
+        .find(|it| it.before != it.after)
+}
+
+/// Where the set `dir` is made.
+fn unfinished(dir: &Path) -> Result<PathBuf> {
+    files::sibling(dir, ".unfinished")
 }

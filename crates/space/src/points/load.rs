@@ -9,8 +9,9 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Draft, Element, EmbeddingSet, MOST_LINE, Manifest, Modality, Seal, folder, hex};
+use super::{Draft, Element, EmbeddingSet, MOST_LINE, Manifest, Modality, Seal, hex};
 use crate::error::{Error, Result};
+use crate::files;
 
 impl EmbeddingSet {
     /// Reads a folder in the format of [`crate::points`]. Files are read piece by piece: it takes the memory of the set, and no more.
@@ -19,7 +20,7 @@ impl EmbeddingSet {
     /// The set is still a [`Draft`]; a file is missing, truncated, damaged, of another version or of the wrong shape; the files disagree on the
     /// number of rows or the columns; the content does not pass [`EmbeddingSet::check`].
     pub fn load(dir: &Path) -> Result<Self> {
-        let dir = folder::resolve(dir)?;
+        let dir = files::resolve(dir);
         if !dir.exists() && Draft::is_begun(&dir) {
             let found = format!("`{}`, which is not finished", dir.display());
             return Err(Error::invalid(
@@ -54,11 +55,7 @@ pub(super) struct Rows {
 }
 
 pub(super) fn read_manifest(path: &Path) -> Result<Manifest> {
-    let mut bytes = Vec::new();
-    open_file(path)?.take(MOST_HEADER + 1).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
-    if bytes.len() as u64 > MOST_HEADER {
-        return Err(Error::format(path, "length", "more", format!("at most {MOST_HEADER} bytes")));
-    }
+    let bytes = read_small(path)?;
     let text = |e: serde_json::Error| Error::format(path, "the file", e, "JSON of a manifest");
     let value: Value = serde_json::from_slice(&bytes).map_err(text)?;
     let field = |name: &str| value.get(name).cloned().unwrap_or(Value::Null);
@@ -72,6 +69,16 @@ pub(super) fn read_manifest(path: &Path) -> Result<Manifest> {
         return Err(Error::format(path, "`version`", field("version"), format!("{expected}, which this build reads")));
     }
     serde_json::from_value(value).map_err(text)
+}
+
+/// A file of at most [`MOST_HEADER`] bytes.
+pub(super) fn read_small(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_file(path)?.take(MOST_HEADER + 1).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
+    match bytes.len() as u64 > MOST_HEADER {
+        true => Err(Error::format(path, "length", "more", format!("at most {MOST_HEADER} bytes"))),
+        false => Ok(bytes),
+    }
 }
 
 fn read_points(dir: &Path, manifest: &Manifest) -> Result<Vec<f32>> {

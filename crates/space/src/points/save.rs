@@ -8,8 +8,9 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Element, EmbeddingSet, MOST_LINE, Manifest, Modality, Seal, folder, hex};
+use super::{Element, EmbeddingSet, MOST_LINE, Manifest, Modality, Seal, hex, may_replace};
 use crate::error::{Error, Result};
+use crate::files;
 
 impl EmbeddingSet {
     /// Writes the set as folder `dir`, whole or not at all; missing parent folders are created. It takes no memory beside the set.
@@ -22,7 +23,7 @@ impl EmbeddingSet {
     /// the system refuses to write, for example because the disk is full.
     pub fn save(&self, dir: &Path) -> Result<()> {
         self.check()?;
-        folder::replace(dir, &Manifest::OWNED, |fresh| {
+        files::replace_folder(dir, may_replace, |fresh| {
             let points = sealed(&fresh.join(Manifest::POINTS), |file| self.write_points(file))?;
             let rows = sealed(&fresh.join(Manifest::ROWS), |file| self.write_rows(file))?;
             let manifest = Manifest {
@@ -64,7 +65,7 @@ impl Manifest {
     pub(super) fn write(&self, dir: &Path) -> Result<()> {
         let path = dir.join(Manifest::FILE);
         let failed = |error: serde_json::Error| Error::io("encode", &path)(std::io::Error::other(error));
-        folder::write(&path, &serde_json::to_vec_pretty(self).map_err(failed)?)
+        files::write_whole(&path, &serde_json::to_vec_pretty(self).map_err(failed)?)
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::load::{Sealed, header_of, read_manifest, read_rows};
-use super::{Element, Manifest, Modality, Source, check_count, folder};
-use crate::error::Result;
+use super::load::{Sealed, header_of, read_manifest, read_rows, read_small};
+use super::{Element, Manifest, Modality, Source, check_count};
+use crate::error::{Error, Result};
+use crate::files;
 use crate::root::Root;
 use crate::spec::ManifoldSpec;
 
@@ -39,7 +40,7 @@ impl StoredSet {
     /// # Errors
     /// Those of [`EmbeddingSet::load`](super::EmbeddingSet::load), except for what it finds in the numbers.
     pub fn open(dir: &Path) -> Result<Self> {
-        let dir = folder::resolve(dir)?;
+        let dir = files::resolve(dir);
         let manifest = read_manifest(&dir.join(Manifest::FILE))?;
         manifest.spec.check()?;
         manifest.root.check(&manifest.spec)?;
@@ -60,6 +61,21 @@ impl StoredSet {
             offset,
             element,
         })
+    }
+
+    /// What decided the rows of a finished set ([`Plan::identity`](super::Plan::identity)); absent if it was not written by a
+    /// [`Draft`](super::Draft) with an identity.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
+    pub fn identity(dir: &Path) -> Result<Option<BTreeMap<String, String>>> {
+        let path = files::resolve(dir).join(Manifest::IDENTITY);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let bytes = read_small(&path)?;
+        let damaged = |e| Error::format(&path, "the file", e, "a JSON object of strings");
+        serde_json::from_slice(&bytes).map(Some).map_err(damaged)
     }
 
     /// Number of rows.

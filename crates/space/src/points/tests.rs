@@ -155,7 +155,7 @@ fn damaged_files_say_what_is_wrong() {
 
     saved(&dir);
     fs::remove_file(dir.join("rows.jsonl")).unwrap();
-    assert!(load_error(&dir).starts_with("embedding set: cannot read `SET/rows.jsonl`: No such file"));
+    assert!(load_error(&dir).starts_with("cannot read `SET/rows.jsonl`: No such file"));
 
     assert!(load_error(&home.path().join("nothing")).contains("SET/manifest.json"));
 }
@@ -202,7 +202,7 @@ fn endless_files_are_refused() {
 fn pipes_are_no_files() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
-    for name in Manifest::OWNED {
+    for name in Manifest::REQUIRED {
         saved(&dir);
         fs::remove_file(dir.join(name)).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(dir.join(name)).status().unwrap().success());
@@ -296,9 +296,8 @@ fn failed_save_keeps_the_old_set() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
     let old = saved(&dir);
-    let owned = ["manifest.json", "points.safetensors", "rows.jsonl"];
-    let failure = folder::replace(&dir, &owned, |fresh| {
-        folder::write(&fresh.join("points.safetensors"), b"half")?;
+    let failure = crate::files::replace_folder(&dir, may_replace, |fresh| {
+        crate::files::write_whole(&fresh.join("points.safetensors"), b"half")?;
         Err(Error::io("write", fresh)(std::io::Error::from(std::io::ErrorKind::StorageFull)))
     });
     assert!(failure.unwrap_err().to_string().contains("cannot write"));

@@ -8,11 +8,12 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use conifer_data::loader::guarded;
+use conifer_data::sources::class_name;
 use conifer_data::transform::crop_box;
 use conifer_data::{BBox, Broken, ImageRef, Picture, PixelLimits, Sample, Source};
 use conifer_space::Modality;
 
-use crate::cli::ViewArg;
+use crate::cli::EmbedView;
 
 /// A row without its point.
 pub(super) struct Line {
@@ -23,7 +24,7 @@ pub(super) struct Line {
     label: String,
     /// The sample it belongs to: ties views together.
     sample: String,
-    /// The text, or the path of the photo.
+    /// The text; of a photo what is known of it in words (see [`told_of`]).
     pub(super) words: String,
     /// Where in the photo it is: left, top, width and height as fractions of the photo, by commas. Empty for a whole photo, for a text
     /// and for a box that is stored as a photo of its own.
@@ -66,21 +67,17 @@ pub(super) fn of_sample<T>(
 /// The photo, or a box that is stored as a photo of its own, cannot be read.
 pub(super) fn photos(
     sample: &Sample,
-    views: &[ViewArg],
+    views: &[EmbedView],
     see: impl Fn(&Picture) -> Vec<u8>,
 ) -> Result<Vec<(Line, Vec<u8>)>, Broken> {
     let limits = PixelLimits::default();
     let (Some(picture), Some(image)) = (sample.photo(&limits)?, &sample.image) else { return Ok(Vec::new()) };
     let mut rows = Vec::new();
-    if views.contains(&ViewArg::Image) {
-        let path = match image {
-            ImageRef::File(path) => path.display().to_string(),
-            // A picture without a file reads best by its caption.
-            other => sample.captions.first().cloned().unwrap_or_else(|| other.place()),
-        };
-        rows.push((Line::new(sample, sample.id.clone(), Modality::Image, path), see(&picture)));
+    if views.contains(&EmbedView::Image) {
+        let words = told_of(sample, image);
+        rows.push((Line::new(sample, sample.id.clone(), Modality::Image, words), see(&picture)));
     }
-    if views.contains(&ViewArg::BoxImage) {
+    if views.contains(&EmbedView::BoxImage) {
         for (p, phrase) in sample.phrases.iter().enumerate() {
             let crop =
                 phrase.crop.as_ref().map(|it| it.open(&limits).map_err(|it| it.within(&sample.id))).transpose()?;
@@ -99,16 +96,81 @@ pub(super) fn photos(
     Ok(rows)
 }
 
+/// What a reader of results sees of a photo: its first caption, else its taxon and common name, else its class, else the name of its
+/// file. Never the folders above: results are shown to others.
+fn told_of(sample: &Sample, image: &ImageRef) -> String {
+    if let Some(caption) = sample.captions.first() {
+        return caption.clone();
+    }
+    let label = sample.label.as_deref().filter(|it| !it.is_empty());
+    match (label, sample.taxon.last()) {
+        (Some(label), Some(last)) if label == last => label.to_owned(),
+        (Some(label), Some(_)) => match class_name(&sample.taxon) {
+            name if name == label => name,
+            name => format!("{name} ({label})"),
+        },
+        (None, Some(_)) => class_name(&sample.taxon),
+        (Some(label), None) => label.to_owned(),
+        (None, None) => match image {
+            ImageRef::File(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            ImageRef::Member { name, .. } => name.clone(),
+            other => other.place(),
+        },
+    }
+}
+
+/// The texts that many samples share: ranks of taxa and tiers of caption hierarchies. Each becomes one row, named after the text and not
+/// after a sample.
+pub(super) struct SharedTexts {
+    seen: HashSet<(&'static str, String)>,
+}
+
+impl SharedTexts {
+    /// Nothing seen yet.
+    pub(super) fn new() -> Self {
+        Self { seen: HashSet::new() }
+    }
+
+    /// The rows of a sample that no sample before it had.
+    pub(super) fn rows(&mut self, sample: &Sample, views: &[EmbedView]) -> Vec<Line> {
+        let mut rows = Vec::new();
+        if views.contains(&EmbedView::Taxa) {
+            let last = sample.taxon.len();
+            for (rank, words) in sample.taxon_texts().into_iter().enumerate() {
+                // The class of a rank is its own name, by which a class tree knows it.
+                let label = match &sample.label {
+                    Some(label) if rank + 1 == last => label.clone(),
+                    _ => class_name(&sample.taxon[..=rank]),
+                };
+                rows.extend(self.row("taxon", words, label));
+            }
+        }
+        if let (true, Some(tiers)) = (views.contains(&EmbedView::Tiers), &sample.tiers) {
+            rows.extend(tiers.positive.iter().filter_map(|words| self.row("tier", words.clone(), String::new())));
+        }
+        rows
+    }
+
+    fn row(&mut self, kind: &'static str, words: String, label: String) -> Option<Line> {
+        if !self.seen.insert((kind, words.clone())) {
+            return None;
+        }
+        let id = format!("{kind}:{words}");
+        // A sample of its own: it belongs to no photo.
+        Some(Line { sample: id.clone(), id, modality: Modality::Text, label, words, place: String::new() })
+    }
+}
+
 /// The texts of a sample.
-pub(super) fn texts(sample: &Sample, views: &[ViewArg]) -> Vec<Line> {
+pub(super) fn texts(sample: &Sample, views: &[EmbedView]) -> Vec<Line> {
     let mut rows = Vec::new();
     let mut add = |name: &str, i: usize, modality, text: &String| {
         rows.push(Line::new(sample, format!("{}#{name}{i}", sample.id), modality, text.clone()));
     };
-    if views.contains(&ViewArg::Text) {
+    if views.contains(&EmbedView::Text) {
         sample.captions.iter().enumerate().for_each(|(i, text)| add("caption", i, Modality::Text, text));
     }
-    if views.contains(&ViewArg::BoxText) {
+    if views.contains(&EmbedView::BoxText) {
         sample.phrases.iter().enumerate().for_each(|(i, it)| add("phrase", i, Modality::BoxText, &it.text));
     }
     rows
@@ -164,7 +226,7 @@ fn each_id(rows: &Path, mut seen: impl FnMut(&str) -> bool) -> anyhow::Result<()
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use conifer_data::{SourceSpec, open};
+    use conifer_data::{SourceSpec, Tiers, open};
 
     use super::*;
 
@@ -179,7 +241,59 @@ mod tests {
         let read: Vec<_> = (0..4).map(|index| of_sample(source.as_ref(), index, read)).collect();
         assert_eq!(read.iter().filter(|it| it.as_ref().is_ok_and(|&captions| captions > 0)).count(), 3);
         let told = read[2].as_ref().unwrap_err().to_string();
-        assert_eq!(told, "sample `toy[2]`: undecodable_image: the reader panicked: column 7 of 3");
+        assert_eq!(told, "sample `toy[2]`: undecodable_image: its reader panicked: column 7 of 3");
+    }
+
+    #[test]
+    fn a_photo_is_told_by_its_words() {
+        let image = ImageRef::File("/home/me/photos/3.jpg".into());
+        let names = |text: &str| text.split(' ').filter(|it| !it.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+        let told = |captions: &[&str], taxon: &str, label: Option<&str>| {
+            let captions = captions.iter().map(|&it| it.to_owned()).collect();
+            let label = label.map(str::to_owned);
+            told_of(&Sample { captions, taxon: names(taxon), label, ..Sample::default() }, &image)
+        };
+        assert_eq!(told(&["a dog", "two"], "Aves Turdus merula", Some("x")), "a dog");
+        assert_eq!(told(&[], "Aves Turdus merula", Some("BLACKBIRD")), "Turdus merula (BLACKBIRD)");
+        assert_eq!(told(&[], "Aves Turdus merula", Some("Turdus merula")), "Turdus merula");
+        assert_eq!(told(&[], "Aves Turdus merula", None), "Turdus merula");
+        assert_eq!(told(&[], "Animal dog", Some("dog")), "dog");
+        assert_eq!(told(&[], "", Some("dog")), "dog");
+        assert_eq!(told(&[], "", None), "3.jpg");
+    }
+
+    #[test]
+    fn shared_texts_come_once() {
+        let names = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let bird = |taxon: &str, label: Option<&str>| Sample {
+            taxon: names(taxon),
+            label: label.map(str::to_owned),
+            tiers: Some(Tiers { positive: vec!["an animal".to_owned(), taxon.to_owned()], negative: Vec::new() }),
+            ..Sample::default()
+        };
+        let mut shared = SharedTexts::new();
+        let mut rows = |sample: &Sample, views: &[EmbedView]| -> Vec<(String, String, String)> {
+            let rows = shared.rows(sample, views).into_iter();
+            rows.map(|it| (it.id, it.label, it.words)).collect()
+        };
+        let row = |id: &str, label: &str, words: &str| (id.to_owned(), label.to_owned(), words.to_owned());
+        let both = [EmbedView::Taxa, EmbedView::Tiers];
+        assert_eq!(
+            rows(&bird("Aves Turdus merula", Some("BLACKBIRD")), &both),
+            [
+                row("taxon:Aves", "Aves", "Aves"),
+                row("taxon:Aves Turdus", "Turdus", "Aves Turdus"),
+                row("taxon:Aves Turdus merula", "BLACKBIRD", "Aves Turdus merula"),
+                row("tier:an animal", "", "an animal"),
+                row("tier:Aves Turdus merula", "", "Aves Turdus merula"),
+            ]
+        );
+        assert_eq!(
+            rows(&bird("Aves Turdus alba", None), &[EmbedView::Taxa]),
+            [row("taxon:Aves Turdus alba", "Turdus alba", "Aves Turdus alba")]
+        );
+        assert!(rows(&bird("Aves Turdus merula", None), &both).is_empty());
+        assert!(rows(&bird("Aves Sula", None), &[EmbedView::Image]).is_empty());
     }
 
     #[test]
@@ -188,8 +302,8 @@ mod tests {
         let source = open(&SourceSpec { kind: "toy".to_owned(), options, ..SourceSpec::default() }).unwrap();
         let sample = source.get(0).unwrap();
         let class = sample.label.clone().unwrap();
-        let seen = photos(&sample, &[ViewArg::Image, ViewArg::BoxImage], |_| Vec::new()).unwrap();
-        let told = texts(&sample, &[ViewArg::Text, ViewArg::BoxText]);
+        let seen = photos(&sample, &[EmbedView::Image, EmbedView::BoxImage], |_| Vec::new()).unwrap();
+        let told = texts(&sample, &[EmbedView::Text, EmbedView::BoxText]);
         let lines: Vec<&Line> = seen.iter().map(|(line, _)| line).chain(&told).collect();
         let (whole, parts): (Vec<&Line>, Vec<&Line>) =
             lines.into_iter().partition(|it| matches!(it.modality, Modality::Image | Modality::Text));
@@ -206,7 +320,7 @@ mod tests {
         // Eighths, so that differences are exact.
         sample.phrases[0].boxes = vec![BBox { x1: 0.125, y1: 0.25, x2: 0.5, y2: 1.0 }];
         sample.phrases[0].crop = sample.image.clone();
-        let rows = photos(&sample, &[ViewArg::Image, ViewArg::BoxImage], |_| Vec::new()).unwrap();
+        let rows = photos(&sample, &[EmbedView::Image, EmbedView::BoxImage], |_| Vec::new()).unwrap();
         let places: Vec<&str> = rows.iter().map(|(line, _)| line.place.as_str()).collect();
         assert_eq!(places, ["", "0.125,0.25,0.375,0.75", ""]);
     }

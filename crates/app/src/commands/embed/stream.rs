@@ -1,6 +1,6 @@
 //! From a source to a set on disk: first all photos, then all texts, each in batches that depend on the data alone.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{lines, photos, texts};
-use crate::cli::ViewArg;
+use crate::cli::EmbedView;
 use crate::embedder::ModelEmbedder;
 use crate::progress;
 
@@ -23,7 +23,7 @@ use crate::progress;
 pub(crate) struct Job<'a> {
     pub(crate) embedder: &'a ModelEmbedder,
     pub(crate) source: &'a dyn Source,
-    pub(crate) views: &'a [ViewArg],
+    pub(crate) views: &'a [EmbedView],
     pub(crate) crop: EvalCrop,
     /// What the set will call the data.
     pub(crate) data: &'a str,
@@ -161,20 +161,24 @@ impl Job<'_> {
 
     /// Whether photos have to be read.
     pub(super) fn with_photos(&self) -> bool {
-        self.views.iter().any(|it| matches!(it, ViewArg::Image | ViewArg::BoxImage))
+        self.views.iter().any(|it| matches!(it, EmbedView::Image | EmbedView::BoxImage))
     }
 
     /// Whether there are texts to embed.
     pub(super) fn with_texts(&self) -> bool {
-        self.views.iter().any(|it| matches!(it, ViewArg::Text | ViewArg::BoxText))
+        self.views.iter().any(|it| !matches!(it, EmbedView::Image | EmbedView::BoxImage))
+    }
+
+    /// Whether some of the texts belong to many samples.
+    pub(super) fn with_shared_texts(&self) -> bool {
+        self.views.iter().any(|it| matches!(it, EmbedView::Taxa | EmbedView::Tiers))
     }
 
     /// Everything that decides the bytes of the set, by the name under which it may be told.
-    fn identity(&self) -> anyhow::Result<BTreeMap<String, String>> {
+    pub(super) fn identity(&self) -> anyhow::Result<BTreeMap<String, String>> {
         let embedder = self.embedder.inner();
         let mut identity = self.identity.clone();
-        let views: BTreeMap<&str, ()> =
-            self.views.iter().map(|&it| (conifer_space::Modality::from(it).name(), ())).collect();
+        let views: BTreeSet<&str> = self.views.iter().map(|it| it.name()).collect();
         let pairs = [
             ("the model's weights", embedder.fingerprint().to_owned()),
             ("the model's tokenizer", embedder.tokenizer_fingerprint()?),
@@ -182,7 +186,7 @@ impl Job<'_> {
             ("the model", embedder.name().to_owned()),
             ("--data", self.data.to_owned()),
             ("the records of the data", self.source.fingerprint()),
-            ("--views", views.into_keys().collect::<Vec<_>>().join(",")),
+            ("--views", views.into_iter().collect::<Vec<_>>().join(",")),
             ("--crop", format!("{:?}", self.crop)),
             ("--dtype", self.element.name().to_owned()),
             ("--batch-size", embedder.batch().to_string()),

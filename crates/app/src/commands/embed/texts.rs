@@ -6,7 +6,7 @@ use conifer_learn::embed::by_length;
 use conifer_space::points::sha256_hex;
 use rayon::prelude::*;
 
-use super::lines::{self, Line};
+use super::lines::{self, Line, SharedTexts};
 use super::stream::{Stream, Window};
 
 /// Texts among which those of similar length are put together, and equal ones embedded once.
@@ -24,9 +24,19 @@ pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
         return Ok(true);
     }
     let bar = stream.bar("texts", stream.place.texts);
+    let mut shared = SharedTexts::new();
+    // What an earlier run has embedded already is known again, without its rows.
+    let before = stream.place.texts;
+    if stream.job.with_shared_texts() {
+        for index in (0..before).filter(|index| !stream.left_out.contains(index)) {
+            if let Ok(sample) = lines::of_sample(stream.job.source, index, Ok) {
+                shared.rows(&sample, stream.job.views);
+            }
+        }
+    }
     while stream.place.texts < samples {
         let start = stream.place.texts;
-        let (lines, end) = gather(stream, start)?;
+        let (lines, end) = gather(stream, &mut shared, start)?;
         let share = |done: usize| (start + (end - start) * done / lines.len().max(1)) as u64;
         if !window(stream, &lines, |done| bar.set_position(share(done)))? {
             return Ok(false);
@@ -40,7 +50,7 @@ pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
 }
 
 /// The texts of the samples from `start` on, until there are enough; and the sample after the last of them.
-fn gather(stream: &mut Stream<'_>, start: usize) -> anyhow::Result<(Vec<Line>, usize)> {
+fn gather(stream: &mut Stream<'_>, shared: &mut SharedTexts, start: usize) -> anyhow::Result<(Vec<Line>, usize)> {
     let job = stream.job;
     let (mut lines, mut next) = (Vec::new(), start);
     while next < job.source.len() && lines.len() < WINDOW {
@@ -50,7 +60,10 @@ fn gather(stream: &mut Stream<'_>, start: usize) -> anyhow::Result<(Vec<Line>, u
         for (index, sample) in (next..end).zip(some) {
             match sample {
                 Ok(_) if stream.left_out.contains(&index) => {}
-                Ok(sample) => lines.extend(lines::texts(&sample, job.views)),
+                Ok(sample) => {
+                    lines.extend(lines::texts(&sample, job.views));
+                    lines.extend(shared.rows(&sample, job.views));
+                }
                 Err(broken) => stream.leave_out(index, &broken)?,
             }
         }

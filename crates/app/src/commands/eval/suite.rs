@@ -24,7 +24,9 @@ pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> an
         anyhow::ensure!(plain, "--name is {name:?}; expected a name of one line, without control characters");
     }
     let suite = find(name)?;
-    let root = args.root.as_deref().context("--suite needs --root: the folder in which each data set has a folder")?;
+    let [root] = args.roots.as_slice() else {
+        anyhow::bail!("--suite needs --root, once: the folder in which each data set has a folder")
+    };
     anyhow::ensure!(root.is_dir(), "--root {} is no folder", root.display());
     let checkpoint = args.checkpoint.as_deref().context("--suite needs a model: conifer eval MODEL --suite ...")?;
     // Opened before the work, so that a path that cannot be written shows before it, too.
@@ -119,6 +121,9 @@ struct Described {
     /// Below the folder.
     path: Option<PathBuf>,
     split: Option<String>,
+    /// More folders in which the photos may be, from the folder.
+    #[serde(default)]
+    roots: Vec<PathBuf>,
     #[serde(default)]
     options: BTreeMap<String, serde_json::Value>,
     /// A file of `parent child` edges, below the folder.
@@ -140,7 +145,7 @@ impl Finder for Folder<'_> {
         let refuse = |found: String| Error::Argument {
             name: description.display().to_string(),
             found,
-            expected: "kind, path, split, options, tree".into(),
+            expected: "kind, path, split, roots, options, tree".into(),
         };
         let text = std::fs::read_to_string(&description).map_err(|error| refuse(error.to_string()))?;
         let described: Described = toml::from_str(&text).map_err(|error| refuse(error.to_string()))?;
@@ -148,6 +153,7 @@ impl Finder for Folder<'_> {
             kind: described.kind,
             path: described.path.map(|path| folder.join(path)),
             split: described.split,
+            roots: described.roots.iter().map(|root| folder.join(root)).collect(),
             options: described.options,
         })?;
         let tree = described.tree.map(|path| TreeFile::read(&folder.join(path))).transpose()?;

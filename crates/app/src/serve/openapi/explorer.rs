@@ -42,6 +42,12 @@ pub(super) fn paths() -> Value {
             answer_json("Top"),
         ),
         (
+            "/api/rows/{row}/boxes",
+            "The boxes of the photo that a row belongs to, each once, with the phrases that name it. At most 1000 rows of a photo are looked at.",
+            vec![path_number("row", "The number of a row.")],
+            answer_json("Boxes"),
+        ),
+        (
             "/api/tree",
             "A class and those directly below it, with numbers of rows; without `node` the root.",
             vec![query("node", text, false)],
@@ -89,6 +95,23 @@ pub(super) fn schemas() -> Value {
                 "aperture": said(&number, "half the aperture of its cone, radians"),
             }),
             &["x", "y", "aperture"],
+        ),
+        "Boxes": open(
+            json!({
+                "photo": said(&count, "the row of the whole photo; absent where the set has none"),
+                "boxes": list(open(
+                    json!({
+                        "box": {
+                            "type": "array", "items": { "type": "number" }, "minItems": 4, "maxItems": 4,
+                            "description": "left, top, width, height as fractions of the photo",
+                        },
+                        "rows": said(&list(count.clone()), "the rows of the box, one for each phrase"),
+                        "texts": said(&list(text.clone()), "its phrases"),
+                    }),
+                    &["box", "rows", "texts"],
+                )),
+            }),
+            &["boxes"],
         ),
         "Factors": open(json!({ "factors": list(open(factor, &["curv", "mean", "max"])) }), &["factors"]),
         "Top": open(json!({ "hits": list(reference("Hit")) }), &["hits"]),

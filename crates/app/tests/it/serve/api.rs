@@ -110,6 +110,7 @@ fn a_refusal_names_the_field_its_value_and_what_was_expected() {
         ("/api/rows/0/neighbours?modality=image&modality=text", "`modality` is there twice"),
         ("/api/map?limit=all", r#"`limit` is "all"; expected a whole number"#),
         ("/api/tree?class=x", "unknown field `class`; expected `node`"),
+        ("/api/rows/0/thumbnail?whole=yes", r#"`whole` is "yes"; expected true or false"#),
     ] {
         let (status, message) = refusal(&server, path, "");
         assert_eq!((status, message.contains(expected)), (422, true), "{path}: {message}");

@@ -383,3 +383,24 @@ fn how_the_shards_are_is_asked_once_in_a_while() {
     let most = started.elapsed().as_secs_f64() + 1.0;
     assert!(asked >= 1 && asked as f64 <= most, "{asked} times in {most} s");
 }
+
+/// Without --tree the classes come from the labels; a shard knows those of rows that it does not hold.
+#[test]
+fn shards_have_the_classes_of_the_whole_set() {
+    let one = start(&["serve", "set"]);
+    // A class has a photo and its five captions at least: on seven shards one is without.
+    let shards = [0, 1, 2, 3, 4, 5, 6].map(|part| start(&["serve", "set", "--shard", &format!("{part}/7")]));
+    let urls = shards.each_ref().map(url);
+    let front_server = start_front(&urls.each_ref().map(String::as_str));
+    let top = one.good("/api/tree", &Value::Null);
+    let classes = top["children"].as_array().unwrap();
+    let mut rare = 0;
+    for class in classes {
+        let body = json!({ "query": { "row": 4 }, "subtree": class["name"], "k": 1000 });
+        let found = timeless(&front_server, "/api/search", &body);
+        assert_eq!(found, timeless(&one, "/api/search", &body), "{class}");
+        assert_eq!(found["rows_passing"], class["count"]);
+        rare += usize::from(class["count"].as_u64().unwrap() < 7);
+    }
+    assert!(rare > 0, "every class has a row on every shard: {top}");
+}

@@ -1,25 +1,60 @@
-//! From the bits of a block to its samples, at any scale.
+//! From the coefficients of a block to its samples, at any scale.
 
-use super::headers::{Component, Frame};
+use super::headers::{Component, Headers};
 use super::huffman::{Bits, Code};
 use super::inverse::{flat, inverse};
 
-/// Reads the blocks of one component.
-pub(super) struct Reader<'a> {
-    codes: [&'a Code; 2],
-    /// Blocks in a unit.
-    pub(super) across: usize,
-    pub(super) down: usize,
+/// The quantised coefficients of one block.
+pub(super) trait Block {
+    /// Calls `each` with zigzag index and value of every coefficient that is not zero, in rising order, beginning with DC. `None` for damaged
+    /// data.
+    fn each(self, each: impl FnMut(usize, i32)) -> Option<()>;
+}
+
+/// The next block of a sequential scan.
+pub(super) struct CodedBlock<'a, 'b> {
+    pub(super) bits: &'a mut Bits<'b>,
+    /// DC and AC.
+    pub(super) codes: [&'a Code; 2],
+    /// DC of the component's last block.
+    pub(super) predicted: &'a mut i32,
+}
+
+impl Block for CodedBlock<'_, '_> {
+    #[inline(always)]
+    fn each(self, each: impl FnMut(usize, i32)) -> Option<()> {
+        self.bits.block(self.codes, self.predicted, each)
+    }
+}
+
+/// A block whose scans were all read; zigzag order.
+pub(super) struct StoredBlock<'a>(pub(super) &'a [i16; 64]);
+
+impl Block for StoredBlock<'_> {
+    #[inline(always)]
+    fn each(self, mut each: impl FnMut(usize, i32)) -> Option<()> {
+        each(0, self.0[0].into());
+        for (k, &value) in self.0.iter().enumerate().skip(1) {
+            if value != 0 {
+                each(k, value.into());
+            }
+        }
+        Some(())
+    }
+}
+
+/// Makes samples of the blocks of one component.
+pub(super) struct BlockTransform {
     /// Samples that a block becomes.
     pub(super) width: usize,
     pub(super) height: usize,
-    /// Of each coefficient, in the order of the file: where it is in the block `[row][column]`, and its factor.
+    /// Of each coefficient, in zigzag order: where it is in the block `[row][column]`, and its factor.
     places: [(u8, i32); 64],
-    /// What one of each coefficient, in the order of the file, adds to each sample: `[64, height * width]`; empty where a block becomes 64.
+    /// What one of each coefficient, in zigzag order, adds to each sample: `[64, height * width]`; empty where a block becomes 64.
     patterns: Vec<f32>,
 }
 
-/// Column and row of each coefficient, in the order of the file (T.81, figure A.6).
+/// Column and row of each coefficient, in zigzag order (T.81, figure A.6).
 fn zigzag() -> impl Iterator<Item = (usize, usize)> {
     (0..15_usize).flat_map(|sum| {
         let low = sum.saturating_sub(7);
@@ -35,16 +70,18 @@ fn means_of_cosine(k: usize, n: usize) -> Vec<f64> {
     (0..n).map(|part| (part * each..(part + 1) * each).map(cosine).sum::<f64>() / each as f64).collect()
 }
 
-impl<'a> Reader<'a> {
-    /// `None` where a table is missing, or the component is so coarse that it has fewer samples than the scaled photo.
-    pub(super) fn new(frame: &'a Frame<'_>, component: &Component, scale: u32) -> Option<Self> {
-        let (across, down) = frame.most()?;
+impl BlockTransform {
+    /// `None` where a block would become more than 8 samples across or down, or a number that is no power of two: components of that sampling
+    /// are decoded in full size only.
+    pub(super) fn new(headers: &Headers<'_>, component: &Component, quantiser: &[u16; 64], scale: u32) -> Option<Self> {
+        let (across, down) = headers.most();
         let samples = |most: u32, own: u32| match scale {
             1 => Some(8),
-            _ => Some(8 * most / (own * scale)).filter(|it| (1..=8).contains(it)),
+            _ => {
+                Some(8 * most / (own * scale)).filter(|it| matches!(it, 1 | 2 | 4 | 8) && it * own * scale == 8 * most)
+            }
         };
         let (width, height) = (samples(across, component.across)? as usize, samples(down, component.down)? as usize);
-        let quantiser = frame.quantisers[component.quantiser].as_ref()?;
         let mut places = [(0, 0); 64];
         let mut patterns = Vec::new();
         for ((place, (column, row)), &factor) in places.iter_mut().zip(zigzag()).zip(quantiser) {
@@ -54,48 +91,35 @@ impl<'a> Reader<'a> {
                 patterns.extend(y.iter().flat_map(|y| x.iter().map(move |x| (x * y * f64::from(factor)) as f32)));
             }
         }
-        Some(Self {
-            codes: [frame.means.get(component.mean)?.as_ref()?, frame.others.get(component.other)?.as_ref()?],
-            across: component.across as usize,
-            down: component.down as usize,
-            width,
-            height,
-            places,
-            patterns,
-        })
+        Some(Self { width, height, places, patterns })
     }
 
+    /// Writes the samples of a block to the first `width` of `height` rows.
     #[inline(always)]
-    pub(super) fn pass_over(&self, bits: &mut Bits<'_>, mean: &mut i32) -> Option<()> {
-        bits.block(self.codes, mean, |_, _| ())
-    }
-
-    /// The next block, to the first samples of `width` of `height` rows.
-    #[inline(always)]
-    pub(super) fn read(&self, bits: &mut Bits<'_>, mean: &mut i32, samples: &mut [u8], stride: usize) -> Option<()> {
+    pub(super) fn write(&self, block: impl Block, samples: &mut [u8], stride: usize) -> Option<()> {
         match self.width * self.height {
-            1 => self.place(&self.sum::<1>(bits, mean)?, samples, stride),
-            2 => self.place(&self.sum::<2>(bits, mean)?, samples, stride),
-            4 => self.place(&self.sum::<4>(bits, mean)?, samples, stride),
-            8 => self.place(&self.sum::<8>(bits, mean)?, samples, stride),
-            16 => self.place(&self.sum::<16>(bits, mean)?, samples, stride),
-            32 => self.place(&self.sum::<32>(bits, mean)?, samples, stride),
-            _ => self.transform(bits, mean, samples, stride)?,
+            1 => self.place(&self.sum::<1>(block)?, samples, stride),
+            2 => self.place(&self.sum::<2>(block)?, samples, stride),
+            4 => self.place(&self.sum::<4>(block)?, samples, stride),
+            8 => self.place(&self.sum::<8>(block)?, samples, stride),
+            16 => self.place(&self.sum::<16>(block)?, samples, stride),
+            32 => self.place(&self.sum::<32>(block)?, samples, stride),
+            _ => self.transform(block, samples, stride)?,
         }
         Some(())
     }
 
     /// All 64 samples.
     #[inline(always)]
-    fn transform(&self, bits: &mut Bits<'_>, mean: &mut i32, samples: &mut [u8], stride: usize) -> Option<()> {
-        let mut block = [0; 64];
+    fn transform(&self, block: impl Block, samples: &mut [u8], stride: usize) -> Option<()> {
+        let mut factored = [0; 64];
         let mut last = 0;
-        bits.block(self.codes, mean, |k, value| {
+        block.each(|k, value| {
             let (place, factor) = self.places[k & 63];
-            block[usize::from(place & 63)] = value.wrapping_mul(factor);
+            factored[usize::from(place & 63)] = value.wrapping_mul(factor);
             last = k;
         })?;
-        let rows = if last == 0 { [[flat(block[0]); 8]; 8] } else { inverse(&block) };
+        let rows = if last == 0 { [[flat(factored[0]); 8]; 8] } else { inverse(&factored) };
         for (samples, row) in samples.chunks_mut(stride).zip(rows) {
             samples[..8].copy_from_slice(&row);
         }
@@ -111,12 +135,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The `N` samples of the next block, around 0.
+    /// The `N` samples of a block, around 0.
     #[inline(always)]
-    fn sum<const N: usize>(&self, bits: &mut Bits<'_>, mean: &mut i32) -> Option<[f32; N]> {
+    fn sum<const N: usize>(&self, block: impl Block) -> Option<[f32; N]> {
         let (patterns, _) = self.patterns.as_chunks::<N>();
         let mut sums = [0.0; N];
-        bits.block(self.codes, mean, |k, value| {
+        block.each(|k, value| {
             // A single sample is the mean: no other coefficient changes it.
             if N > 1 || k == 0 {
                 add(&mut sums, &patterns[k], value as f32);

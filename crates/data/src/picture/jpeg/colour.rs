@@ -1,36 +1,50 @@
 //! From the samples of the components to pixels.
 
 use super::Plane;
-use super::headers::Frame;
+use super::headers::{ColourModel, Headers};
 use crate::sample::Picture;
 
-/// How a component that has a sample for two pixels, across or down, is brought to the size of the photo: libjpeg's triangle filter, three
-/// quarters of the nearer sample and one of the next, in its whole numbers and with its roundings.
+/// How a component is brought to the size of the photo, with the whole numbers and roundings of libjpeg-turbo's "fancy" upsampling.
 #[derive(Clone, Copy)]
-pub(super) struct Interpolation {
-    across: bool,
-    down: bool,
+pub(super) struct Upsampling {
+    filter: Filter,
     /// Samples of the whole component: beyond them its outermost ones are repeated.
     width: usize,
     height: usize,
 }
 
-/// Of each component, in full size. `None` for what libjpeg does not interpolate, having too few columns.
-pub(super) fn interpolations(frame: &Frame<'_>) -> Option<Vec<Interpolation>> {
-    let most = frame.most()?;
-    let of = |own: (u32, u32)| {
-        let (width, height) = (frame.width * own.0, frame.height * own.1);
-        let (across, down) = (own.0 < most.0, own.1 < most.1);
-        let (width, height) = (width.div_ceil(most.0) as usize, height.div_ceil(most.1) as usize);
-        (!across || width > 2).then_some(Interpolation { across, down, width, height })
-    };
-    frame.components.iter().map(|it| of((it.across, it.down))).collect()
+#[derive(Clone, Copy, PartialEq)]
+enum Filter {
+    /// A sample for each pixel.
+    None,
+    /// A sample for two pixels across, down or both: the triangle filter, three quarters of the nearer sample and one of the next.
+    Triangle { across: bool, down: bool },
+    /// Any other ratio: each sample is repeated.
+    Repeat { across: usize, down: usize },
 }
 
-impl Interpolation {
+/// Of each component, in full size.
+pub(super) fn upsamplings(headers: &Headers<'_>) -> Vec<Upsampling> {
+    let most = headers.most();
+    let of = |own: (u32, u32)| {
+        let (width, height) = (headers.width * own.0, headers.height * own.1);
+        let (width, height) = (width.div_ceil(most.0) as usize, height.div_ceil(most.1) as usize);
+        let filter = match (most.0 / own.0, most.1 / own.1) {
+            (1, 1) => Filter::None,
+            (1, 2) => Filter::Triangle { across: false, down: true },
+            // libjpeg repeats the samples of components that have no more than two columns.
+            (2, down @ (1 | 2)) if width > 2 => Filter::Triangle { across: true, down: down == 2 },
+            (across, down) => Filter::Repeat { across: across as usize, down: down as usize },
+        };
+        Upsampling { filter, width, height }
+    };
+    headers.components.iter().map(|it| of((it.across, it.down))).collect()
+}
+
+impl Upsampling {
     /// Whether it looks at samples beside those of a pixel.
     pub(super) fn reaches(self) -> bool {
-        self.across || self.down
+        matches!(self.filter, Filter::Triangle { .. })
     }
 
     /// Pixels `x1..x2` of row `y`; `sums` and `pixels` are for use on the way.
@@ -44,17 +58,24 @@ impl Interpolation {
         pixels: &'a mut Vec<u8>,
     ) -> &'a [u8] {
         let row = |y: usize| &plane.values[(y - plane.top) * plane.stride..];
-        let near = row(if self.down { y / 2 } else { y });
-        if !self.reaches() {
-            return &near[x1 - plane.left..x2 - plane.left];
-        }
+        let (wide, down) = match self.filter {
+            Filter::None => return &row(y)[x1 - plane.left..x2 - plane.left],
+            Filter::Repeat { across, down } => {
+                let samples = row(y / down);
+                pixels.clear();
+                pixels.extend((x1..x2).map(|x| samples[x / across - plane.left]));
+                return pixels;
+            }
+            Filter::Triangle { across, down } => (across, down),
+        };
+        let near = row(if down { y / 2 } else { y });
         let below = y % 2 == 1;
-        let far = match (self.down, below) {
+        let far = match (down, below) {
             (false, _) => near,
             (true, false) => row((y / 2).saturating_sub(1)),
             (true, true) => row((y / 2 + 1).min(self.height - 1)),
         };
-        if !self.across {
+        if !wide {
             let pairs = near.iter().zip(far).skip(x1 - plane.left);
             let bias = if below { 2 } else { 1 };
             pixels.clear();
@@ -81,7 +102,7 @@ impl Interpolation {
             let n = sums.len();
             sums[n - 1] = sums[n - 2];
         }
-        let [left, right] = if self.down { [8, 7] } else { [4, 8] };
+        let [left, right] = if down { [8, 7] } else { [4, 8] };
         let n = last - first + 1;
         pixels.resize(2 * n, 0);
         let (pairs, _) = pixels.as_chunks_mut::<2>();
@@ -93,42 +114,54 @@ impl Interpolation {
     }
 }
 
-/// The pixels `[x1, y1, x2, y2]` (at scale) of one component (grey) or three (YCbCr); without `interpolations` where all have a sample for each.
+/// The pixels `[x1, y1, x2, y2]` (at scale); without `upsamplings` where all components have a sample for each.
 #[inline(always)]
-pub(super) fn picture(planes: &[Plane], interpolations: &[Interpolation], part: [u32; 4]) -> Option<Picture> {
+pub(super) fn picture(planes: &[Plane], upsamplings: &[Upsampling], colours: ColourModel, part: [u32; 4]) -> Picture {
     let [x1, y1, x2, y2] = part.map(|it| it as usize);
     let (width, height) = (x2 - x1, y2 - y1);
     let mut rgb = vec![0; width * height * 3];
     let mut sums = Vec::new();
-    let mut scratch: [Vec<u8>; 3] = Default::default();
-    let plain = Interpolation { across: false, down: false, width: 0, height: 0 };
-    let of = |component: usize| interpolations.get(component).copied().unwrap_or(plain);
+    let mut scratch: [Vec<u8>; 4] = Default::default();
+    let plain = Upsampling { filter: Filter::None, width: 0, height: 0 };
+    let of = |component: usize| upsamplings.get(component).copied().unwrap_or(plain);
     for (y, row) in (y1..y2).zip(rgb.chunks_exact_mut(width * 3)) {
         let (pixels, _) = row.as_chunks_mut::<3>();
-        let [a, b, c] = &mut scratch;
-        match planes {
-            [grey] => {
-                let grey = of(0).row(grey, y, [x1, x2], &mut sums, a);
-                pixels.iter_mut().zip(grey).for_each(|(pixel, &value)| *pixel = [value; 3]);
+        let mut rows: [&[u8]; 4] = [&[]; 4];
+        for (i, ((row, plane), scratch)) in rows.iter_mut().zip(planes).zip(&mut scratch).enumerate() {
+            *row = of(i).row(plane, y, [x1, x2], &mut sums, scratch);
+        }
+        let [a, b, c, d] = rows;
+        let three = || a.iter().zip(b).zip(c).map(|((&a, &b), &c)| [a, b, c]);
+        match colours {
+            ColourModel::Grey => pixels.iter_mut().zip(a).for_each(|(pixel, &value)| *pixel = [value; 3]),
+            ColourModel::YCbCr => {
+                pixels.iter_mut().zip(three()).for_each(|(pixel, [y, cb, cr])| *pixel = colour(y, cb, cr));
             }
-            [luma, blue, red] => {
-                let luma = of(0).row(luma, y, [x1, x2], &mut sums, a);
-                let blue = of(1).row(blue, y, [x1, x2], &mut sums, b);
-                let red = of(2).row(red, y, [x1, x2], &mut sums, c);
-                for (pixel, ((&luma, &blue), &red)) in pixels.iter_mut().zip(luma.iter().zip(blue).zip(red)) {
-                    *pixel = colour(luma, blue, red);
-                }
+            ColourModel::Rgb => pixels.iter_mut().zip(three()).for_each(|(pixel, rgb)| *pixel = rgb),
+            ColourModel::Cmyk => {
+                pixels.iter_mut().zip(three()).zip(d).for_each(|((pixel, cmy), &k)| *pixel = without_ink(cmy, k));
             }
-            _ => return None,
+            ColourModel::Ycck => pixels.iter_mut().zip(three()).zip(d).for_each(|((pixel, [y, cb, cr]), &k)| {
+                // libjpeg makes CMY of YCC by `255 - RGB`; Pillow reads them inverted.
+                *pixel = without_ink(colour(y, cb, cr).map(|value| 255 - value), k);
+            }),
         }
     }
-    Some(Picture { width: width as u32, height: height as u32, rgb })
+    Picture { width: width as u32, height: height as u32, rgb }
+}
+
+/// CMYK as Adobe's programs store it, inverted (255 for no ink), to RGB with the roundings of Pillow.
+#[inline(always)]
+fn without_ink(cmy: [u8; 3], k: u8) -> [u8; 3] {
+    cmy.map(|value| {
+        let covered = u32::from(255 - value) * u32::from(k) + 128;
+        k - (((covered >> 8) + covered) >> 8) as u8
+    })
 }
 
 /// YCbCr to RGB (JFIF, ITU-R 601), 16 bits behind the point, rounded to the nearest level.
 #[inline(always)]
-fn colour(luma: u8, blue: u8, red: u8) -> [u8; 3] {
-    let (luma, blue, red) = ((i32::from(luma) << 16) + (1 << 15), i32::from(blue) - 128, i32::from(red) - 128);
-    [luma + 91_881 * red, luma - 22_554 * blue - 46_802 * red, luma + 116_130 * blue]
-        .map(|value| (value >> 16).clamp(0, 255) as u8)
+fn colour(y: u8, cb: u8, cr: u8) -> [u8; 3] {
+    let (y, cb, cr) = ((i32::from(y) << 16) + (1 << 15), i32::from(cb) - 128, i32::from(cr) - 128);
+    [y + 91_881 * cr, y - 22_554 * cb - 46_802 * cr, y + 116_130 * cb].map(|value| (value >> 16).clamp(0, 255) as u8)
 }

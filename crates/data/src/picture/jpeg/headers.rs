@@ -1,128 +1,352 @@
-//! What a JPEG says before its data.
+//! The marker segments of a JPEG (ITU-T T.81, annex B): frame header, tables, scan headers and the application data that decide how the
+//! components are converted to RGB.
 
+use super::Unreadable;
 use super::huffman::{Code, Kind};
 
-/// What the headers say.
-pub(super) struct Frame<'a> {
+/// Most blocks of one MCU (T.81, B.2.3).
+const MOST_BLOCKS_IN_MCU: u32 = 10;
+
+const WHOLE: &str = "a whole image";
+const SUPPORTED: &str =
+    "baseline or progressive JPEG with Huffman coding and 8 bits (convert the photo with an image editor)";
+
+/// How the components of a pixel become RGB.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum ColourModel {
+    Grey,
+    YCbCr,
+    Rgb,
+    Cmyk,
+    Ycck,
+}
+
+/// Everything up to the data of the first scan.
+pub(super) struct Headers<'a> {
     pub(super) width: u32,
     pub(super) height: u32,
+    pub(super) progressive: bool,
     pub(super) components: Vec<Component>,
-    /// Factors of coefficients, in the order of the file.
-    pub(super) quantisers: [Option<[u16; 64]>; 4],
-    /// Codes of means and of the other coefficients.
-    pub(super) means: [Option<Code>; 4],
-    pub(super) others: [Option<Code>; 4],
-    /// Units between restart markers; 0 for none.
-    pub(super) restarts: usize,
-    pub(super) scan: &'a [u8],
+    pub(super) colours: ColourModel,
+    pub(super) tables: Tables<'a>,
+    pub(super) first_scan: ScanHeader,
+    /// From the first byte of the first scan's data to the end of the file.
+    pub(super) data: &'a [u8],
+    /// The EXIF block, from its TIFF header on.
+    pub(super) exif: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy)]
 pub(super) struct Component {
-    pub(super) id: u8,
-    /// Blocks in a unit.
+    id: u8,
+    /// Sampling factors: blocks of one MCU of an interleaved scan.
     pub(super) across: u32,
     pub(super) down: u32,
+    /// The factor down as the frame header has it, also where there is one component only: libjpeg counts rows of blocks by it.
+    pub(super) declared_down: u32,
+    /// Index of the quantisation table.
     pub(super) quantiser: usize,
-    pub(super) mean: usize,
-    pub(super) other: usize,
 }
 
-impl<'a> Frame<'a> {
-    /// `None` for what this decoder does not read.
-    pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
-        let mut frame = Self {
-            width: 0,
-            height: 0,
-            components: Vec::new(),
-            quantisers: [None; 4],
-            means: [const { None }; 4],
-            others: [const { None }; 4],
-            restarts: 0,
-            scan: &[],
-        };
-        let mut rest = bytes.strip_prefix(&[0xff, 0xd8])?;
-        let (mut adobe, mut jfif) = (None, false);
-        loop {
-            let (marker, after) = match rest {
-                [0xff, 0xff, ..] => {
-                    rest = &rest[1..];
-                    continue;
-                }
-                [0xff, marker, after @ ..] => (*marker, after),
-                _ => return None,
-            };
-            let length = usize::from(u16::from_be_bytes(*after.first_chunk()?));
-            let segment = after.get(2..length)?;
-            rest = after.get(length..)?;
+/// A Huffman table as the file stores it.
+#[derive(Clone, Copy)]
+struct CodeLengths<'a> {
+    /// Number of codes of each length, 1 to 16.
+    counts: &'a [u8; 16],
+    symbols: &'a [u8],
+}
+
+/// The tables that are in force; segments between two scans replace them.
+#[derive(Clone, Default)]
+pub(super) struct Tables<'a> {
+    /// Quantisation factors in zigzag order.
+    quantisers: [Option<[u16; 64]>; 4],
+    dc: [Option<CodeLengths<'a>>; 4],
+    ac: [Option<CodeLengths<'a>>; 4],
+    /// MCUs between restart markers; 0 for none.
+    pub(super) restart_interval: usize,
+}
+
+#[derive(Clone)]
+pub(super) struct ScanHeader {
+    pub(super) members: Vec<ScanMember>,
+    /// First and last coefficient, in zigzag order.
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// Successive approximation: the lowest bit that earlier scans sent (0 for none), and the lowest of this scan.
+    pub(super) high: u8,
+    pub(super) low: u8,
+}
+
+/// A component of a scan.
+#[derive(Clone, Copy)]
+pub(super) struct ScanMember {
+    /// Index of the component in the frame.
+    pub(super) component: usize,
+    pub(super) dc: usize,
+    pub(super) ac: usize,
+}
+
+/// What ends the segments before or between scans.
+pub(super) enum Next<'a> {
+    /// A scan, and the bytes from its data on.
+    Scan(ScanHeader, &'a [u8]),
+    End,
+}
+
+/// Iterates over marker segments. Bytes that belong to no segment are skipped, as libjpeg and Pillow do.
+struct Segments<'a>(&'a [u8]);
+
+impl<'a> Segments<'a> {
+    /// Marker and content of the next segment; empty content for EOI and SOI, which have none. `None` at the end of the file.
+    fn next(&mut self) -> Result<Option<(u8, &'a [u8])>, Unreadable> {
+        while let Some(at) = self.0.iter().position(|&byte| byte == 0xff) {
+            self.0 = &self.0[at..];
+            let Some(&marker) = self.0.get(1) else { return Ok(None) };
             match marker {
-                0xc0 | 0xc1 if frame.components.is_empty() => frame.read_frame(segment)?,
-                0xc4 => frame.read_codes(segment)?,
-                0xdb => frame.read_quantisers(segment)?,
-                0xdd => frame.restarts = u16::from_be_bytes(*segment.first_chunk()?).into(),
-                0xda => {
-                    frame.read_scan(segment)?;
-                    frame.scan = rest;
-                    break;
+                // A fill byte before a marker.
+                0xff => self.0 = &self.0[1..],
+                // A stuffed byte, TEM and RSTn: nothing to read.
+                0x00 | 0x01 | 0xd0..=0xd7 => self.0 = &self.0[2..],
+                0xd8 | 0xd9 => {
+                    self.0 = &self.0[2..];
+                    return Ok(Some((marker, &[])));
                 }
-                0xe0 => jfif |= segment.starts_with(b"JFIF"),
-                0xee if segment.starts_with(b"Adobe") => adobe = segment.get(11).copied(),
-                0xe1..=0xef | 0xfe => {}
-                // Progressive, lossless, arithmetic and other frames; a height that comes after the scan; anything unknown.
-                _ => return None,
+                _ => {
+                    let after = &self.0[2..];
+                    let length = after.first_chunk().map_or(0, |&two| usize::from(u16::from_be_bytes(two)));
+                    let (Some(content), Some(rest)) = (after.get(2..length), after.get(length..)) else {
+                        return Err(Unreadable::new(
+                            format!("JPEG segment ff {marker:02x} has length {length}"),
+                            WHOLE,
+                        ));
+                    };
+                    self.0 = rest;
+                    return Ok(Some((marker, content)));
+                }
             }
         }
-        // Three components are YCbCr unless the file says that they are not.
-        let ids: Vec<u8> = frame.components.iter().map(|it| it.id).collect();
-        let is_rgb = adobe == Some(0) || (adobe.is_none() && !jfif && ids == *b"RGB");
-        (ids.len() == 1 || !is_rgb).then_some(frame)
+        Ok(None)
     }
+}
 
-    fn read_frame(&mut self, segment: &[u8]) -> Option<()> {
-        let &[8, h1, h0, w1, w0, count, ref components @ ..] = segment else { return None };
-        self.width = u16::from_be_bytes([w1, w0]).into();
-        self.height = u16::from_be_bytes([h1, h0]).into();
-        if !matches!(count, 1 | 3) || components.len() != 3 * usize::from(count) || self.width * self.height == 0 {
-            return None;
-        }
-        for &[id, sampling, quantiser] in components.as_chunks::<3>().0 {
-            let (across, down) = match count {
-                // The units of a single component are its blocks.
-                1 => (1, 1),
-                _ => (u32::from(sampling >> 4), u32::from(sampling & 15)),
-            };
-            if !matches!(across, 1 | 2) || !matches!(down, 1 | 2) || quantiser > 3 {
-                return None;
+fn damaged(marker: u8) -> Unreadable {
+    Unreadable::new(format!("JPEG segment ff {marker:02x} is damaged"), WHOLE)
+}
+
+impl<'a> Headers<'a> {
+    /// # Errors
+    /// The file is no JPEG, is damaged, or uses a process or sampling that libjpeg-turbo does not decode either, or arithmetic coding.
+    pub(super) fn read(bytes: &'a [u8]) -> Result<Self, Unreadable> {
+        let Some(rest) = bytes.strip_prefix(&[0xff, 0xd8]) else {
+            return Err(Unreadable::new("JPEG does not begin with ff d8".to_owned(), WHOLE));
+        };
+        let mut segments = Segments(rest);
+        let mut tables = Tables::default();
+        let mut frame: Option<Frame> = None;
+        let (mut adobe, mut jfif, mut exif) = (None, false, None::<Vec<u8>>);
+        while let Some((marker, content)) = segments.next()? {
+            match marker {
+                0xc0..=0xc2 if frame.is_none() => frame = Some(Frame::read(marker, content)?),
+                0xc0..=0xc2 => return Err(Unreadable::new("JPEG has two frame headers".to_owned(), "one")),
+                0xc3 => return Err(unsupported("is lossless", marker)),
+                0xc5..=0xc7 => return Err(unsupported("is hierarchical", marker)),
+                0xc9..=0xcb | 0xcd..=0xcf => return Err(unsupported("has arithmetic coding", marker)),
+                0xda => {
+                    let Some(Frame { width, height, progressive, components }) = frame else {
+                        return Err(Unreadable::new("JPEG has a scan before its frame header".to_owned(), WHOLE));
+                    };
+                    let first_scan = ScanHeader::read(content, &components)?;
+                    let colours = colour_model(&components, jfif, adobe);
+                    let data = segments.0;
+                    return Ok(Self {
+                        width,
+                        height,
+                        progressive,
+                        components,
+                        colours,
+                        tables,
+                        first_scan,
+                        data,
+                        exif,
+                    });
+                }
+                0xd9 => break,
+                0xe0 => jfif |= content.len() >= 14 && content.starts_with(b"JFIF\0"),
+                0xe1 if content.starts_with(b"Exif\0\0") => exif.get_or_insert_default().extend(&content[6..]),
+                0xee if content.len() >= 12 && content.starts_with(b"Adobe") => adobe = Some(content[11]),
+                _ => tables.read(marker, content)?,
             }
-            self.components.push(Component { id, across, down, quantiser: quantiser.into(), mean: 0, other: 0 });
         }
-        Some(())
+        Err(Unreadable::new("JPEG has no scan".to_owned(), WHOLE))
     }
 
-    fn read_codes(&mut self, mut segment: &[u8]) -> Option<()> {
-        while let [kind, after @ ..] = segment {
+    /// Largest sampling factors: blocks of an MCU across and down.
+    pub(super) fn most(&self) -> (u32, u32) {
+        most(&self.components)
+    }
+
+    /// Blocks of a component across and down, without those that only fill up the last MCUs.
+    pub(super) fn blocks(&self, component: &Component) -> (usize, usize) {
+        let (across, down) = self.most();
+        let blocks = |side: u32, own: u32, most: u32| (side * own).div_ceil(8 * most) as usize;
+        (blocks(self.width, component.across, across), blocks(self.height, component.down, down))
+    }
+
+    /// Whether one scan holds all components, in the order of the frame, with all bits of all coefficients.
+    pub(super) fn is_single_scan(&self) -> bool {
+        let members = self.first_scan.members.iter().map(|it| it.component);
+        !self.progressive && members.eq(0..self.components.len())
+    }
+}
+
+fn most(components: &[Component]) -> (u32, u32) {
+    components.iter().fold((1, 1), |(across, down), it| (across.max(it.across), down.max(it.down)))
+}
+
+fn unsupported(what: &str, marker: u8) -> Unreadable {
+    Unreadable::new(format!("JPEG {what} (marker ff {marker:02x})"), SUPPORTED)
+}
+
+/// As libjpeg decides it: by JFIF, then by Adobe's segment, then by the identifiers of the components.
+fn colour_model(components: &[Component], jfif: bool, adobe: Option<u8>) -> ColourModel {
+    let ids: Vec<u8> = components.iter().map(|it| it.id).collect();
+    match (components.len(), adobe) {
+        (1, _) => ColourModel::Grey,
+        (4, None | Some(0)) => ColourModel::Cmyk,
+        (4, Some(_)) => ColourModel::Ycck,
+        _ if jfif => ColourModel::YCbCr,
+        (_, Some(0)) => ColourModel::Rgb,
+        (_, None) if ids == *b"RGB" => ColourModel::Rgb,
+        _ => ColourModel::YCbCr,
+    }
+}
+
+/// A frame header.
+struct Frame {
+    width: u32,
+    height: u32,
+    progressive: bool,
+    components: Vec<Component>,
+}
+
+impl Frame {
+    fn read(marker: u8, content: &[u8]) -> Result<Self, Unreadable> {
+        let &[bits, h1, h0, w1, w0, count, ref components @ ..] = content else { return Err(damaged(marker)) };
+        let (width, height) = (u16::from_be_bytes([w1, w0]).into(), u16::from_be_bytes([h1, h0]).into());
+        if bits != 8 {
+            return Err(Unreadable::new(format!("JPEG has {bits} bits a sample"), SUPPORTED));
+        }
+        if width == 0 || height == 0 {
+            return Err(Unreadable::new(format!("JPEG header says {width} x {height} pixels"), "at least 1 x 1"));
+        }
+        if !matches!(count, 1 | 3 | 4) {
+            return Err(Unreadable::new(
+                format!("JPEG has {count} components"),
+                "1 (grey), 3 (YCbCr or RGB) or 4 (CMYK or YCCK)",
+            ));
+        }
+        if components.len() != 3 * usize::from(count) {
+            return Err(damaged(marker));
+        }
+        let component = |&[id, sampling, quantiser]: &[u8; 3]| {
+            let (across, down) = (u32::from(sampling >> 4), u32::from(sampling & 15));
+            if !(1..=4).contains(&across) || !(1..=4).contains(&down) || quantiser > 3 {
+                return Err(damaged(marker));
+            }
+            let declared_down = down;
+            // The MCU of a single component is one block, whatever its factors are.
+            let (across, down) = if count == 1 { (1, 1) } else { (across, down) };
+            Ok(Component { id, across, down, declared_down, quantiser: quantiser.into() })
+        };
+        let components: Vec<Component> = components.as_chunks().0.iter().map(component).collect::<Result<_, _>>()?;
+        let (across, down) = most(&components);
+        if let Some(it) = components.iter().find(|it| across % it.across != 0 || down % it.down != 0) {
+            return Err(Unreadable::new(
+                format!("JPEG has a component sampled {} x {} in MCUs of {across} x {down}", it.across, it.down),
+                "factors that divide the largest ones (convert the photo with an image editor)",
+            ));
+        }
+        Ok(Self { width, height, progressive: marker == 0xc2, components })
+    }
+}
+
+impl ScanHeader {
+    fn read(content: &[u8], components: &[Component]) -> Result<Self, Unreadable> {
+        let broken = || damaged(0xda);
+        let (&count, after) = content.split_first().ok_or_else(broken)?;
+        let count = usize::from(count);
+        let &[from, to, bits] = after.get(2 * count..).unwrap_or_default() else { return Err(broken()) };
+        let mut members: Vec<ScanMember> = Vec::new();
+        for &[id, codes] in after[..2 * count].as_chunks().0 {
+            // Files with equal identifiers exist: each component is taken once.
+            let mut found = (0..components.len()).filter(|&it| components[it].id == id);
+            let component = found.find(|it| members.iter().all(|member| member.component != *it)).ok_or_else(broken)?;
+            let (dc, ac) = (usize::from(codes >> 4), usize::from(codes & 15));
+            if dc > 3 || ac > 3 {
+                return Err(broken());
+            }
+            members.push(ScanMember { component, dc, ac });
+        }
+        let blocks = |it: &ScanMember| components[it.component].across * components[it.component].down;
+        if members.is_empty() || (count > 1 && members.iter().map(blocks).sum::<u32>() > MOST_BLOCKS_IN_MCU) {
+            return Err(broken());
+        }
+        Ok(Self { members, from: from.into(), to: to.into(), high: bits >> 4, low: bits & 15 })
+    }
+}
+
+impl<'a> Tables<'a> {
+    /// Everything between two scans; `rest` begins behind the data of the first.
+    pub(super) fn read_until_scan(&mut self, rest: &'a [u8], components: &[Component]) -> Result<Next<'a>, Unreadable> {
+        let mut segments = Segments(rest);
+        while let Some((marker, content)) = segments.next()? {
+            match marker {
+                0xda => return Ok(Next::Scan(ScanHeader::read(content, components)?, segments.0)),
+                0xd9 => return Ok(Next::End),
+                _ => self.read(marker, content)?,
+            }
+        }
+        Err(Unreadable::new("JPEG stops between two scans without its end marker".to_owned(), WHOLE))
+    }
+
+    /// A segment that may come anywhere before the end.
+    fn read(&mut self, marker: u8, content: &'a [u8]) -> Result<(), Unreadable> {
+        let read = match marker {
+            0xc4 => self.read_codes(content),
+            0xdb => self.read_quantisers(content),
+            0xdd => content.first_chunk().map(|&two| self.restart_interval = u16::from_be_bytes(two).into()),
+            // Application data, comments, conditioning of arithmetic codes, and a line count, which libjpeg ignores.
+            0xe0..=0xef | 0xfe | 0xcc | 0xdc => Some(()),
+            _ => return Err(Unreadable::new(format!("JPEG has a marker ff {marker:02x}"), SUPPORTED)),
+        };
+        read.ok_or_else(|| damaged(marker))
+    }
+
+    fn read_codes(&mut self, mut content: &'a [u8]) -> Option<()> {
+        while let [kind, after @ ..] = content {
             let counts: &[u8; 16] = after.first_chunk()?;
             let total = counts.iter().map(|&count| usize::from(count)).sum::<usize>();
-            let values = after.get(16..16 + total)?;
-            segment = &after[16 + total..];
-            let (codes, of) = match kind >> 4 {
-                0 => (&mut self.means, Kind::Means),
-                1 => (&mut self.others, Kind::Others),
+            let symbols = after.get(16..16 + total)?;
+            content = &after[16 + total..];
+            let codes = match kind >> 4 {
+                0 => &mut self.dc,
+                1 => &mut self.ac,
                 _ => return None,
             };
-            *codes.get_mut(usize::from(kind & 15))? = Some(Code::new(of, counts, values)?);
+            *codes.get_mut(usize::from(kind & 15))? = Some(CodeLengths { counts, symbols });
         }
         Some(())
     }
 
-    fn read_quantisers(&mut self, mut segment: &[u8]) -> Option<()> {
-        while let [kind, after @ ..] = segment {
+    fn read_quantisers(&mut self, mut content: &[u8]) -> Option<()> {
+        while let [kind, after @ ..] = content {
             let wide = usize::from(kind >> 4);
             if wide > 1 {
                 return None;
             }
             let numbers = after.get(..64 << wide)?;
-            segment = &after[64 << wide..];
+            content = &after[64 << wide..];
             let quantiser = std::array::from_fn(|k| match wide {
                 0 => numbers[k].into(),
                 _ => u16::from_be_bytes([numbers[2 * k], numbers[2 * k + 1]]),
@@ -132,25 +356,24 @@ impl<'a> Frame<'a> {
         Some(())
     }
 
-    fn read_scan(&mut self, segment: &[u8]) -> Option<()> {
-        let (&count, after) = segment.split_first()?;
-        // All components at once, all coefficients, all bits.
-        let n = self.components.len();
-        if n == 0 || usize::from(count) != n || after.get(2 * n..)? != [0, 63, 0] {
-            return None;
-        }
-        for (component, &[id, codes]) in self.components.iter_mut().zip(after.as_chunks::<2>().0) {
-            if component.id != id {
-                return None;
-            }
-            (component.mean, component.other) = (usize::from(codes >> 4), usize::from(codes & 15));
-        }
-        Some(())
+    /// The factors of a component, in zigzag order.
+    pub(super) fn quantiser(&self, component: &Component) -> Result<[u16; 64], Unreadable> {
+        let missing = || Unreadable::new(format!("JPEG has no quantisation table {}", component.quantiser), WHOLE);
+        self.quantisers[component.quantiser].ok_or_else(missing)
     }
 
-    /// Blocks of a unit, across and down: those of the component that has most.
-    pub(super) fn most(&self) -> Option<(u32, u32)> {
-        let across = self.components.iter().map(|it| it.across).max()?;
-        Some((across, self.components.iter().map(|it| it.down).max()?))
+    pub(super) fn dc(&self, number: usize) -> Result<Code, Unreadable> {
+        code(self.dc[number], Kind::Dc, number)
     }
+
+    /// `kind` is [`Kind::Ac`] or [`Kind::AcBand`].
+    pub(super) fn ac(&self, number: usize, kind: Kind) -> Result<Code, Unreadable> {
+        code(self.ac[number], kind, number)
+    }
+}
+
+fn code(lengths: Option<CodeLengths<'_>>, kind: Kind, number: usize) -> Result<Code, Unreadable> {
+    let missing = || Unreadable::new(format!("JPEG has no Huffman table {kind:?} {number}"), WHOLE);
+    let CodeLengths { counts, symbols } = lengths.ok_or_else(missing)?;
+    Code::new(kind, counts, symbols).ok_or_else(|| damaged(0xc4))
 }

@@ -24,18 +24,23 @@ struct Symbol {
     length: u8,
     /// Bits of the number: at most 11 for a mean and 10 for another coefficient (T.81, tables F.1 and F.2).
     size: u8,
-    /// How many coefficients further its number belongs: the zeros before it and itself; [`END`] for the end of the block.
+    /// [`Kind::Ac`]: how many coefficients further its number belongs: the zeros before it and itself; [`END`] for the end of the block.
+    /// [`Kind::AcBand`]: the run.
     steps: u8,
 }
 
 const NONE: Symbol = Symbol { total: 0, length: 0, size: 0, steps: 0 };
 const END: u8 = 128;
 
-/// What a code is of.
-#[derive(Clone, Copy, PartialEq)]
+/// What the symbols of a code stand for.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
-    Means,
-    Others,
+    /// Sizes of DC differences.
+    Dc,
+    /// Zero runs and sizes of AC coefficients of sequential scans.
+    Ac,
+    /// The same of progressive scans, where a symbol of size 0 and a run below 15 is an EOB run (T.81, G.1.2.2).
+    AcBand,
 }
 
 impl Kind {
@@ -43,9 +48,10 @@ impl Kind {
     fn meaning(self, symbol: u8, length: u8) -> Symbol {
         let (zeros, size) = (symbol >> 4, symbol & 15);
         let (size, steps) = match self {
-            Self::Means if symbol <= 11 => (symbol, 0),
-            Self::Others if size == 0 && zeros < 15 => (0, END),
-            Self::Others if size <= 10 => (size, zeros + 1),
+            Self::Dc if symbol <= 11 => (symbol, 0),
+            Self::Ac if size == 0 && zeros < 15 => (0, END),
+            Self::Ac if size <= 10 => (size, zeros + 1),
+            Self::AcBand if size <= 10 => (size, zeros),
             _ => return NONE,
         };
         Symbol { total: length + size, length, size, steps }
@@ -91,8 +97,9 @@ impl Code {
     }
 }
 
-/// The data of a scan as they were before bytes 0xff were marked in them, in one piece for each restart.
-pub(super) struct Scan {
+/// The entropy-coded data of a scan without stuffed bytes, in one piece for each restart interval.
+#[derive(Default)]
+pub(super) struct ScanData {
     bytes: Vec<u8>,
     /// Where each piece ends.
     ends: Vec<usize>,
@@ -101,35 +108,40 @@ pub(super) struct Scan {
 /// Zeros behind the last piece: reading ahead stays within them.
 const PADDING: usize = 16;
 
-impl Scan {
-    /// Up to the first marker that is no restart, or not the one whose turn it is.
+impl ScanData {
+    /// Replaces its content by the data up to the first marker that is no restart, or not the one whose turn it is. Returns what follows,
+    /// from that marker on.
     #[inline(always)]
-    pub(super) fn new(data: &[u8]) -> Self {
-        let mut scan = Self { bytes: Vec::with_capacity(data.len() + PADDING), ends: Vec::new() };
+    pub(super) fn read<'a>(&mut self, data: &'a [u8]) -> &'a [u8] {
+        self.bytes.clear();
+        self.ends.clear();
+        self.bytes.reserve(data.len() + PADDING);
         let mut rest = data;
         loop {
             // Most bytes come in pieces without a mark.
             while let Some((plain, after)) = rest.split_first_chunk::<32>()
                 && !plain.iter().fold(false, |found, &byte| found | (byte == 0xff))
             {
-                scan.bytes.extend_from_slice(plain);
+                self.bytes.extend_from_slice(plain);
                 rest = after;
             }
             let plain = rest.iter().position(|&byte| byte == 0xff).unwrap_or(rest.len());
-            scan.bytes.extend_from_slice(&rest[..plain]);
-            let marker = rest.get(plain + 1).copied();
-            match marker {
-                Some(0) => scan.bytes.push(0xff),
-                Some(0xd0..=0xd7) if marker == Some(0xd0 + (scan.ends.len() % 8) as u8) => {
-                    scan.ends.push(scan.bytes.len());
+            self.bytes.extend_from_slice(&rest[..plain]);
+            rest = &rest[plain..];
+            // Any number of fill bytes may come before a marker.
+            let fill = rest.iter().position(|&byte| byte != 0xff).unwrap_or(rest.len());
+            match rest.get(fill) {
+                Some(0) => self.bytes.push(0xff),
+                Some(&marker @ 0xd0..=0xd7) if marker == 0xd0 + (self.ends.len() % 8) as u8 => {
+                    self.ends.push(self.bytes.len());
                 }
                 _ => break,
             }
-            rest = &rest[plain + 2..];
+            rest = &rest[fill + 1..];
         }
-        scan.ends.push(scan.bytes.len());
-        scan.bytes.resize(scan.bytes.len() + PADDING, 0);
-        scan
+        self.ends.push(self.bytes.len());
+        self.bytes.resize(self.bytes.len() + PADDING, 0);
+        rest
     }
 
     /// The bits of piece `number`, from the first on.
@@ -155,6 +167,7 @@ pub(super) struct Bits<'a> {
 
 impl Bits<'_> {
     /// Bits that are left of the piece; below 0 when more was read than is there.
+    #[inline(always)]
     pub(super) fn left(&self) -> i64 {
         8 * (self.end as i64 - self.at as i64) + i64::from(self.count)
     }
@@ -186,26 +199,53 @@ impl Bits<'_> {
         Some((symbol, (size ^ negative as i32) - negative as i32))
     }
 
-    /// The next block: `each` gets those coefficients that are not zero (a few that are, too) and their places, in the order of the file,
-    /// beginning with the mean, of which the file has the difference to the one before. `None` for what is no block.
+    /// The next difference of a [`Kind::Dc`] code.
+    #[inline(always)]
+    pub(super) fn dc_difference(&mut self, code: &Code) -> Option<i32> {
+        self.fill()?;
+        Some(self.number(code)?.1)
+    }
+
+    /// Run, size and number of the next symbol of a [`Kind::AcBand`] code.
+    #[inline(always)]
+    pub(super) fn band_symbol(&mut self, code: &Code) -> Option<(usize, u8, i32)> {
+        self.fill()?;
+        let (symbol, value) = self.number(code)?;
+        Some((symbol.steps.into(), symbol.size, value))
+    }
+
+    /// The next `count` bits, at most 16, as a number.
+    #[inline(always)]
+    pub(super) fn take(&mut self, count: u32) -> Option<u32> {
+        if self.count < count {
+            self.fill()?;
+        }
+        let value = self.next >> 1 >> (63 - count);
+        self.next <<= count;
+        self.count -= count;
+        Some(value as u32)
+    }
+
+    /// The next block of a sequential scan: `each` gets the index in zigzag order and the value of every coefficient that is not zero (and of a
+    /// few that are), beginning with DC. `None` for damaged data.
     #[inline(always)]
     pub(super) fn block(
         &mut self,
-        [means, others]: [&Code; 2],
-        mean: &mut i32,
+        [dc, ac]: [&Code; 2],
+        predicted: &mut i32,
         mut each: impl FnMut(usize, i32),
     ) -> Option<()> {
         let mut bits = *self;
         bits.fill()?;
-        let (_, difference) = bits.number(means)?;
-        *mean = mean.wrapping_add(difference);
-        each(0, *mean);
+        let (_, difference) = bits.number(dc)?;
+        *predicted = predicted.wrapping_add(difference);
+        each(0, *predicted);
         let mut k = 0;
         loop {
             bits.fill()?;
             // Of 26 bits at most each: there are enough for two.
             for _ in 0..2 {
-                let (symbol, value) = bits.number(others)?;
+                let (symbol, value) = bits.number(ac)?;
                 k += usize::from(symbol.steps);
                 if k < 63 {
                     each(k, value);

@@ -1,27 +1,57 @@
-//! A part of a JPEG, in full size or at 1/2, 1/4 or 1/8 of it, with nothing decoded that the part does not need: rows behind it are not read,
-//! blocks beside it only passed over.
+//! JPEG decoder: a part of a photo, in full size or at 1/2, 1/4 or 1/8 of it.
 //!
-//! In full size the samples, the interpolated colours and the pixels are, byte for byte, those of libjpeg-turbo's defaults, which Pillow and
-//! torchvision show. At a scale every pixel is the mean of the 4, 16 or 64 it stands for (a box filter, as libjpeg-turbo's reduced transforms),
-//! straight from the coefficients, and what is larger is never computed.
+//! Reads baseline, extended sequential and progressive JPEG with Huffman codes and 8 bits: any scan script, any sampling whose factors divide the
+//! largest ones, grey, YCbCr, RGB, CMYK and YCCK. Arithmetic coding, lossless and hierarchical processes and 12 bits are refused; so are damaged
+//! data, wherever they are read.
 //!
-//! For the plain files that photo collections consist of: baseline, 8 bits, grey or YCbCr, all components in one scan, Huffman codes. Others,
-//! and damaged ones as far as they were read, are left to the decoder that reads whole photos.
+//! In full size the pixels are, byte for byte, those of libjpeg-turbo's defaults, which Pillow and torchvision show. At a scale every pixel is the
+//! mean of the 4, 16 or 64 it stands for (a box filter, as libjpeg-turbo's reduced transforms), straight from the coefficients, and what is larger
+//! is never computed.
+//!
+//! Files of a single scan are decoded no further than the part reaches: rows behind it are not read, blocks beside it only passed over. Of files of
+//! several scans all coefficients are read.
 
 mod blocks;
 mod colour;
 mod headers;
 mod huffman;
 mod inverse;
+mod progressive;
+mod scans;
+mod smoothing;
 
-use blocks::Reader;
-use headers::Frame;
-use huffman::Scan;
+use blocks::{Block, BlockTransform, CodedBlock, StoredBlock};
+use headers::Headers;
+use huffman::{Code, Kind, ScanData};
+use scans::Coefficients;
 
 use crate::sample::Picture;
 use crate::wide::{Work, widest};
 
+/// Why a JPEG cannot be decoded.
+#[derive(Debug)]
+pub(super) struct Unreadable {
+    /// What was found.
+    pub(super) found: String,
+    pub(super) expected: &'static str,
+}
+
+impl Unreadable {
+    fn new(found: String, expected: &'static str) -> Self {
+        Self { found, expected }
+    }
+}
+
+/// What the headers of a JPEG say.
+pub(super) struct Summary {
+    /// Width and height as stored.
+    pub(super) size: (u32, u32),
+    /// The EXIF block, from its TIFF header on.
+    pub(super) exif: Option<Vec<u8>>,
+}
+
 /// A decoded part of a photo.
+#[derive(Debug)]
 pub(super) struct Part {
     /// Scaled pixels, from (`left`, `top`) on.
     pub(super) picture: Picture,
@@ -29,22 +59,93 @@ pub(super) struct Part {
     pub(super) top: u32,
 }
 
-/// Those pixels of the photo at 1/`scale` (1, 2, 4 or 8) that the columns and rows `[x1, y1, x2, y2]` (half open, of the whole photo of `size`)
-/// have a part in. `None` for what this decoder does not read.
-pub(super) fn decode(bytes: &[u8], size: (u32, u32), scale: u32, part: [u32; 4]) -> Option<Part> {
-    let frame = Frame::read(bytes)?;
+/// # Errors
+/// The headers are damaged or name a process that is not supported.
+pub(super) fn summary(bytes: &[u8]) -> Result<Summary, Unreadable> {
+    let headers = Headers::read(bytes)?;
+    Ok(Summary { size: (headers.width, headers.height), exif: headers.exif })
+}
+
+/// Those pixels of the photo at 1/`scale` (1, 2, 4 or 8) that the columns and rows `[x1, y1, x2, y2]` (half open, of the whole photo) have a part
+/// in.
+///
+/// # Errors
+/// The file is damaged or not supported; its sampling does not allow `scale`; the part does not lie in the photo.
+pub(super) fn decode(bytes: &[u8], scale: u32, part: [u32; 4]) -> Result<Part, Unreadable> {
+    let headers = Headers::read(bytes)?;
     let [x1, y1, x2, y2] = part;
-    if size != (frame.width, frame.height) || !matches!(scale, 1 | 2 | 4 | 8) {
-        return None;
+    let (width, height) = (headers.width, headers.height);
+    if x1 >= x2 || y1 >= y2 || x2 > width || y2 > height || !matches!(scale, 1 | 2 | 4 | 8) {
+        return Err(Unreadable::new(
+            format!("part {part:?} at 1/{scale} of {width} x {height} pixels"),
+            "a part of the photo",
+        ));
     }
-    if x1 >= x2 || y1 >= y2 || x2 > frame.width || y2 > frame.height {
-        return None;
+    // Every block takes a bit at least, two in sequential scans (a DC code and the end of the block). Checked before memory is taken for them.
+    let blocks: usize =
+        headers.components.iter().map(|it| headers.blocks(it)).map(|(columns, rows)| columns * rows).sum();
+    let bytes_at_least = if headers.progressive { blocks / 8 } else { blocks / 4 };
+    if headers.data.len() < bytes_at_least {
+        let found = format!("JPEG of {width} x {height} pixels has {} bytes of data", headers.data.len());
+        return Err(Unreadable::new(found, "a whole image"));
     }
-    widest(Decode { frame, scale, part })
+    let transform = |quantiser: &[u16; 64], number: usize| {
+        let component = &headers.components[number];
+        BlockTransform::new(&headers, component, quantiser, scale)
+            .ok_or_else(|| Unreadable::new(format!("JPEG is sampled too coarsely for 1/{scale}"), "full size"))
+    };
+    // Before any data: another scale may be possible, and data are then read once.
+    for number in 0..headers.components.len() {
+        transform(&[1; 64], number)?;
+    }
+    let source = if headers.is_single_scan() {
+        let members = &headers.first_scan.members;
+        let quantisers = headers.components.iter().map(|it| headers.tables.quantiser(it));
+        let transforms = quantisers.enumerate().map(|(i, it)| transform(&it?, i)).collect::<Result<_, _>>()?;
+        // Components share codes: each is built once.
+        let mut codes = Codes::default();
+        for member in members {
+            if codes.dc[member.dc].is_none() {
+                codes.dc[member.dc] = Some(headers.tables.dc(member.dc)?);
+            }
+            if codes.ac[member.ac].is_none() {
+                codes.ac[member.ac] = Some(headers.tables.ac(member.ac, Kind::Ac)?);
+            }
+        }
+        Source { transforms, blocks: Blocks::Coded(Box::new(codes)) }
+    } else {
+        let coefficients = scans::read(&headers)?;
+        let quantisers = coefficients.iter().map(|it| it.quantiser.unwrap_or([1; 64]));
+        let transforms = quantisers.enumerate().map(|(i, it)| transform(&it, i)).collect::<Result<_, _>>()?;
+        Source { transforms, blocks: Blocks::Stored(coefficients) }
+    };
+    widest(Decode { headers: &headers, source, scale, part })
+        .ok_or_else(|| Unreadable::new("JPEG has damaged data".to_owned(), "a whole image"))
+}
+
+/// Where blocks come from, and what makes samples of those of each component.
+struct Source {
+    transforms: Vec<BlockTransform>,
+    blocks: Blocks,
+}
+
+enum Blocks {
+    /// The data of the only scan.
+    Coded(Box<Codes>),
+    /// Read already.
+    Stored(Vec<Coefficients>),
+}
+
+/// By number.
+#[derive(Default)]
+struct Codes {
+    dc: [Option<Code>; 4],
+    ac: [Option<Code>; 4],
 }
 
 struct Decode<'a> {
-    frame: Frame<'a>,
+    headers: &'a Headers<'a>,
+    source: Source,
     scale: u32,
     part: [u32; 4],
 }
@@ -58,77 +159,110 @@ struct Plane {
     top: usize,
 }
 
+/// MCUs that a part touches.
+struct Region {
+    columns: std::ops::Range<usize>,
+    rows: std::ops::Range<usize>,
+}
+
+impl Plane {
+    /// Of black samples: all that the blocks of the region become.
+    fn new(headers: &Headers<'_>, number: usize, transform: &BlockTransform, region: &Region) -> Self {
+        let component = &headers.components[number];
+        let (width, height) = (component.across as usize * transform.width, component.down as usize * transform.height);
+        let stride = region.columns.len() * width;
+        let values = vec![0; stride * region.rows.len() * height];
+        Self { values, stride, left: region.columns.start * width, top: region.rows.start * height }
+    }
+}
+
 impl Work for Decode<'_> {
     type Output = Option<Part>;
 
     #[inline(always)]
     fn run(self) -> Option<Part> {
-        let Self { frame, scale, part: [x1, y1, x2, y2] } = self;
+        let Self { headers, source: Source { transforms, blocks }, scale, part: [x1, y1, x2, y2] } = self;
         let scaled = [x1 / scale, y1 / scale, x2.div_ceil(scale), y2.div_ceil(scale)];
-        let interpolations = match scale {
-            1 => colour::interpolations(&frame)?,
+        let upsamplings = match scale {
+            1 => colour::upsamplings(headers),
             // Every component is read at a size of its own, which makes all of them equal.
             _ => Vec::new(),
         };
-        let around = if interpolations.iter().any(|it| it.reaches()) { 2 } else { 0 };
-        let samples = [
-            x1.saturating_sub(around),
-            y1.saturating_sub(around),
-            (x2 + around).min(frame.width),
-            (y2 + around).min(frame.height),
-        ];
-        let planes = planes(&frame, scale, samples)?;
-        let picture = colour::picture(&planes, &interpolations, scaled)?;
+        let around = if upsamplings.iter().any(|it| it.reaches()) { 2 } else { 0 };
+        let (across, down) = headers.most();
+        let mcus = |from: u32, to: u32, side: u32, most: u32| {
+            let last = (to + around).min(side).div_ceil(8 * most);
+            (from.saturating_sub(around) / (8 * most)) as usize..last as usize
+        };
+        let region = Region { columns: mcus(x1, x2, headers.width, across), rows: mcus(y1, y2, headers.height, down) };
+        let planes = match blocks {
+            Blocks::Coded(codes) => coded_planes(headers, &transforms, &codes, &region)?,
+            Blocks::Stored(components) => stored_planes(headers, &transforms, components, &region)?,
+        };
+        let picture = colour::picture(&planes, &upsamplings, headers.colours, scaled);
         Some(Part { picture, left: scaled[0], top: scaled[1] })
     }
 }
 
-/// The samples of all units that the part touches.
+/// What the data of the only scan are decoded with, for one component.
+struct Reader<'a> {
+    codes: [&'a Code; 2],
+    transform: &'a BlockTransform,
+    across: usize,
+    down: usize,
+}
+
+/// The samples of the region, from the data of the only scan.
 #[inline(always)]
-fn planes(frame: &Frame<'_>, scale: u32, [x1, y1, x2, y2]: [u32; 4]) -> Option<Vec<Plane>> {
-    let (across, down) = frame.most()?;
-    let (unit_width, unit_height) = (8 * across, 8 * down);
-    let columns = (x1 / unit_width) as usize..x2.div_ceil(unit_width) as usize;
-    let rows = (y1 / unit_height) as usize..y2.div_ceil(unit_height) as usize;
-    let readers = frame.components.iter().map(|it| Reader::new(frame, it, scale));
-    let readers: Vec<Reader<'_>> = readers.collect::<Option<_>>()?;
-    let plane = |reader: &Reader<'_>| {
-        let (width, height) = (reader.across * reader.width, reader.down * reader.height);
-        let stride = columns.len() * width;
-        let values = vec![0; stride * rows.len() * height];
-        Plane { values, stride, left: columns.start * width, top: rows.start * height }
+fn coded_planes(
+    headers: &Headers<'_>,
+    transforms: &[BlockTransform],
+    codes: &Codes,
+    Region { columns, rows }: &Region,
+) -> Option<Vec<Plane>> {
+    let region = &Region { columns: columns.clone(), rows: rows.clone() };
+    let reader = |(number, transform): (usize, _)| {
+        let (component, member) = (&headers.components[number], &headers.first_scan.members[number]);
+        let codes = [codes.dc[member.dc].as_ref()?, codes.ac[member.ac].as_ref()?];
+        Some(Reader { codes, transform, across: component.across as usize, down: component.down as usize })
     };
-    let mut planes: Vec<Plane> = readers.iter().map(plane).collect();
-    let mut means = [0; 3];
-    let scan = Scan::new(frame.scan);
+    let readers: Vec<Reader<'_>> = transforms.iter().enumerate().map(reader).collect::<Option<_>>()?;
+    let planes = transforms.iter().enumerate().map(|(number, it)| Plane::new(headers, number, it, region));
+    let mut planes: Vec<Plane> = planes.collect();
+    let mut predicted = [0; 4];
+    let mut scan = ScanData::default();
+    scan.read(headers.data);
     let mut piece = 0;
     let mut bits = scan.piece(piece)?;
-    let units = frame.width.div_ceil(unit_width) as usize;
-    let mut until_restart = frame.restarts;
+    let mcus = headers.width.div_ceil(8 * headers.most().0) as usize;
+    let interval = headers.tables.restart_interval;
+    let mut until_restart = interval;
     for row in 0..rows.end {
-        for column in 0..units {
-            if frame.restarts > 0 && until_restart == 0 {
-                // What is left of the last byte is filling; more would mean data before the marker.
+        for column in 0..mcus {
+            if interval > 0 && until_restart == 0 {
+                // What is left of the last byte is padding; more would mean data before the marker.
                 if !(0..8).contains(&bits.left()) {
                     return None;
                 }
                 piece += 1;
                 bits = scan.piece(piece)?;
-                means = [0; 3];
-                until_restart = frame.restarts;
+                predicted = [0; 4];
+                until_restart = interval;
             }
             until_restart = until_restart.wrapping_sub(1);
             let wanted = rows.contains(&row) && columns.contains(&column);
-            for ((reader, plane), mean) in readers.iter().zip(&mut planes).zip(&mut means) {
-                for down in 0..reader.down {
-                    for across in 0..reader.across {
+            for ((reader, plane), predicted) in readers.iter().zip(&mut planes).zip(&mut predicted) {
+                let &Reader { codes, transform, across, down } = reader;
+                for y in 0..down {
+                    for x in 0..across {
+                        let block = CodedBlock { bits: &mut bits, codes, predicted };
                         if !wanted {
-                            reader.pass_over(&mut bits, mean)?;
+                            block.each(|_, _| ())?;
                             continue;
                         }
-                        let x = ((column - columns.start) * reader.across + across) * reader.width;
-                        let y = ((row - rows.start) * reader.down + down) * reader.height;
-                        reader.read(&mut bits, mean, &mut plane.values[y * plane.stride + x..], plane.stride)?;
+                        let x = ((column - columns.start) * across + x) * transform.width;
+                        let y = ((row - rows.start) * down + y) * transform.height;
+                        transform.write(block, &mut plane.values[y * plane.stride + x..], plane.stride)?;
                     }
                 }
             }
@@ -136,6 +270,31 @@ fn planes(frame: &Frame<'_>, scale: u32, [x1, y1, x2, y2]: [u32; 4]) -> Option<V
         if bits.left() < 0 {
             return None;
         }
+    }
+    Some(planes)
+}
+
+/// The samples of the region, from coefficients, which are dropped as soon as they were transformed.
+#[inline(always)]
+fn stored_planes(
+    headers: &Headers<'_>,
+    transforms: &[BlockTransform],
+    components: Vec<Coefficients>,
+    region: &Region,
+) -> Option<Vec<Plane>> {
+    let mut planes = Vec::with_capacity(components.len());
+    for (number, (coefficients, transform)) in components.into_iter().zip(transforms).enumerate() {
+        let mut plane = Plane::new(headers, number, transform, region);
+        let (across, down) = (headers.components[number].across as usize, headers.components[number].down as usize);
+        let (left, top) = (region.columns.start * across, region.rows.start * down);
+        for row in top..region.rows.end * down {
+            for column in left..region.columns.end * across {
+                let at = (row - top) * transform.height * plane.stride + (column - left) * transform.width;
+                let block = StoredBlock(coefficients.block(row, column));
+                transform.write(block, &mut plane.values[at..], plane.stride)?;
+            }
+        }
+        planes.push(plane);
     }
     Some(planes)
 }

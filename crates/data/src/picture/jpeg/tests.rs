@@ -20,7 +20,7 @@ fn means(whole: &Picture, scale: u32, x: u32, y: u32) -> Option<[f64; 3]> {
 
 /// Largest and mean difference from the means.
 fn compare(bytes: &[u8], whole: &Picture, scale: u32, part: [u32; 4]) -> (f64, f64) {
-    let Part { picture, left, top } = decode(bytes, (whole.width, whole.height), scale, part).unwrap();
+    let Part { picture, left, top } = decode(bytes, scale, part).unwrap();
     assert_eq!((left, top), (part[0] / scale, part[1] / scale));
     assert_eq!(picture.width, part[2].div_ceil(scale) - left);
     assert_eq!(picture.height, part[3].div_ceil(scale) - top);
@@ -80,9 +80,9 @@ fn every_pixel_is_the_mean_of_those_it_stands_for() {
 fn a_part_is_cut_out_of_the_whole() {
     let bytes = crate::picture::encode_jpeg(&waves(150, 110, 20.0), 80).unwrap();
     for scale in [1, 2, 4, 8] {
-        let whole = decode(&bytes, (150, 110), scale, [0, 0, 150, 110]).unwrap().picture;
+        let whole = decode(&bytes, scale, [0, 0, 150, 110]).unwrap().picture;
         for part in [[0, 0, 1, 1], [149, 109, 150, 110], [17, 33, 90, 91], [64, 0, 72, 110]] {
-            let Part { picture, left, top } = decode(&bytes, (150, 110), scale, part).unwrap();
+            let Part { picture, left, top } = decode(&bytes, scale, part).unwrap();
             for y in 0..picture.height {
                 let at = |picture: &Picture, x: u32, y: u32| (y * picture.width + x) as usize * 3;
                 let n = picture.width as usize * 3;
@@ -105,7 +105,7 @@ fn photographs_agree_on_average() {
         let bytes = std::fs::read(path).unwrap();
         let whole = ImageRef::File(path.clone()).open(&PixelLimits::default()).unwrap();
         for scale in [2, 4, 8] {
-            if decode(&bytes, (whole.width, whole.height), scale, [0, 0, 1, 1]).is_none() {
+            if decode(&bytes, scale, [0, 0, 1, 1]).is_err() {
                 continue;
             }
             read += 1;
@@ -146,7 +146,7 @@ fn pixels_in_full_size_are_pillows() {
             parts.push([w / 3, h / 3, w / 3 + 1 + at, h / 3 + 1 + at / 2]);
         }
         for part in parts {
-            let Part { picture, left, top } = decode(jpeg, (w, h), 1, part).unwrap();
+            let Part { picture, left, top } = decode(jpeg, 1, part).unwrap();
             assert_eq!((left, top), (part[0], part[1]));
             assert_eq!(picture, crate::transform::crop_pixels(&whole, part), "{name}, {part:?}");
         }
@@ -199,7 +199,7 @@ fn damaged_files_do_no_harm() {
             }
             damaged.truncate(rand::RngExt::random_range(&mut rng, damaged.len() / 2..=damaged.len()));
             for scale in [1, 2, 8] {
-                if let Some(part) = decode(&damaged, (w, h), scale, [w / 4, h / 4, w / 2, h / 2]) {
+                if let Ok(part) = decode(&damaged, scale, [w / 4, h / 4, w / 2, h / 2]) {
                     let Picture { width, height, rgb } = part.picture;
                     assert_eq!(rgb.len(), (width * height * 3) as usize);
                     whole += 1;
@@ -210,22 +210,47 @@ fn damaged_files_do_no_harm() {
     }
     for cut in 0..own.len() - 2 {
         for scale in [1, 2] {
-            assert!(decode(&own[..cut], (70, 50), scale, [0, 0, 70, 50]).is_none(), "{cut} of {}", own.len());
+            assert!(decode(&own[..cut], scale, [0, 0, 70, 50]).is_err(), "{cut} of {}", own.len());
         }
     }
 }
 
+/// The error of a file, as the user reads it.
+fn refusal(bytes: &[u8]) -> String {
+    let Unreadable { found, expected } = decode(bytes, 1, [0, 0, 1, 1]).unwrap_err();
+    format!("{found}; expected {expected}")
+}
+
 #[test]
-fn other_files_are_left_to_others() {
+fn processes_that_are_not_supported_are_named() {
     let bytes = crate::picture::encode_jpeg(&waves(20, 20, 20.0), 85).unwrap();
-    let part = [0, 0, 20, 20];
-    assert!(decode(&bytes, (20, 20), 4, part).is_some());
-    assert!(decode(&bytes, (20, 20), 3, part).is_none() && decode(&bytes, (20, 20), 2, [0, 0, 21, 20]).is_none());
-    assert!(decode(&bytes, (20, 21), 1, part).is_none());
     let frame = bytes.windows(2).position(|two| two == [0xff, 0xc0]).unwrap();
-    for kind in [0xc2, 0xc3, 0xc9] {
+    let with = |changes: &[(usize, u8)]| {
         let mut other = bytes.clone();
-        other[frame + 1] = kind;
-        assert!(decode(&other, (20, 20), 4, part).is_none(), "{kind:x}");
+        changes.iter().for_each(|&(at, value)| other[frame + at] = value);
+        refusal(&other)
+    };
+    let supported =
+        "baseline or progressive JPEG with Huffman coding and 8 bits (convert the photo with an image editor)";
+    let cases = [
+        ((1, 0xc9), "has arithmetic coding (marker ff c9)"),
+        ((1, 0xc3), "is lossless (marker ff c3)"),
+        ((1, 0xc5), "is hierarchical (marker ff c5)"),
+        ((4, 12), "has 12 bits a sample"),
+    ];
+    for (change, found) in cases {
+        assert_eq!(with(&[change]), format!("JPEG {found}; expected {supported}"));
     }
+    // The scan of a sequential file is none of a progressive one.
+    let found = with(&[(1, 0xc2)]);
+    assert!(found.ends_with("expected a progressive scan"), "{found}");
+    // Luma 3 x 1 and Cb 2 x 1: two samples for three pixels.
+    let found = with(&[(11, 0x31), (14, 0x21)]);
+    assert!(
+        found.starts_with("JPEG has a component sampled 2 x 1 in MCUs of 3 x 1; expected factors that divide"),
+        "{found}"
+    );
+    let part = [0, 0, 20, 20];
+    assert!(decode(&bytes, 4, part).is_ok());
+    assert!(decode(&bytes, 3, part).is_err() && decode(&bytes, 2, [0, 0, 21, 20]).is_err());
 }

@@ -3,12 +3,13 @@
 
 use super::*;
 
+mod general;
 mod pictures;
 mod scenes;
 mod texts;
 
 fn world(split: Split) -> ToyWorld {
-    ToyWorld::new(ToyConfig { size: 1000, resolution: 64, seed: 7, split }).unwrap()
+    ToyWorld::new(ToyConfig { size: 1000, resolution: 64, seed: 7, split, ..ToyConfig::default() }).unwrap()
 }
 
 fn scenes(split: Split, count: usize) -> impl Iterator<Item = Scene> {

@@ -149,8 +149,8 @@ fn breeds_on_birds_at_hand() {
     let spec = conifer_data::SourceSpec {
         kind: "breeds".into(),
         path: Some(birds),
-        split: None,
         options: options.map(|(key, value)| (key.to_owned(), value.into())).into(),
+        ..conifer_data::SourceSpec::default()
     };
     let source = conifer_data::open(&spec).unwrap();
     let options = Options { partial: true, ..Options::default() };

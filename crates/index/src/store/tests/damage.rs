@@ -185,7 +185,14 @@ fn forged_versions_are_refused() {
     let rows = |count: u64| move |it: &mut Value| it["segments"][0]["rows"] = count.into();
     let name = |name: &'static str| move |it: &mut Value| it["segments"][0]["name"] = name.into();
     type Forgery = Box<dyn Fn(&mut Value)>;
-    let forgeries: [(Forgery, &str); 10] = [
+    let forgeries: [(Forgery, &str); 11] = [
+        (
+            Box::new(|it| {
+                let segment = it["segments"][0].clone();
+                it["segments"] = vec![segment; 20_000].into();
+            }),
+            "one that names the segment `00000002` twice; expected each segment once",
+        ),
         (Box::new(rows(1 << 60)), "one with 1152921504606846976 rows in a segment; expected less than 2^32"),
         (Box::new(rows(u64::MAX)), "rows in a segment; expected less than 2^32"),
         (Box::new(rows(1 << 31)), "number of rows is 5; expected 2147483648"),

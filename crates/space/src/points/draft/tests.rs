@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::EmbeddingSet;
+use crate::points::StoredSet;
 
 const DIM: usize = 3;
 
@@ -49,7 +50,7 @@ fn odd(draft: &mut Draft) {
 }
 
 fn files(dir: &Path) -> Vec<Vec<u8>> {
-    Manifest::OWNED.iter().map(|name| fs::read(dir.join(name)).unwrap()).collect()
+    Manifest::REQUIRED.iter().map(|name| fs::read(dir.join(name)).unwrap()).collect()
 }
 
 #[test]
@@ -85,6 +86,16 @@ fn an_interrupted_draft_ends_with_the_bytes_of_a_saved_set() {
     assert_eq!(set.columns["text"][3], "\"text\" 3\n\u{1f332}");
     set.save(&saved).unwrap();
     assert_eq!(files(&saved), files(&whole));
+    // What decided the rows is kept beside them, as long as nobody else replaces the set.
+    let identity = plan(Element::F32).identity;
+    assert!(!identity.is_empty());
+    assert_eq!(StoredSet::identity(&whole).unwrap(), Some(identity.clone()));
+    assert_eq!(StoredSet::identity(&saved).unwrap(), None);
+    set.save(&whole).unwrap();
+    assert_eq!(StoredSet::identity(&whole).unwrap(), None);
+    let other = BTreeMap::from([("b".to_owned(), "2".to_owned())]);
+    assert_eq!(first_difference(&identity, &identity), None);
+    assert!(first_difference(&identity, &other).is_some());
     let mut names: Vec<_> = fs::read_dir(home.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["parts", "saved", "whole"], "nothing of a draft is left");
@@ -103,6 +114,7 @@ fn what_is_left_of_a_finished_draft_is_no_draft() {
     draft.finish(source()).unwrap();
     fs::create_dir(home.path().join(".set.unfinished")).unwrap();
     fs::write(home.path().join(".set.unfinished/state.json"), state).unwrap();
+    assert!(!Draft::is_begun(&dir));
     let mut draft = Draft::open(&dir, plan(Element::F32)).unwrap();
     assert!(draft.state().is_null() && draft.rows() == 0);
     even(&mut draft);
@@ -224,7 +236,7 @@ fn a_link_is_refused_before_any_work() {
     std::os::unix::fs::symlink("nowhere", temporary.path().join("dangling")).unwrap();
     for name in ["link", "link/", "dangling"] {
         let told = Draft::open(&temporary.path().join(name), plan(Element::F32)).unwrap_err().to_string();
-        assert!(told.contains("a symbolic link; expected a folder, or nothing yet"), "{told}");
+        assert!(told.contains("a symbolic link; expected a folder or a free name"), "{told}");
     }
     assert!(link.is_symlink() && fs::read_dir(temporary.path()).unwrap().count() == 3);
 }

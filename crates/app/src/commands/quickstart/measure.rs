@@ -1,0 +1,175 @@
+//! The numbers of a quickstart.
+
+use conifer_data::toy::Class;
+use conifer_data::transform::EvalCrop;
+use conifer_data::{ImageRef, Source};
+use conifer_eval::benchmarks::find;
+use conifer_eval::{Baseline, Context, Embedder as _, Options, Place, Record};
+use conifer_index::{Direction, Filter, FlatIndex, Query, Ranking};
+use conifer_space::{EmbeddingSet, Modality, space};
+
+use super::unseen::{Node, Unseen, nodes};
+use crate::embedder::ModelEmbedder;
+
+/// A number with what a reader who knows none of the metrics makes of it.
+pub(super) struct Measured {
+    /// In plain words.
+    pub(super) title: String,
+    pub(super) record: Record,
+}
+
+/// Hits of a search that are judged.
+const FIRST: usize = 10;
+/// An inner node is asked for when it has at least so many classes.
+const CLASSES: usize = 3;
+
+/// As people caption pictures: the class by itself, with an article, as a photo.
+const PROMPTS: [&str; 3] = ["{}", "a {}", "a photo of a {}"];
+
+/// Everything that is measured without the embedding set.
+pub(super) fn measure(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Result<Vec<Measured>> {
+    let templates = PROMPTS.map(str::to_owned).to_vec();
+    let options = Options { prompts: "quickstart".into(), templates, ..Options::default() };
+    let run = |name: &str, source: &dyn Source| -> anyhow::Result<Vec<Record>> {
+        let context = Context::new(embedder, source, Some(&unseen.tree), &options);
+        Ok(conifer_eval::measure(find(name)?, &context)?)
+    };
+    let mut measured = Vec::new();
+    let mut keep = |title: &str, records: Vec<Record>, wanted: &dyn Fn(&Record) -> bool, split: Option<&str>| {
+        for mut record in records.into_iter().filter(wanted) {
+            if let Some(split) = split {
+                record.split = split.to_owned();
+            }
+            measured.push(Measured { title: title.replace("{}", &record.split.replace('_', " ")), record });
+        }
+    };
+    let accuracy = |record: &Record| record.metric == "accuracy (macro)";
+    let zero_shot = "zero_shot_classification";
+    keep("class of a picture, 80 classes", run(zero_shot, &unseen.seen)?, &accuracy, Some("seen"));
+    keep(
+        "the same, colours and places held out",
+        run(zero_shot, &unseen.combinations)?,
+        &accuracy,
+        Some("held_out_combinations"),
+    );
+    let classes = class_records(embedder, unseen)?;
+    for (title, record) in classes {
+        keep(&title, vec![record], &|_| true, None);
+    }
+    keep(
+        "caption and photo find each other, {}",
+        run("cross_modal_retrieval", &unseen.scenes)?,
+        &|it| it.metric == "recall@10",
+        None,
+    );
+    keep(
+        "chains of captions in order of depth",
+        run("hierarcaps", &unseen.scenes)?,
+        &|it| it.split == "all" && it.protocol.contains("released, similarity") && it.metric.starts_with("tau"),
+        None,
+    );
+    keep("nearer to the root, {}", run("depth_order", &unseen.scenes)?, &|_| true, None);
+    Ok(measured)
+}
+
+/// Held-out classes among the inner nodes, and photos below a node.
+fn class_records(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Result<Vec<(String, Record)>> {
+    let nodes = nodes();
+    let inner: Vec<&Node> = nodes.iter().filter(|node| !node.is_leaf).collect();
+    let texts: Vec<String> = inner.iter().map(|node| node.text.clone()).collect();
+    let names = embedder.texts(&texts)?;
+    let space = space::<f32>(embedder.spec())?;
+    let dim = embedder.spec().dim;
+
+    let (classes, photos) = pictures(embedder, &unseen.classes)?;
+    let nearest = |photo: &[f32]| {
+        let score = |i: usize| space.similarity(photo, &names[i * dim..(i + 1) * dim]);
+        (0..inner.len()).max_by(|&a, &b| score(a).total_cmp(&score(b))).map(|it| inner[it].name)
+    };
+    let found: Vec<Option<&str>> = photos.chunks_exact(dim).map(nearest).collect();
+    let share = |right: &dyn Fn(Class, &str) -> bool| -> Vec<f64> {
+        let hit = |(class, name): (&Class, &Option<&str>)| name.is_some_and(|name| right(*class, name));
+        classes.iter().zip(&found).map(|it| f64::from(u8::from(hit(it)))).collect()
+    };
+    let place = |split, metric| Place { benchmark: "quickstart", split, protocol: "a + name", metric };
+    let one_of = Baseline::chance(1.0 / inner.len() as f64);
+    let ancestors = Baseline::chance(3.0 / inner.len() as f64);
+    let parent = Record::of(
+        place("held_out_classes", "nearest inner node is the parent"),
+        share(&|class, name| class.path()[2] == name),
+        one_of,
+        0,
+    );
+    let above = Record::of(
+        place("held_out_classes", "nearest inner node is above it"),
+        share(&|class, name| class.is_a(name)),
+        ancestors,
+        0,
+    );
+
+    let (classes, photos) = pictures(embedder, &unseen.seen)?;
+    let set = EmbeddingSet {
+        spec: embedder.spec().clone(),
+        root: embedder.root()?,
+        ids: (0..classes.len()).map(|i| i.to_string()).collect(),
+        modality: vec![Modality::Image; classes.len()],
+        points: photos,
+        columns: Default::default(),
+        source: Default::default(),
+    };
+    let index = FlatIndex::new(&set)?;
+    let (mut precision, mut chance) = (Vec::new(), 0.0);
+    for (i, node) in inner.iter().enumerate() {
+        if Class::all().filter(|class| class.is_a(node.name)).count() < CLASSES {
+            continue;
+        }
+        let query = Query::new(&set.spec, &names[i * dim..(i + 1) * dim]);
+        let hits = index.top_k(&query, Ranking::Angle(Direction::Down), FIRST, &Filter::All)?.concat();
+        let right = hits.iter().filter(|hit| classes[hit.row].is_a(node.name)).count();
+        precision.push(right as f64 / FIRST as f64);
+        chance += classes.iter().filter(|class| class.is_a(node.name)).count() as f64 / classes.len() as f64;
+    }
+    let chance = Baseline::chance(chance / precision.len().max(1) as f64);
+    let narrower = Record::of(place("seen", "precision@10, narrower"), precision, chance, 0);
+    Ok(vec![
+        ("held-out class lies nearest to its parent".to_owned(), parent),
+        ("held-out class lies nearest to a node above it".to_owned(), above),
+        ("first ten photos below a general word are right".to_owned(), narrower),
+    ])
+}
+
+/// The classes and points of the pictures of a gallery.
+fn pictures(embedder: &ModelEmbedder, gallery: &dyn Source) -> anyhow::Result<(Vec<Class>, Vec<f32>)> {
+    let samples = (0..gallery.len()).map(|index| gallery.get(index)).collect::<Result<Vec<_>, _>>()?;
+    let classes = samples.iter().filter_map(|it| Class::named(it.label.as_deref()?)).collect();
+    let images: Vec<ImageRef> = samples.into_iter().filter_map(|it| it.image).collect();
+    Ok((classes, embedder.images(&images, EvalCrop::Center)?))
+}
+
+/// Rows for a person: each number beside the same before training and beside a trivial answer.
+pub(super) fn table(before: &[Measured], after: &[Measured]) -> Vec<Vec<String>> {
+    let head = ["what", "trained", "95 %", "before", "trivial", "better than trivial"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for (i, Measured { title, record }) in after.iter().enumerate() {
+        rows.push(vec![
+            title.clone(),
+            format!("{:.3}", record.value),
+            record.interval.map_or_else(String::new, |[lo, hi]| format!("{lo:.3} .. {hi:.3}")),
+            before.get(i).map_or_else(String::new, |it| format!("{:.3}", it.record.value)),
+            record.baseline.as_ref().map_or_else(String::new, |it| format!("{:.3} {}", it.value, it.name)),
+            better(record).unwrap_or_default().to_owned(),
+        ]);
+    }
+    rows
+}
+
+/// Whether the number is above its trivial answer by more than chance explains.
+pub(super) fn better(record: &Record) -> Option<&'static str> {
+    let trivial = record.baseline.as_ref()?.value;
+    let [low, high] = record.interval.unwrap_or([record.value; 2]);
+    Some(match (low > trivial, high < trivial) {
+        (true, _) => "better",
+        (_, true) => "worse",
+        _ => "as good",
+    })
+}

@@ -1,0 +1,59 @@
+//! A query to try: one whose first hits are right on what the set holds.
+
+use conifer_data::toy::Colour;
+use conifer_eval::Embedder as _;
+use conifer_index::{Filter, FlatIndex, Query, Ranking};
+use conifer_space::{EmbeddingSet, Modality};
+use serde::Serialize;
+
+use super::unseen::{Unseen, nodes};
+use crate::embedder::ModelEmbedder;
+
+/// Hits that have to be right.
+const FIRST: usize = 5;
+
+/// A text and what it finds first among the photos.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Suggestion {
+    pub(super) text: String,
+    /// How many of the first [`FIRST`] photos show it.
+    pub(super) right: usize,
+    pub(super) of: usize,
+    /// Rows of the hits.
+    #[serde(skip)]
+    pub(super) rows: Vec<usize>,
+}
+
+/// The first text all of whose first hits are right, or the best there is: a class with its colour before a class before a general word.
+/// Only texts that are true of enough photos of the set are asked.
+pub(super) fn suggest(embedder: &ModelEmbedder, unseen: &Unseen, set: &EmbeddingSet) -> anyhow::Result<Suggestion> {
+    let nodes = nodes();
+    let leaves = || nodes.iter().filter(|node| node.is_leaf);
+    let coloured = leaves().flat_map(|node| Colour::ALL.iter().map(move |colour| (node, colour)));
+    let mut texts: Vec<String> = coloured
+        .map(|(node, colour)| {
+            let article =
+                if ["a", "e", "i", "o", "u"].iter().any(|it| colour.name().starts_with(it)) { "an" } else { "a" };
+            format!("{article} {} {}", colour.name(), node.name)
+        })
+        .collect();
+    texts.extend(leaves().map(|node| node.text.clone()));
+    texts.extend(nodes.iter().filter(|node| !node.is_leaf).map(|node| node.text.clone()));
+    let is_there = |text: &str, scene| unseen.truths.holds(text, scene) == Some(true);
+    texts.retain(|text| unseen.shown_scenes.iter().filter(|scene| is_there(text, scene)).count() >= FIRST);
+
+    let points = embedder.texts(&texts)?;
+    let photos = Filter::Modality(&[Modality::Image]);
+    let hits = FlatIndex::new(set)?.top_k(&Query::new(&set.spec, &points), Ranking::Distance, FIRST, &photos)?;
+    let mut best = Suggestion { text: "an animal".to_owned(), right: 0, of: FIRST, rows: Vec::new() };
+    for (text, hits) in texts.into_iter().zip(hits) {
+        let rows: Vec<usize> = hits.iter().map(|hit| hit.row).collect();
+        let shown =
+            |&&row: &&usize| unseen.scene(&set.columns["sample"][row]).is_some_and(|scene| is_there(&text, scene));
+        let right = rows.iter().filter(shown).count();
+        if right > best.right || best.rows.is_empty() {
+            best = Suggestion { text, right, of: FIRST, rows };
+        }
+    }
+    Ok(best)
+}

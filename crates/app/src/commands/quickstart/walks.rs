@@ -1,0 +1,93 @@
+//! Walks from photos to the root, judged by what the photos show.
+
+use conifer_data::toy::{Scene, shows};
+use conifer_eval::{Baseline, Place as At, Record};
+use conifer_index::{Filter, FlatIndex, Place, Query, Stop, Traversal};
+use conifer_space::{EmbeddingSet, Modality};
+
+use super::measure::Measured;
+use super::unseen::{Unseen, nodes};
+
+/// Photos from which walks are judged.
+const WALKS: usize = 100;
+/// The column `sample` of the rows that are names of classes.
+pub(super) const CLASS_WORDS: &str = "class words";
+
+/// A walk and what is to be said of it.
+pub(super) struct Walk {
+    pub(super) stops: Vec<Stop>,
+    /// Of each station, the root left out: whether it is in the photo or above something in it.
+    pub(super) right: Vec<bool>,
+    /// Whether one of the stations is a leaf class of the photo.
+    pub(super) passes_class: bool,
+    /// Whether no station is more specific than the one before it.
+    pub(super) general_last: bool,
+}
+
+/// The walk from the photo in row `row`, among the names of classes.
+pub(super) fn walk(unseen: &Unseen, set: &EmbeddingSet, index: &FlatIndex, row: usize) -> anyhow::Result<Walk> {
+    let samples = &set.columns["sample"];
+    let filter = Filter::Column { column: samples, wanted: &[CLASS_WORDS] };
+    let stops = index.traverse_to_root(&Query::row(set, row), &Traversal::default(), &filter)?;
+    let nodes = nodes();
+    let scene = unseen.scene(&samples[row]);
+    let met: Vec<_> = stops
+        .iter()
+        .filter_map(|stop| match stop.place {
+            Place::Row(row) => nodes.iter().find(|node| node.text == set.columns["text"][row]),
+            Place::Root => None,
+        })
+        .collect();
+    let is_there = |name: &str| scene.is_some_and(|scene: &Scene| shows(scene, name));
+    Ok(Walk {
+        right: met.iter().map(|node| is_there(node.name)).collect(),
+        passes_class: met.iter().any(|node| node.is_leaf && is_there(node.name)),
+        general_last: met.windows(2).all(|pair| pair[0].level >= pair[1].level),
+        stops,
+    })
+}
+
+/// Rows of the photos from which walks are judged.
+pub(super) fn starts(set: &EmbeddingSet) -> Vec<usize> {
+    (0..set.len()).filter(|&row| set.modality[row] == Modality::Image).take(WALKS).collect()
+}
+
+/// The numbers of the walks.
+pub(super) fn measure(unseen: &Unseen, set: &EmbeddingSet) -> anyhow::Result<Vec<Measured>> {
+    let index = FlatIndex::new(set)?;
+    let (starts, nodes) = (starts(set), nodes());
+    let walks = starts.iter().map(|&row| walk(unseen, set, &index, row)).collect::<anyhow::Result<Vec<_>>>()?;
+    let scenes = || starts.iter().filter_map(|&row| unseen.scene(&set.columns["sample"][row]));
+    // A station drawn by lot among the names.
+    let by_lot = scenes().map(|scene| nodes.iter().filter(|node| shows(scene, node.name)).count() as f64);
+    let by_lot = by_lot.sum::<f64>() / (starts.len() * nodes.len()).max(1) as f64;
+    let mut counts: Vec<usize> = walks.iter().map(|walk| walk.right.len()).collect();
+    counts.sort_unstable();
+    let mut right: Vec<f64> = walks.iter().flat_map(|walk| &walk.right).map(|&it| f64::from(u8::from(it))).collect();
+    if right.is_empty() {
+        // Walks without a station have none that is right.
+        right.push(0.0);
+    }
+    let of = |it: &dyn Fn(&Walk) -> bool| walks.iter().map(|walk| f64::from(u8::from(it(walk)))).collect::<Vec<f64>>();
+    let at = |metric| At { benchmark: "quickstart", split: "walks", protocol: "names of classes", metric };
+    let median = counts.get(counts.len() / 2).copied().unwrap_or_default() as f64;
+    let counted = walks.iter().map(|walk| walk.right.len() as f64).collect::<Vec<f64>>();
+    let mut stations = Record::of(at("median number of stations"), counted, None, 0);
+    (stations.value, stations.interval) = (median, None);
+    let records = [
+        (
+            "stations of a walk that are in the photo or above it",
+            Record::of(at("stations that are true"), right, Baseline::chance(by_lot), 0),
+        ),
+        ("stations of a walk, median", stations),
+        (
+            "walks that pass a class of the photo",
+            Record::of(at("walks that pass a class of the photo"), of(&|walk| walk.passes_class), None, 0),
+        ),
+        (
+            "walks from specific to general",
+            Record::of(at("walks that never turn more specific"), of(&|walk| walk.general_last), None, 0),
+        ),
+    ];
+    Ok(records.map(|(title, record)| Measured { title: title.to_owned(), record }).into())
+}

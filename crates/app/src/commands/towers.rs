@@ -1,0 +1,68 @@
+//! The towers inside the program: a checkpoint folder trained by `configs/toy_towers.sh`. The quickstart starts from them, and `explore`
+//! falls back to them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+macro_rules! file {
+    ($name:literal) => {
+        ($name, include_bytes!(concat!("../../assets/toy_towers/", $name)))
+    };
+}
+
+/// Names and bytes of the folder.
+const FILES: [(&str, &[u8]); 3] = [file!("manifest.toml"), file!("weights.safetensors"), file!("tokenizer.json")];
+
+/// Name of the folder that [`write`] makes.
+pub(super) const FOLDER: &str = "towers";
+
+/// Writes the folder into `out` and returns its path.
+pub(super) fn write(out: &Path) -> anyhow::Result<PathBuf> {
+    let folder = out.join(FOLDER);
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    for (name, bytes) in FILES {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).with_context(|| path.display().to_string())?;
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use burn::tensor::Device;
+    use conifer_data::toy::{ClassChoice, Split, ToyConfig, ToyWorld};
+    use conifer_eval::benchmarks::find;
+    use conifer_eval::{Context, Options};
+    use conifer_learn::config::Config;
+
+    use super::*;
+    use crate::embedder::ModelEmbedder;
+
+    #[test]
+    fn the_towers_have_seen_the_toy_world_of_this_program() {
+        let config = include_str!("../../../../configs/toy_towers.toml");
+        let config = Config::parse("toy_towers.toml", config, &[]).unwrap();
+        let world = conifer_data::open(&config.source()).unwrap();
+        assert_eq!(
+            world.fingerprint(),
+            include_str!("../../assets/toy_towers/world.txt").trim(),
+            "drawings or texts of the toy world have changed; configs/toy_towers.sh retrains the towers of the quickstart on them"
+        );
+    }
+
+    #[test]
+    fn the_towers_are_small_and_know_the_classes() {
+        assert!(FILES.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() <= 4_000_000);
+        let out = tempfile::tempdir().unwrap();
+        let towers = ModelEmbedder::open(&write(out.path()).unwrap(), &Device::flex()).unwrap();
+        let config = ToyConfig { split: Split::Val, classes: ClassChoice::Seen, ..ToyConfig::default() };
+        let gallery = ToyWorld::new(config).unwrap().gallery(1).unwrap();
+        let options = Options { templates: vec!["a photo of a {}".into()], ..Options::default() };
+        let context = Context::new(&towers, &gallery, None, &options);
+        let records = conifer_eval::measure(find("zero_shot_classification").unwrap(), &context).unwrap();
+        // Five times chance.
+        assert!(records[0].value > 0.06, "{:?}", records[0].without_outcomes());
+    }
+}

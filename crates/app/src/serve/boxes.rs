@@ -1,0 +1,63 @@
+//! `GET /api/rows/{row}/boxes`: the boxes of the photo that a row belongs to, each once, with the phrases that name it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use conifer_space::Modality;
+use serde::Serialize;
+
+use super::Server;
+use super::body::json;
+use super::error::Answer;
+use super::rows::{MOST_ROWS, Number};
+use super::state::{BOX, State as Rows};
+
+/// The column of the words of a row.
+const TEXT: &str = "text";
+
+#[derive(Serialize)]
+struct Reply<'a> {
+    /// The row of the whole photo.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    photo: Option<usize>,
+    boxes: Vec<PhotoBox<'a>>,
+}
+
+/// A box of a photo. Several phrases may name the same one; each has a row of its own.
+#[derive(Serialize)]
+struct PhotoBox<'a> {
+    /// Left, top, width, height as fractions of the photo.
+    #[serde(rename = "box")]
+    place: [f32; 4],
+    rows: Vec<usize>,
+    texts: Vec<&'a str>,
+}
+
+pub(crate) async fn boxes(State(server): State<Arc<Server>>, Number(row): Number) -> Answer {
+    server.state.check_row(row)?;
+    json(&of_row(&server.state, row))
+}
+
+/// Boxes in the order of their first rows.
+fn of_row(state: &Rows, row: usize) -> Reply<'_> {
+    let mut sample = state.rows_of_sample(row);
+    sample.truncate(MOST_ROWS);
+    let (texts, places) = (state.columns.get(TEXT), state.columns.get(BOX));
+    let photo = sample.iter().copied().find(|it| state.modality[*it] == Modality::Image);
+    let mut boxes: Vec<PhotoBox<'_>> = Vec::new();
+    let mut number: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in sample.into_iter().filter(|it| state.modality[*it] == Modality::BoxImage) {
+        let (Some(place), Some(written)) = (state.place(row), places.map(|it| it[row].as_str())) else { continue };
+        let at = *number.entry(written).or_insert(boxes.len());
+        if at == boxes.len() {
+            boxes.push(PhotoBox { place, rows: Vec::new(), texts: Vec::new() });
+        }
+        boxes[at].rows.push(row);
+        let text = texts.map_or("", |it| it[row].as_str());
+        if !text.is_empty() && !boxes[at].texts.contains(&text) {
+            boxes[at].texts.push(text);
+        }
+    }
+    Reply { photo, boxes }
+}

@@ -1,0 +1,179 @@
+//! Where requests begin on a connection, read off its bytes.
+//!
+//! A head with both `Content-Length` and `Transfer-Encoding` must be refused: a proxy before this server may take the length, while the
+//! HTTP library takes the encoding, and the rest of the body would be read as a request of somebody else (RFC 9112, 6.1: request
+//! smuggling). The library drops one of the two fields before it hands the head over, so they are looked for here.
+
+/// Bytes of a line that are kept: more than `Transfer-Encoding: chunked`, a length, or the size of a chunk needs.
+const KEPT: usize = 128;
+
+/// Follows the requests of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Framing {
+    state: State,
+    /// The beginning of the current line, without its end.
+    line: Vec<u8>,
+    /// Of the head that is being read.
+    length: Option<u64>,
+    encoded: bool,
+    /// Heads that were read.
+    heads: u64,
+    ambiguous: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    RequestLine,
+    Fields,
+    /// Bytes of a body that are left.
+    Body(u64),
+    ChunkSize,
+    /// Bytes of a chunk that are left, with the line end behind it.
+    Chunk(u64),
+    Trailers,
+    /// Nothing more is looked for: the library refuses the request and closes the connection.
+    Over,
+}
+
+impl Framing {
+    /// Takes the next bytes of the connection.
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            match self.state {
+                State::Over => return,
+                State::Body(left) | State::Chunk(left) => {
+                    let skipped = left.min(bytes.len() as u64);
+                    bytes = &bytes[skipped as usize..];
+                    self.state = match (self.state, left - skipped) {
+                        (State::Body(_), 0) => State::RequestLine,
+                        (State::Body(_), left) => State::Body(left),
+                        (_, 0) => State::ChunkSize,
+                        (_, left) => State::Chunk(left),
+                    };
+                }
+                _ => {
+                    let end = bytes.iter().position(|byte| *byte == b'\n');
+                    let part = &bytes[..end.unwrap_or(bytes.len())];
+                    self.line.extend_from_slice(&part[..part.len().min(KEPT.saturating_sub(self.line.len()))]);
+                    bytes = &bytes[(part.len() + usize::from(end.is_some()))..];
+                    if end.is_some() {
+                        let line = std::mem::take(&mut self.line);
+                        self.state = self.after(line.trim_ascii_end());
+                    }
+                }
+            }
+        }
+    }
+
+    /// The number of the request, from 0 on, whose head has both fields.
+    pub(crate) fn ambiguous(&self) -> Option<u64> {
+        self.ambiguous
+    }
+
+    /// The state after a line.
+    fn after(&mut self, line: &[u8]) -> State {
+        match self.state {
+            // Empty lines before a request are passed over.
+            State::RequestLine if line.is_empty() => State::RequestLine,
+            State::RequestLine => State::Fields,
+            State::Fields if line.is_empty() => self.body(),
+            State::Fields => self.field(line),
+            State::ChunkSize => {
+                let size = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+                let size = std::str::from_utf8(size).ok().and_then(|it| u64::from_str_radix(it, 16).ok());
+                match size {
+                    Some(0) => State::Trailers,
+                    // With the line end that follows it.
+                    Some(size) => size.checked_add(2).map_or(State::Over, State::Chunk),
+                    None => State::Over,
+                }
+            }
+            State::Trailers if line.is_empty() => State::RequestLine,
+            other => other,
+        }
+    }
+
+    fn field(&mut self, line: &[u8]) -> State {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { return State::Fields };
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        if name.eq_ignore_ascii_case(b"content-length") {
+            self.length = std::str::from_utf8(value).ok().and_then(|it| it.parse().ok());
+            // Whatever the length is: with an encoding the head is refused, without one the library refuses what is no number.
+            self.length = self.length.or(Some(u64::MAX));
+        }
+        self.encoded |= name.eq_ignore_ascii_case(b"transfer-encoding");
+        State::Fields
+    }
+
+    /// What follows a head.
+    fn body(&mut self) -> State {
+        let number = self.heads;
+        self.heads += 1;
+        match (self.length.take(), std::mem::take(&mut self.encoded)) {
+            (Some(_), true) => {
+                self.ambiguous = Some(number);
+                State::Over
+            }
+            (None, true) => State::ChunkSize,
+            (Some(length), false) if length > 0 => State::Body(length),
+            _ => State::RequestLine,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of the ambiguous request, with the bytes given in pieces of every size.
+    fn ambiguous(bytes: &[u8]) -> Option<u64> {
+        let fed = |size: usize| {
+            let mut framing = Framing::default();
+            bytes.chunks(size).for_each(|piece| framing.feed(piece));
+            framing.ambiguous()
+        };
+        let found = fed(bytes.len());
+        for size in [1, 2, 3, 7, 50] {
+            assert_eq!(fed(size), found, "pieces of {size}");
+        }
+        found
+    }
+
+    const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    const BOTH: &str = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n";
+
+    #[test]
+    fn heads_with_both_fields_are_found() {
+        assert_eq!(ambiguous(BOTH.as_bytes()), Some(0));
+        assert_eq!(ambiguous(b"POST / HTTP/1.1\nTRANSFER-ENCODING:chunked\nContent-Length:5\n\n"), Some(0));
+        assert_eq!(ambiguous(b"POST / HTTP/1.1\r\ncontent-length: no\r\ntransfer-encoding: x\r\n\r\n"), Some(0));
+        let after = |first: &str| ambiguous(format!("{first}{BOTH}").as_bytes());
+        assert_eq!(after(GET), Some(1));
+        assert_eq!(after(&format!("\r\n\r\n{GET}{GET}")), Some(2));
+        // Behind bodies, whatever these hold.
+        let body = "x\r\n\r\nPOST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n";
+        let length = body.len();
+        let plain = format!("POST / HTTP/1.1\r\ncontent-length: {length}\r\n\r\n{body}");
+        assert_eq!((ambiguous(plain.as_bytes()), after(&plain)), (None, Some(1)));
+        let chunked = format!(
+            "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n{length:x};a=b\r\n{body}\r\n1\r\nx\r\n0\r\ntrailer: 1\r\n\r\n"
+        );
+        assert_eq!((ambiguous(chunked.as_bytes()), after(&chunked)), (None, Some(1)));
+    }
+
+    #[test]
+    fn other_bytes_are_followed_without_harm() {
+        let long = format!("GET / HTTP/1.1\r\nx: {}\r\ncontent-length: 0\r\n\r\n{BOTH}", "a".repeat(100_000));
+        assert_eq!(ambiguous(long.as_bytes()), Some(1));
+        for bytes in [
+            &b"\0\xff\xfe"[..],
+            b"\x16\x03\x01\x02\r\n\r\n",
+            b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        ] {
+            assert_eq!(ambiguous(bytes), None);
+        }
+        let endless = format!("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{BOTH}", u64::MAX);
+        assert_eq!(ambiguous(endless.as_bytes()), None);
+    }
+}

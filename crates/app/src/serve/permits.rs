@@ -1,0 +1,102 @@
+//! How many requests use a core at a time.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use super::error::{Answer, Refusal};
+
+/// Permits for work on threads that may block. Searches and decoding have permits of their own: a photo of 40 megapixels takes a second,
+/// and searches must not queue behind eight of them.
+pub(crate) struct Permits {
+    searches: Arc<Semaphore>,
+    decoders: Arc<Semaphore>,
+}
+
+impl Permits {
+    /// For a machine with so many cores: as many searches, and half as many decoders, at most `most_decoders` (each holds a decoded photo
+    /// in memory).
+    pub(crate) fn new(cores: usize, most_decoders: usize) -> Self {
+        let decoders = (cores / 2).clamp(1, most_decoders);
+        Self { searches: Arc::new(Semaphore::new(cores)), decoders: Arc::new(Semaphore::new(decoders)) }
+    }
+
+    /// Searches, traversals and thumbnails, in the order in which they come.
+    pub(crate) async fn search<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Answer<T> + Send + 'static,
+    ) -> Answer<T> {
+        run(&self.searches, work).await
+    }
+
+    /// Decoding of uploads.
+    pub(crate) async fn decode<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Answer<T> + Send + 'static,
+    ) -> Answer<T> {
+        run(&self.decoders, work).await
+    }
+}
+
+/// Waits for a permit and does the work on a thread that may block. If nobody waits for the result any more, the work goes on to its end
+/// and keeps its permit until then.
+async fn run<T: Send + 'static>(
+    permits: &Arc<Semaphore>,
+    work: impl FnOnce() -> Answer<T> + Send + 'static,
+) -> Answer<T> {
+    let permit = Arc::clone(permits).acquire_owned().await.map_err(|error| Refusal::fault(error.to_string()))?;
+    let done = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        work()
+    });
+    done.await.map_err(|_| Refusal::fault("this request met a fault of the server's"))?
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn searches_do_not_wait_for_decoders() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let permits = Arc::new(Permits::new(2, 4));
+        let running = Arc::new(AtomicUsize::new(0));
+        let (release, wait) = channel::<()>();
+        let wait = Arc::new(std::sync::Mutex::new(wait));
+        runtime.block_on(async {
+            // Eight uploads; the one that has the permit is not finished until it is told.
+            let uploads: Vec<_> = (0..8)
+                .map(|_| {
+                    let (permits, running, wait) = (Arc::clone(&permits), Arc::clone(&running), Arc::clone(&wait));
+                    tokio::spawn(async move {
+                        let work = move || {
+                            running.fetch_add(1, Ordering::SeqCst);
+                            _ = wait.lock().unwrap().recv();
+                            Ok(())
+                        };
+                        permits.decode(work).await.is_ok()
+                    })
+                })
+                .collect();
+            while running.load(Ordering::SeqCst) == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            // All searches pass while the decoders are taken.
+            for _ in 0..20 {
+                let found = tokio::time::timeout(Duration::from_secs(30), permits.search(|| Ok(5))).await;
+                assert!(matches!(found, Ok(Ok(5))));
+            }
+            assert_eq!(running.load(Ordering::SeqCst), 1, "one decoder on two cores");
+            (0..8).for_each(|_| release.send(()).unwrap());
+            for upload in uploads {
+                assert!(upload.await.unwrap());
+            }
+        });
+        assert_eq!(running.load(Ordering::SeqCst), 8);
+    }
+}

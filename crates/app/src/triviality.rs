@@ -1,0 +1,162 @@
+//! Plain sentences about results that say nothing: a ranking whose scores are all alike, a number no better than its trivial answer.
+
+use conifer_eval::Record;
+use conifer_index::{Filter, FlatIndex, Query, Ranking};
+
+use crate::output::note;
+
+/// Scores whose largest and smallest differ by less than this share of the larger magnitude are called flat.
+///
+/// This is the relative contrast of Beyer et al. (ICDT 1999, "When is nearest neighbor meaningful?"): where the farthest row is less
+/// than 1 % farther than the nearest, an error of 1 % in the distances may give any order at all. Rounding in f32 (about 1e-6 of a
+/// distance) is far smaller, so the order is reproducible, but it carries next to no information. A collapsed model had distances from 1.5917
+/// to 1.5936 (0.1 %); twenty training steps on the toy world give 13 %.
+pub(crate) const LEAST_CONTRAST: f32 = 0.01;
+/// Among fewer rows, scores may be close to each other because the rows are alike.
+const LEAST_ROWS: usize = 20;
+/// Rows whose scores are looked at: enough to find a spread where there is one, a millisecond of work in a set of any size.
+const SAMPLED_ROWS: usize = 4096;
+/// Numbers that are named in a sentence about trivial answers.
+const NAMED: usize = 3;
+
+/// Relative contrast of scores: (largest - smallest) / largest magnitude. `None` for too few scores, or when one is not finite.
+pub(crate) fn contrast(scores: &[f32]) -> Option<f32> {
+    if scores.len() < LEAST_ROWS || scores.iter().any(|it| !it.is_finite()) {
+        return None;
+    }
+    let (low, high) = scores.iter().fold((f32::MAX, f32::MIN), |(low, high), &it| (low.min(it), high.max(it)));
+    let magnitude = low.abs().max(high.abs());
+    Some(if magnitude == 0.0 { 0.0 } else { (high - low) / magnitude })
+}
+
+/// A sentence if `scores` are flat. `what` names them: `distance`.
+pub(crate) fn flatness(scores: &[f32], what: &str) -> Option<String> {
+    contrast(scores).filter(|it| *it < LEAST_CONTRAST)?;
+    let (low, high) = scores.iter().fold((f32::MAX, f32::MIN), |(low, high), &it| (low.min(it), high.max(it)));
+    Some(format!(
+        "the ranking is flat: the {what} of the {} rows compared goes from {low:.4} to {high:.4}, less than {:.0} % apart, so the order says \
+         almost nothing; a model trained longer, or on data like these, should separate them",
+        scores.len(),
+        100.0 * LEAST_CONTRAST,
+    ))
+}
+
+/// A sentence if the ranking of `rows` for this query is flat: `best`, the best score among them, and those of an
+/// even sample are compared.
+///
+/// # Errors
+/// Those of [`FlatIndex::top_k`].
+pub(crate) fn flat_search(
+    index: &FlatIndex,
+    query: &Query<'_>,
+    ranking: Ranking,
+    rows: &[usize],
+    best: Option<f32>,
+    what: &str,
+) -> anyhow::Result<Option<String>> {
+    // A gate lets through what scores alike on purpose.
+    if matches!(ranking, Ranking::Gated(_) | Ranking::Depth(_)) || rows.len() < LEAST_ROWS {
+        return Ok(None);
+    }
+    let sample: Vec<usize> = rows.iter().copied().step_by(rows.len().div_ceil(SAMPLED_ROWS)).collect();
+    let hits = index.top_k(query, ranking, sample.len(), &Filter::Set(&sample))?.concat();
+    let mut scores: Vec<f32> = hits.iter().map(|hit| hit.score).collect();
+    scores.extend(best.filter(|best| !scores.contains(best)));
+    Ok(flatness(&scores, what))
+}
+
+/// A sentence about the records that are not better than their trivial answer, if any. A record with an interval is better when the whole
+/// interval is.
+pub(crate) fn trivial_records(records: &[Record]) -> Option<String> {
+    let compared: Vec<_> = records.iter().filter_map(|it| Some((it, it.baseline.as_ref()?))).collect();
+    let trivial: Vec<_> = compared.iter().filter(|(record, baseline)| !is_better(record, baseline.value)).collect();
+    if trivial.is_empty() {
+        return None;
+    }
+    let named: Vec<String> = trivial
+        .iter()
+        .take(NAMED)
+        .map(|(it, baseline)| {
+            let Record { benchmark, split, metric, value, .. } = it;
+            format!("{benchmark} {split} {metric} {value:.3} (trivial: {:.3}, {})", baseline.value, baseline.name)
+        })
+        .collect();
+    let more = trivial.len() - named.len();
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    Some(format!(
+        "{} of {} numbers are not clearly better than a trivial answer: {}{more}",
+        trivial.len(),
+        compared.len(),
+        named.join("; ")
+    ))
+}
+
+/// Says on stderr which records are not better than their trivial answer.
+pub(crate) fn warn_if_trivial(records: &[Record]) {
+    if let Some(sentence) = trivial_records(records) {
+        note(&format!("note: {sentence}"));
+    }
+}
+
+fn is_better(record: &Record, trivial: f64) -> bool {
+    let [low, high] = record.interval.unwrap_or([record.value; 2]);
+    if smaller_is_better(&record.metric) { high < trivial } else { low > trivial }
+}
+
+/// Errors and distances: of every other metric, more is better.
+fn smaller_is_better(metric: &str) -> bool {
+    ["TIE", "LCA", "OT "].iter().any(|it| metric.starts_with(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use conifer_eval::Baseline;
+
+    use super::*;
+
+    #[test]
+    fn scores_within_a_hundredth_are_flat() {
+        let spread =
+            |low: f32, high: f32| -> Vec<f32> { (0..200).map(|i| low + (high - low) * i as f32 / 199.0).collect() };
+        let told = flatness(&spread(1.5917, 1.5936), "distance").unwrap_or_default();
+        assert!(told.contains("flat") && told.contains("1.5917 to 1.5936") && told.contains("200 rows"), "{told}");
+        assert_eq!(flatness(&spread(0.4, 1.6), "distance"), None);
+        assert!(flatness(&spread(-0.2503, -0.25), "similarity").is_some());
+        assert!(flatness(&[0.0; 30], "angle").is_some());
+        // One row that stands out is an answer.
+        assert_eq!(flatness(&[&spread(1.5917, 1.5936)[..], &[0.3]].concat(), "distance"), None);
+        // A few rows may be alike; numbers that are none say nothing.
+        assert_eq!(flatness(&[1.0; 5], "distance"), None);
+        assert_eq!(flatness(&[f32::NAN; 30], "distance"), None);
+    }
+
+    #[test]
+    fn numbers_no_better_than_trivial_are_named() {
+        let record = |metric: &str, value: f64, interval: Option<[f64; 2]>, trivial: f64| Record {
+            benchmark: "b".into(),
+            split: "all".into(),
+            protocol: String::new(),
+            metric: metric.into(),
+            value,
+            interval,
+            n: 10,
+            baseline: Baseline::chance(trivial),
+            outcomes: None,
+            clusters: None,
+        };
+        let good = [
+            record("recall@10", 0.8, Some([0.7, 0.9]), 0.05),
+            record("TIE", 1.0, Some([0.9, 1.1]), 4.0),
+            Record { baseline: None, ..record("mean depth", 0.0, None, 0.0) },
+        ];
+        assert_eq!(trivial_records(&good), None);
+        let bad = [record("recall@10", 0.06, Some([0.04, 0.08]), 0.05), record("TIE", 4.1, None, 4.0)];
+        let told = trivial_records(&[&good[..], &bad[..]].concat()).unwrap_or_default();
+        assert!(
+            told.starts_with("2 of 4 numbers") && told.contains("recall@10 0.060") && told.contains("TIE"),
+            "{told}"
+        );
+        let many = trivial_records(&vec![bad[0].clone(); 5]).unwrap_or_default();
+        assert!(many.ends_with("; and 2 more"), "{many}");
+    }
+}

@@ -1,0 +1,82 @@
+//! What the documents show: recorded numbers, and code that works.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use crate::{good, root};
+
+/// A recording of `docs/numbers`: its values behind `#`, and the lines of its output.
+fn recording(name: &str) -> (BTreeMap<String, String>, Vec<String>) {
+    let path = root().join(format!("docs/numbers/{name}.txt"));
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let values = text.lines().filter_map(|line| line.strip_prefix("# ")?.split_once(": "));
+    let values = values.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    (values, lines.map(|line| line.trim_end().to_owned()).collect())
+}
+
+/// The parts of `text` from `open` to the next `close`, without the two.
+fn between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
+    text.split(open).skip(1).map(|it| it.split(close).next().unwrap()).collect()
+}
+
+/// `docs/render.py` makes the same from the same files; this test needs no Python.
+#[test]
+fn readme_numbers_are_those_that_were_recorded() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let blocks = between(&readme, "<!-- numbers: ", "<!-- /numbers -->");
+    let inline = between(&readme, "<!-- number: ", "<!-- /number -->");
+    assert!(!blocks.is_empty() && !inline.is_empty(), "README.md shows no recorded number");
+    for block in blocks {
+        let (marker, shown) = block.split_once(" -->\n").unwrap();
+        let (name, words) = marker.split_once(": ").unwrap_or((marker, ""));
+        let words: Vec<&str> = words.split(',').map(str::trim).filter(|it| !it.is_empty()).collect();
+        let (_, lines) = recording(name);
+        let wanted = |line: &&String| words.is_empty() || words.iter().any(|word| line.contains(word));
+        let rows = lines[..1].iter().chain(lines[1..].iter().filter(wanted));
+        let expected: String = rows.map(|line| format!("{line}\n")).collect();
+        assert_eq!(
+            shown,
+            format!("```text\n{expected}```\n"),
+            "README.md differs from docs/numbers/{name}.txt: run docs/render.py"
+        );
+    }
+    for value in inline {
+        let (marker, shown) = value.split_once(" -->").unwrap();
+        let (name, key) = marker.split_once('.').unwrap();
+        let (values, _) = recording(name);
+        assert_eq!(values.get(key).map(String::as_str), Some(shown), "README.md: {marker}; run docs/render.py");
+    }
+}
+
+/// The ten lines of Python in `docs/formats.md` write a set that the program reads.
+#[test]
+fn a_set_from_numpy_is_searched() {
+    let formats = fs::read_to_string(root().join("docs/formats.md")).unwrap();
+    let code = between(&formats, "```python\n", "```");
+    let [code] = code[..] else { panic!("docs/formats.md has {} blocks of Python; expected one", code.len()) };
+    let quiet = |it: &mut Command| it.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|it| it.success());
+    if !quiet(Command::new("python3").args(["-c", "import numpy"])) {
+        eprintln!("skipped: there is no python3 with numpy");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new("python3").args(["-c", code]).current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = good(folder.path(), &["--json", "search", "numpy-set", "--id", "row7", "-k", "3"]);
+    let found: Vec<serde_json::Value> = serde_json::from_str(&found).unwrap();
+    assert_eq!((found.len(), &found[0]["id"], &found[0]["columns"]["text"]), (3, &"row7".into(), &"photo 7".into()));
+    assert!(good(folder.path(), &["store", "create", "store", "numpy-set"]).contains("100"), "a store takes it, too");
+}
+
+/// Every file that README links to is there.
+#[test]
+fn readme_links_lead_somewhere() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    for target in between(&readme, "](", ")") {
+        let path = target.split('#').next().unwrap();
+        let outside = path.is_empty() || path.starts_with("http");
+        assert!(outside || root().join(path).exists(), "README.md links to {path}");
+    }
+}

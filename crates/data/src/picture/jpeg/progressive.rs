@@ -1,0 +1,120 @@
+//! The four kinds of scans of a progressive JPEG (T.81, annex G): the bits of one block, added to its coefficients.
+
+use super::huffman::{Bits, Code};
+
+/// First scan of DC: the difference to the block before, without its lowest `low` bits.
+#[inline(always)]
+pub(super) fn dc_first(
+    bits: &mut Bits<'_>,
+    code: &Code,
+    low: u8,
+    predicted: &mut i32,
+    block: &mut [i16; 64],
+) -> Option<()> {
+    *predicted = predicted.wrapping_add(bits.dc_difference(code)?);
+    block[0] = (*predicted << low) as i16;
+    Some(())
+}
+
+/// Later scan of DC: one more bit.
+#[inline(always)]
+pub(super) fn dc_refine(bits: &mut Bits<'_>, low: u8, block: &mut [i16; 64]) -> Option<()> {
+    block[0] |= (bits.take(1)? << low) as i16;
+    Some(())
+}
+
+/// The coefficients of a scan of AC, and the code of their symbols.
+pub(super) struct Band<'a> {
+    pub(super) code: &'a Code,
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) low: u8,
+}
+
+/// Number of blocks that an EOB run of `run` (0 to 14) covers.
+#[inline(always)]
+fn covered(bits: &mut Bits<'_>, run: usize) -> Option<u32> {
+    Some((1 << run) + bits.take(run as u32)?)
+}
+
+impl Band<'_> {
+    /// First scan: coefficients without their lowest `low` bits. `eob_run` counts the blocks, from this one on, that have none left.
+    #[inline(always)]
+    pub(super) fn first(&self, bits: &mut Bits<'_>, eob_run: &mut u32, block: &mut [i16; 64]) -> Option<()> {
+        if *eob_run > 0 {
+            *eob_run -= 1;
+            return Some(());
+        }
+        let mut k = self.from;
+        while k <= self.to {
+            let (run, size, value) = bits.band_symbol(self.code)?;
+            if size > 0 {
+                k += run;
+                if k > self.to {
+                    return None;
+                }
+                block[k & 63] = (value << self.low) as i16;
+                k += 1;
+            } else if run == 15 {
+                k += 16;
+            } else {
+                *eob_run = covered(bits, run)? - 1;
+                break;
+            }
+        }
+        Some(())
+    }
+
+    /// Later scan: one more bit of the coefficients that are not zero, and coefficients that become 1 or -1 in that bit.
+    #[inline(always)]
+    pub(super) fn refine(&self, bits: &mut Bits<'_>, eob_run: &mut u32, block: &mut [i16; 64]) -> Option<()> {
+        let mut k = self.from;
+        while *eob_run == 0 && k <= self.to {
+            let (mut zeros, size, value) = bits.band_symbol(self.code)?;
+            match size {
+                0 if zeros < 15 => {
+                    *eob_run = covered(bits, zeros)?;
+                    break;
+                }
+                0 | 1 => {}
+                _ => return None,
+            }
+            // Past `zeros` coefficients that stay zero; those that are not zero get their bits on the way.
+            while k <= self.to {
+                if block[k & 63] != 0 {
+                    self.correct(bits, &mut block[k & 63])?;
+                } else if zeros == 0 {
+                    break;
+                } else {
+                    zeros -= 1;
+                }
+                k += 1;
+            }
+            if size > 0 {
+                if k > self.to {
+                    return None;
+                }
+                block[k & 63] = (value << self.low) as i16;
+            }
+            k += 1;
+        }
+        if *eob_run > 0 {
+            for coefficient in &mut block[k.min(64)..=self.to] {
+                if *coefficient != 0 {
+                    self.correct(bits, coefficient)?;
+                }
+            }
+            *eob_run -= 1;
+        }
+        Some(())
+    }
+
+    #[inline(always)]
+    fn correct(&self, bits: &mut Bits<'_>, coefficient: &mut i16) -> Option<()> {
+        let bit = 1 << self.low;
+        if bits.take(1)? == 1 && *coefficient & bit == 0 {
+            *coefficient = coefficient.wrapping_add(if *coefficient >= 0 { bit } else { -bit });
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,267 @@
+//! JPEG files of several scans: progressive ones, and sequential ones whose components have scans of their own. All coefficients are kept until
+//! the last scan was read.
+
+use super::Unreadable;
+use super::blocks::{Block, CodedBlock};
+use super::headers::{Component, Headers, Next, ScanHeader, Tables};
+use super::huffman::{Bits, Code, Kind, ScanData};
+use super::progressive::{Band, dc_first, dc_refine};
+use super::smoothing;
+use crate::wide::{Work, widest};
+
+/// A scan may visit every block of the photo at a cost of next to no bytes, and a file may have any number of scans. So the visits of all scans
+/// are limited: to this many for each block of the photo, and [`FREE_VISITS`]. Encoders of today take 6 (libjpeg's default) to 20.
+const VISITS_PER_BLOCK: u64 = 32;
+/// Photos of up to a megapixel may have more scans than T.81 has use for.
+const FREE_VISITS: u64 = 1 << 24;
+
+/// A coefficient of which no scan has sent a bit, in [`Coefficients::lowest_bits`].
+pub(super) const UNKNOWN: i8 = -1;
+
+/// The quantised coefficients of one component.
+pub(super) struct Coefficients {
+    /// 64 of each block, in zigzag order; row by row.
+    values: Vec<i16>,
+    /// Blocks of a row in `values`: whole MCUs.
+    stride: usize,
+    /// Blocks across and down, without those that only fill up the last MCUs.
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+    /// For each coefficient the lowest bit that was sent: 0 for all of it, [`UNKNOWN`] for none.
+    pub(super) lowest_bits: [i8; 64],
+    /// Latched when the component's first scan began.
+    pub(super) quantiser: Option<[u16; 64]>,
+}
+
+impl Coefficients {
+    fn new(headers: &Headers<'_>, component: &Component) -> Self {
+        let (columns, rows) = headers.blocks(component);
+        let stride = columns.next_multiple_of(component.across as usize);
+        let padded = stride * rows.next_multiple_of(component.down as usize);
+        let values = vec![0; 64 * padded];
+        Self { values, stride, columns, rows, lowest_bits: [UNKNOWN; 64], quantiser: None }
+    }
+
+    /// `row` and `column` may lie among the blocks that fill up the last MCUs.
+    #[inline(always)]
+    pub(super) fn block(&self, row: usize, column: usize) -> &[i16; 64] {
+        &self.values.as_chunks().0[row * self.stride + column]
+    }
+
+    /// DC of a block; 0 in rows that no scan can reach.
+    pub(super) fn dc(&self, row: usize, column: usize) -> i16 {
+        self.values.as_chunks::<64>().0.get(row * self.stride + column).map_or(0, |block| block[0])
+    }
+
+    #[inline(always)]
+    pub(super) fn block_mut(&mut self, row: usize, column: usize) -> &mut [i16; 64] {
+        &mut self.values.as_chunks_mut().0[row * self.stride + column]
+    }
+}
+
+fn damaged(number: usize) -> Unreadable {
+    Unreadable::new(format!("JPEG has damaged data in scan {number}"), "a whole image")
+}
+
+/// Reads all scans, up to the end marker.
+///
+/// # Errors
+/// Damaged or missing data, and more scans than a photo has use for.
+pub(super) fn read(headers: &Headers<'_>) -> Result<Vec<Coefficients>, Unreadable> {
+    let mut components: Vec<Coefficients> =
+        headers.components.iter().map(|it| Coefficients::new(headers, it)).collect();
+    let blocks = |it: &Coefficients| (it.columns * it.rows) as u64;
+    let mut visits = VISITS_PER_BLOCK * components.iter().map(blocks).sum::<u64>() + FREE_VISITS;
+    let mut tables = headers.tables.clone();
+    let mut next = Next::Scan(headers.first_scan.clone(), headers.data);
+    let mut content = ScanData::default();
+    for number in 1.. {
+        let Next::Scan(scan, data) = next else { break };
+        let used = scan.members.iter().map(|it| blocks(&components[it.component])).sum();
+        let Some(left) = visits.checked_sub(used) else {
+            let found = format!("JPEG has {number} scans or more of {} x {} pixels", headers.width, headers.height);
+            return Err(Unreadable::new(found, "at most 32 full ones for a photo of that size"));
+        };
+        visits = left;
+        for member in &scan.members {
+            let quantiser = &mut components[member.component].quantiser;
+            if quantiser.is_none() {
+                *quantiser = Some(tables.quantiser(&headers.components[member.component])?);
+            }
+        }
+        let rest = content.read(data);
+        let coding = Coding::new(headers.progressive, &scan, &tables, &components, number)?;
+        let reader = ScanReader { headers, scan: &scan, coding, interval: tables.restart_interval, content: &content };
+        widest(ReadScan { reader, components: &mut components }).ok_or_else(|| damaged(number))?;
+        let to = if headers.progressive { scan.to } else { 63 };
+        let from = if headers.progressive { scan.from } else { 0 };
+        for member in &scan.members {
+            let low = if headers.progressive { scan.low as i8 } else { 0 };
+            components[member.component].lowest_bits[from..=to].fill(low);
+        }
+        next = tables.read_until_scan(rest, &headers.components)?;
+    }
+    if let Some(missing) = components.iter().position(|it| it.lowest_bits[0] == UNKNOWN) {
+        return Err(Unreadable::new(format!("JPEG has no scan of component {}", missing + 1), "one of each component"));
+    }
+    if headers.progressive {
+        let down: Vec<usize> = headers.components.iter().map(|it| it.declared_down as usize).collect();
+        smoothing::smooth(&mut components, &down);
+    }
+    Ok(components)
+}
+
+/// How the blocks of a scan are coded, with the codes of each member.
+enum Coding {
+    Sequential { dc: Vec<Code>, ac: Vec<Code> },
+    DcFirst { codes: Vec<Code> },
+    DcRefine,
+    AcFirst { code: Code },
+    AcRefine { code: Code },
+}
+
+impl Coding {
+    fn new(
+        progressive: bool,
+        scan: &ScanHeader,
+        tables: &Tables<'_>,
+        components: &[Coefficients],
+        number: usize,
+    ) -> Result<Self, Unreadable> {
+        let dc = || scan.members.iter().map(|it| tables.dc(it.dc)).collect::<Result<Vec<_>, _>>();
+        if !progressive {
+            if scan.members.iter().any(|it| components[it.component].lowest_bits[0] != UNKNOWN) {
+                let found = format!("JPEG repeats a component in scan {number}");
+                return Err(Unreadable::new(found, "one scan of each component"));
+            }
+            let ac = scan.members.iter().map(|it| tables.ac(it.ac, Kind::Ac)).collect::<Result<_, _>>()?;
+            return Ok(Self::Sequential { dc: dc()?, ac });
+        }
+        let &ScanHeader { from, to, high, low, ref members } = scan;
+        let is_band = if from == 0 { to == 0 } else { from <= to && to < 64 && members.len() == 1 };
+        if !is_band || low > 13 || (high != 0 && low != high - 1) {
+            let found = format!(
+                "JPEG has coefficients {from} to {to}, bits {high} to {low}, of {} components in scan {number}",
+                members.len()
+            );
+            return Err(Unreadable::new(found, "a progressive scan"));
+        }
+        Ok(match (from, high) {
+            (0, 0) => Self::DcFirst { codes: dc()? },
+            (0, _) => Self::DcRefine,
+            (_, 0) => Self::AcFirst { code: tables.ac(members[0].ac, Kind::AcBand)? },
+            (_, _) => Self::AcRefine { code: tables.ac(members[0].ac, Kind::AcBand)? },
+        })
+    }
+}
+
+struct ScanReader<'a> {
+    headers: &'a Headers<'a>,
+    scan: &'a ScanHeader,
+    coding: Coding,
+    /// MCUs between restarts; 0 for none.
+    interval: usize,
+    content: &'a ScanData,
+}
+
+struct ReadScan<'a> {
+    reader: ScanReader<'a>,
+    components: &'a mut [Coefficients],
+}
+
+impl Work for ReadScan<'_> {
+    type Output = Option<()>;
+
+    #[inline(always)]
+    fn run(self) -> Option<()> {
+        let Self { reader, components } = self;
+        let (from, to, low) = (reader.scan.from, reader.scan.to, reader.scan.low);
+        match &reader.coding {
+            Coding::Sequential { dc, ac } => reader.each_block(components, |bits, member, state, block| {
+                let codes = [&dc[member], &ac[member]];
+                let predicted = &mut state.predicted[member];
+                CodedBlock { bits, codes, predicted }.each(|k, value| block[k & 63] = value as i16)
+            }),
+            Coding::DcFirst { codes } => reader.each_block(components, |bits, member, state, block| {
+                dc_first(bits, &codes[member], low, &mut state.predicted[member], block)
+            }),
+            Coding::DcRefine => reader.each_block(components, |bits, _, _, block| dc_refine(bits, low, block)),
+            Coding::AcFirst { code } => {
+                let band = Band { code, from, to, low };
+                reader.each_block(components, |bits, _, state, block| band.first(bits, &mut state.eob_run, block))
+            }
+            Coding::AcRefine { code } => {
+                let band = Band { code, from, to, low };
+                reader.each_block(components, |bits, _, state, block| band.refine(bits, &mut state.eob_run, block))
+            }
+        }
+    }
+}
+
+/// What a restart resets.
+#[derive(Default)]
+struct RestartState {
+    /// DC of each member's last block.
+    predicted: [i32; 4],
+    eob_run: u32,
+}
+
+impl ScanReader<'_> {
+    /// Calls `read` for the blocks of the scan in their order, with the index of the scan's member they belong to.
+    #[inline(always)]
+    fn each_block(
+        &self,
+        components: &mut [Coefficients],
+        mut read: impl FnMut(&mut Bits<'_>, usize, &mut RestartState, &mut [i16; 64]) -> Option<()>,
+    ) -> Option<()> {
+        let members = &self.scan.members;
+        // Columns and rows of MCUs: of single blocks where a component has the scan to itself, and then without those that fill up.
+        let (columns, rows) = match members[..] {
+            [only] => (components[only.component].columns, components[only.component].rows),
+            _ => {
+                let (across, down) = self.headers.most();
+                let count = |side: u32, most: u32| side.div_ceil(8 * most) as usize;
+                (count(self.headers.width, across), count(self.headers.height, down))
+            }
+        };
+        let mut piece = 0;
+        let mut bits = self.content.piece(piece)?;
+        let mut state = RestartState::default();
+        let mut until_restart = self.interval;
+        for row in 0..rows {
+            for column in 0..columns {
+                if self.interval > 0 {
+                    if until_restart == 0 {
+                        // What is left of the last byte is padding; more would mean data before the marker.
+                        if !(0..8).contains(&bits.left()) {
+                            return None;
+                        }
+                        piece += 1;
+                        bits = self.content.piece(piece)?;
+                        state = RestartState::default();
+                        until_restart = self.interval;
+                    }
+                    until_restart -= 1;
+                }
+                if let [only] = members[..] {
+                    read(&mut bits, 0, &mut state, components[only.component].block_mut(row, column))?;
+                    continue;
+                }
+                for (number, member) in members.iter().enumerate() {
+                    let Component { across, down, .. } = self.headers.components[member.component];
+                    let coefficients = &mut components[member.component];
+                    for y in 0..down as usize {
+                        for x in 0..across as usize {
+                            let block = coefficients.block_mut(row * down as usize + y, column * across as usize + x);
+                            read(&mut bits, number, &mut state, block)?;
+                        }
+                    }
+                }
+            }
+            if bits.left() < 0 {
+                return None;
+            }
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,102 @@
+//! PNG, WebP, GIF and BMP, by the decoders of the crate `image`.
+
+use std::borrow::Cow;
+use std::io::Cursor;
+
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader};
+
+use super::{Fault, Header, check_size, undecodable};
+use crate::sample::{Picture, PixelLimits};
+
+/// Longest compressed colour profile of a PNG that reaches the decoder, which unpacks it, up to 1,032 times as long, and then ignores it.
+const LONGEST_PROFILE: usize = 16 << 10;
+
+/// Reads the header, and checks its size.
+pub(super) fn header(bytes: &[u8], format: ImageFormat, limits: &PixelLimits) -> Result<Header, Fault> {
+    let bytes = without_long_profile(bytes, format);
+    let mut decoder = decoder(&bytes, format, limits)?;
+    let size = decoder.dimensions();
+    check_size(size.0, size.1, limits)?;
+    // A damaged EXIF block is no reason to lose the photo.
+    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    Ok(Header { format, size, orientation })
+}
+
+/// Decodes a file whose header was read.
+pub(super) fn decode(bytes: &[u8], header: &Header, limits: &PixelLimits) -> Result<Picture, Fault> {
+    let bytes = without_long_profile(bytes, header.format);
+    let decoder = decoder(&bytes, header.format, limits)?;
+    let mut image = DynamicImage::from_decoder(decoder).map_err(not_whole)?;
+    image.apply_orientation(header.orientation);
+    let (width, height) = (image.width(), image.height());
+    Ok(Picture { width, height, rgb: into_rgb(image) })
+}
+
+fn decoder<'a>(
+    bytes: &'a [u8],
+    format: ImageFormat,
+    limits: &PixelLimits,
+) -> Result<impl ImageDecoder + use<'a>, Fault> {
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    // Pixels of up to 4 x 16 bits; the size itself is checked with a better message.
+    reader.limits({
+        let mut memory = image::Limits::no_limits();
+        memory.max_alloc = Some(limits.max_pixels.saturating_mul(8).max(1 << 20));
+        memory
+    });
+    reader.into_decoder().map_err(not_whole)
+}
+
+/// A PNG without colour profiles (iCCP chunks) longer than [`LONGEST_PROFILE`]: a megabyte of one would unpack to a gigabyte. Pixels are the
+/// same without them.
+pub(super) fn without_long_profile(bytes: &[u8], format: ImageFormat) -> Cow<'_, [u8]> {
+    let mut shorter: Option<Vec<u8>> = None;
+    // After the signature: length, type, content and check sum of each chunk.
+    let (mut kept, mut at) = (0, 8);
+    while format == ImageFormat::Png
+        && let Some(&[l3, l2, l1, l0, a, b, c, d]) = bytes.get(at..).and_then(|rest| rest.first_chunk())
+    {
+        let length = u32::from_be_bytes([l3, l2, l1, l0]) as usize;
+        let next = at.saturating_add(length).saturating_add(12).min(bytes.len());
+        match &[a, b, c, d] {
+            b"iCCP" if length > LONGEST_PROFILE => {
+                shorter.get_or_insert_default().extend(&bytes[kept..at]);
+                kept = next;
+            }
+            // Decoders ignore profiles behind the pixels.
+            b"IDAT" => break,
+            _ => {}
+        }
+        at = next;
+    }
+    match shorter {
+        Some(mut shorter) => {
+            shorter.extend(&bytes[kept..]);
+            Cow::Owned(shorter)
+        }
+        None => Cow::Borrowed(bytes),
+    }
+}
+
+fn into_rgb(image: DynamicImage) -> Vec<u8> {
+    match image {
+        DynamicImage::ImageRgb8(rgb) => rgb.into_raw(),
+        image if image.color().has_alpha() => image
+            .into_rgba8()
+            .pixels()
+            .flat_map(|&image::Rgba([r, g, b, alpha])| [r, g, b].map(|c| over_white(c, alpha)))
+            .collect(),
+        image => image.into_rgb8().into_raw(),
+    }
+}
+
+/// `colour * alpha + white * (1 - alpha)`, rounded to the nearest level.
+fn over_white(colour: u8, alpha: u8) -> u8 {
+    let (colour, alpha) = (u32::from(colour), u32::from(alpha));
+    ((colour * alpha + 255 * (255 - alpha) + 127) / 255) as u8
+}
+
+fn not_whole(error: ImageError) -> Fault {
+    undecodable(error, "a whole image")
+}

@@ -1,0 +1,147 @@
+//! Files of `fixtures/jpeg`, written by `fixtures/make_jpegs.py`, against the pixels that Pillow decodes from them.
+#![allow(clippy::unwrap_used)]
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use sha2::{Digest, Sha256};
+
+use super::*;
+
+#[derive(serde::Deserialize)]
+struct Pixels {
+    width: u32,
+    height: u32,
+    rgb_sha256: String,
+}
+
+/// Single pixels and rows are within these limits.
+fn limits() -> PixelLimits {
+    PixelLimits { min_side: 1, ..PixelLimits::default() }
+}
+
+/// Name and expected pixels of each file.
+fn files() -> BTreeMap<String, (ImageRef, Pixels)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/jpeg");
+    let pixels: BTreeMap<String, Pixels> =
+        serde_json::from_slice(&fs::read(folder.join("pixels.json")).unwrap()).unwrap();
+    pixels
+        .into_iter()
+        .map(|(name, pixels)| {
+            let bytes = fs::read(folder.join(format!("{name}.jpg"))).unwrap();
+            (name, (ImageRef::Encoded(bytes.into()), pixels))
+        })
+        .collect()
+}
+
+#[test]
+fn jpegs_of_every_kind_have_the_pixels_of_pillow() {
+    let files = files();
+    assert_eq!(files.len(), 55);
+    for (name, (image, expected)) in files {
+        let picture = image.open(&limits()).unwrap();
+        assert_eq!((picture.width, picture.height), (expected.width, expected.height), "{name}");
+        assert_eq!(image.size(&limits()).unwrap(), (expected.width, expected.height), "{name}");
+        let hash: String = Sha256::digest(&picture.rgb).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hash, expected.rgb_sha256, "{name}");
+    }
+}
+
+/// A part of a file of several scans, or of unusual sampling, is cut out of the same pixels.
+#[test]
+fn parts_of_every_kind_are_cut_out_of_the_whole() {
+    for (name, (image, Pixels { width, height, .. })) in files() {
+        let whole = image.open(&limits()).unwrap();
+        for part in [[0, 0, width, height], [width / 2, height / 3, width / 2 + 1, height], [width / 3, 0, width, 1]] {
+            let cut = image.encoded(&limits()).unwrap().unwrap().cut(part, &limits(), String::new).unwrap();
+            assert_eq!((cut.left, cut.top), (part[0], part[1]), "{name}");
+            assert_eq!(cut.picture, crate::transform::crop_pixels(&whole, part), "{name}, {part:?}");
+        }
+    }
+}
+
+/// Every file is refused wherever it ends too early. (The end marker itself is checked before anything is decoded.)
+#[test]
+fn files_that_lack_their_end_are_refused() {
+    for (name, (image, _)) in files() {
+        let ImageRef::Encoded(bytes) = image else { unreachable!("files are read above") };
+        for keep in (2..bytes.len() - 2).step_by(13) {
+            // With an end marker, as a program writes it that lost a part: what is missing are data.
+            let torn = [&bytes[..keep], &[0xff, 0xd9]].concat();
+            let result = ImageRef::Encoded(torn.into()).open(&limits());
+            if let Err(broken) = result {
+                assert_eq!(broken.cause, Cause::UndecodableImage, "{name} at {keep}");
+            }
+            let broken = ImageRef::Encoded(bytes[..keep].into()).open(&limits()).unwrap_err();
+            assert_eq!(broken.cause, Cause::UndecodableImage, "{name} at {keep}");
+        }
+    }
+}
+
+/// Start of a progressive grey JPEG: a quantisation table of ones, one-bit codes for `dc` and `ac`, and the frame header.
+fn progressive_start(side: u16, dc: u8, ac: u8) -> Vec<u8> {
+    let mut bytes = vec![0xff, 0xd8, 0xff, 0xdb, 0, 67, 0];
+    bytes.extend([1; 64]);
+    for (class, symbol) in [(0x00, dc), (0x10, ac)] {
+        bytes.extend([0xff, 0xc4, 0, 20, class, 1]);
+        bytes.extend([0; 15]);
+        bytes.push(symbol);
+    }
+    let [s1, s0] = side.to_be_bytes();
+    bytes.extend([0xff, 0xc2, 0, 11, 8, s1, s0, s1, s0, 1, 1, 0x11, 0]);
+    bytes
+}
+
+/// Coefficients `from` to `to` of all bits.
+fn scan(bytes: &mut Vec<u8>, from: u8, to: u8, data: &[u8]) {
+    bytes.extend([0xff, 0xda, 0, 8, 1, 1, 0x00, from, to, 0]);
+    bytes.extend(data);
+}
+
+/// 10,000 x 10,000 pixels in a file of a few bytes: refused before memory is taken for their coefficients.
+#[test]
+fn a_header_without_data_takes_no_memory() {
+    let mut bytes = progressive_start(10_000, 0, 0);
+    scan(&mut bytes, 0, 0, &[0; 1000]);
+    bytes.extend([0xff, 0xd9]);
+    let broken = ImageRef::Encoded(bytes.into()).open(&limits()).unwrap_err();
+    assert_eq!(broken.detail, "JPEG of 10000 x 10000 pixels has 1002 bytes of data; expected a whole image");
+    let mut bytes = progressive_start(65_535, 0, 0);
+    scan(&mut bytes, 0, 0, &[0; 1000]);
+    bytes.extend([0xff, 0xd9]);
+    let broken = ImageRef::Encoded(bytes.into()).open(&limits()).unwrap_err();
+    assert_eq!(broken.cause, Cause::ImageTooLarge);
+}
+
+/// A scan of 250,000 blocks in 15 bytes (runs of 32,767 blocks without coefficients), 5,000 times.
+#[test]
+fn scans_without_number_are_refused() {
+    let with = |scans: usize| {
+        let mut bytes = progressive_start(4000, 0, 0xe0);
+        scan(&mut bytes, 0, 0, &[0; 250_000 / 8]);
+        for _ in 0..scans {
+            // Symbol 0 (one bit), then 14 bits of ones: 8 runs, more than there are blocks. Bytes of ones are stuffed.
+            let mut data = Vec::new();
+            let bits: Vec<u8> = (0..8).flat_map(|_| std::iter::once(0).chain([1; 14])).collect();
+            for byte in bits.chunks(8).map(|bits| bits.iter().fold(0, |sum, bit| 2 * sum + bit)) {
+                data.push(byte);
+                data.extend((byte == 0xff).then_some(0));
+            }
+            scan(&mut bytes, 1, 63, &data);
+        }
+        bytes.extend([0xff, 0xd9]);
+        ImageRef::Encoded(bytes.into()).open(&limits())
+    };
+    assert_eq!(with(20).map(|picture| picture.rgb[0]), Ok(128));
+    assert_eq!(
+        with(5000).unwrap_err().detail,
+        "JPEG has 100 scans or more of 4000 x 4000 pixels; expected at most 32 full ones for a photo of that size"
+    );
+}
+
+/// Where a decoder panics, one photo is broken.
+#[test]
+fn a_panic_is_one_broken_photo() {
+    let broken = without_panic::<Picture>(|| "a.png".to_owned(), || panic!("index 9 of 8")).unwrap_err();
+    assert_eq!((broken.sample.as_str(), broken.cause), ("a.png", Cause::UndecodableImage));
+    assert_eq!(broken.detail, "its reader panicked: index 9 of 8");
+}

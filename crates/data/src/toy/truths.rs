@@ -1,0 +1,69 @@
+//! Whether a text of one scene is true of another: what a search or a walk found, judged by what was drawn.
+
+use std::collections::HashMap;
+
+use super::caption::told;
+use super::classes::ROOT;
+use super::general::{Words, class_words};
+use super::grammar::{Description, Mention, article};
+use super::palette::Colour;
+use super::scene::Scene;
+
+/// The meaning of the texts of some scenes, and of every class name with and without a colour.
+#[derive(Clone, Debug)]
+pub struct Truths {
+    meaning: HashMap<String, Description>,
+}
+
+impl Truths {
+    /// The captions and phrases of these scenes, and the class words.
+    pub fn of<'a>(scenes: impl IntoIterator<Item = &'a Scene>) -> Self {
+        let mut meaning = HashMap::new();
+        for (name, text) in class_words() {
+            meaning.insert(text, thing(name, None));
+            meaning.insert(name.to_owned(), thing(name, None));
+            for &colour in Colour::ALL {
+                let coloured = format!("{} {name}", colour.name());
+                meaning.insert(format!("{} {coloured}", article(&coloured)), thing(name, Some(colour)));
+            }
+        }
+        meaning.insert(ROOT.to_owned(), thing(ROOT, None));
+        for scene in scenes {
+            for (description, style) in told(scene, Words::General) {
+                let said = description.say(style);
+                for place in &said.places {
+                    let text: String = said.text.chars().skip(place.start).take(place.end - place.start).collect();
+                    let mut mentions = description.mentions.iter().filter(|it| it.object == place.object);
+                    if let Some(mention) = mentions.next() {
+                        // Of a part, what it is a part of: every thing of a class has the same parts.
+                        let mention = match place.part {
+                            Some(_) => Mention { colour: None, size: None, ..*mention },
+                            None => *mention,
+                        };
+                        meaning.entry(text).or_insert_with(|| about(mention));
+                    }
+                }
+                meaning.entry(said.text).or_insert(description);
+            }
+        }
+        Self { meaning }
+    }
+
+    /// Whether the text is true of the scene; `None` for a text that is none of those.
+    pub fn holds(&self, text: &str, scene: &Scene) -> Option<bool> {
+        self.meaning.get(text).map(|description| description.holds(scene))
+    }
+}
+
+/// Whether a scene shows a thing of this name: a class, a node above it or the root.
+pub fn shows(scene: &Scene, name: &str) -> bool {
+    scene.objects.iter().any(|object| object.class.is_a(name))
+}
+
+fn thing(noun: &'static str, colour: Option<Colour>) -> Description {
+    about(Mention { object: 0, noun, colour, size: None })
+}
+
+fn about(mention: Mention) -> Description {
+    Description { mentions: vec![mention], relation: None, place: None, parts: Vec::new() }
+}

@@ -1,0 +1,350 @@
+//! Folders that are written whole or not at all.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::operation;
+use crate::error::{Error, Result};
+use crate::points::Lock;
+
+/// Fills a new folder with `fill` and puts it at `dir`. Missing parent folders are created.
+///
+/// `fill` writes into `.NAME.PID-N.tmp` beside `dir`. The files are flushed to the disk; a folder at `dir` is renamed to
+/// `.NAME.previous`; the new one is renamed to `dir`; the previous one is removed. If a rename fails, the previous folder is put back.
+/// If the process is killed between the two renames, [`resolve`] finds the previous folder. Temporary folders that killed processes
+/// left for the same `dir` are removed first.
+///
+/// `may_replace` is asked, before `fill` and again before the renames, whether an existing `dir` may be replaced.
+///
+/// # Errors
+/// What `may_replace` and `fill` return; `dir` is a symbolic link, or does not end in a name; the system refuses. `dir` then holds its
+/// previous content (its new content, if only the last flush failed).
+pub fn replace_folder<E: From<Error>>(
+    dir: &Path,
+    may_replace: impl Fn(&Path) -> Result<(), E>,
+    fill: impl FnOnce(&Path) -> Result<(), E>,
+) -> Result<(), E> {
+    let fresh = begin(dir, &may_replace)?;
+    fill(&fresh.path)?;
+    publish(&fresh.path, dir, may_replace)
+}
+
+/// Fills a new folder with `fill` and gives it the name `dir`, which must be free or an empty folder.
+///
+/// # Errors
+/// What `fill` returns; `dir` exists and is not empty (also if another process filled it meanwhile); the system refuses. Nothing is at
+/// `dir` then that was not there before.
+pub fn create_folder<T, E: From<Error>>(
+    dir: &Path,
+    may_replace: impl Fn(&Path) -> Result<(), E>,
+    fill: impl FnOnce(&Path) -> Result<T, E>,
+) -> Result<T, E> {
+    let fresh = begin(dir, &may_replace)?;
+    let filled = fill(&fresh.path)?;
+    check_place(dir, &may_replace)?;
+    sync_tree(&fresh.path)?;
+    // Unlike in `replace_folder`, nothing is moved aside: the system refuses this rename if `dir` is a folder with content.
+    operation::rename(&fresh.path, dir)?;
+    operation::sync(&parent(dir)?)?;
+    Ok(filled)
+}
+
+/// Puts the finished folder `fresh` at `dir` as [`replace_folder`] does.
+///
+/// # Errors
+/// Those of [`replace_folder`]; `fresh` then stays where it is.
+pub(crate) fn publish<E: From<Error>>(
+    fresh: &Path,
+    dir: &Path,
+    may_replace: impl Fn(&Path) -> Result<(), E>,
+) -> Result<(), E> {
+    check_place(dir, &may_replace)?;
+    Ok(exchange(fresh, dir)?)
+}
+
+fn exchange(fresh: &Path, dir: &Path) -> Result<()> {
+    sync_tree(fresh)?;
+    let previous = sibling(dir, ".previous")?;
+    if dir.exists() {
+        // Older than what is at `dir`, or it would have been put back.
+        discard(&previous, dir)?;
+        operation::rename(dir, &previous)?;
+    }
+    if let Err(error) = operation::rename(fresh, dir) {
+        // If this fails too, `resolve` finds the previous folder under its other name. The first error is the one to report.
+        if previous.exists() && !dir.exists() {
+            let _ = operation::rename(&previous, dir);
+        }
+        return Err(error);
+    }
+    operation::sync(&parent(dir)?)?;
+    // The new content is in place; what cannot be removed now is removed by the next replacement.
+    let _ = discard(&previous, dir);
+    Ok(())
+}
+
+/// The folder to read for `dir`: `dir` itself, or, if nothing is there, the previous folder that an interrupted [`replace_folder`] left
+/// beside it. Readers change nothing on the disk, so they cannot disturb a process that is between its two renames.
+pub fn resolve(dir: &Path) -> PathBuf {
+    interrupted(dir).unwrap_or_else(|| dir.to_owned())
+}
+
+/// The previous folder beside `dir`, if nothing is at `dir` itself: its replacement was interrupted.
+pub fn interrupted(dir: &Path) -> Option<PathBuf> {
+    if dir.exists() {
+        return None;
+    }
+    // `.old` is the name that conifer 0.1 used for checkpoints.
+    [".previous", ".old"].into_iter().filter_map(|suffix| sibling(dir, suffix).ok()).find(|it| it.is_dir())
+}
+
+/// A new temporary folder for `dir`, once it is known that `dir` may be written.
+fn begin<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), E>) -> Result<Unfinished, E> {
+    operation::create_dir_all(&parent(dir)?)?;
+    check_place(dir, may_replace)?;
+    remove_abandoned(dir)?;
+    Ok(Unfinished::beside(dir)?)
+}
+
+pub(crate) fn check_place<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), E>) -> Result<(), E> {
+    // A rename would replace the link, not the folder it points to. (`components` drops a slash at the end, which would follow it.)
+    if dir.components().as_path().is_symlink() {
+        let found = format!("`{}`, a symbolic link", dir.display());
+        return Err(
+            Error::invalid("folder to write", found, "a folder or a free name: name what the link points to").into()
+        );
+    }
+    if dir.exists() { may_replace(dir) } else { Ok(()) }
+}
+
+/// Removes a folder whose content is no longer needed. It loses its name first, so that no reader meets half of it.
+fn discard(folder: &Path, dir: &Path) -> Result<()> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    let temporary = temporary_name(dir)?;
+    operation::rename(folder, &temporary)?;
+    operation::remove_dir_all(&temporary)
+}
+
+/// A temporary folder; removed when dropped, unless it was renamed away. As long as it lives, its lock tells other processes that it is
+/// in use.
+struct Unfinished {
+    path: PathBuf,
+    _lock: Option<Lock>,
+}
+
+impl Unfinished {
+    fn beside(dir: &Path) -> Result<Self> {
+        loop {
+            let path = temporary_name(dir)?;
+            operation::create_dir(&path)?;
+            let lock = lock_folder(&path);
+            // Between its creation and its lock, another process may have taken it for abandoned.
+            if path.exists() {
+                return Ok(Self { path, _lock: lock });
+            }
+        }
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Gone if it was renamed. If the work failed, that error is the one to report.
+        let _ = operation::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes the temporary folders that killed processes left for `dir`. One that a process works on is locked, and stays.
+fn remove_abandoned(dir: &Path) -> Result<()> {
+    let parent = parent(dir)?;
+    let prefix = sibling(dir, ".")?;
+    let Some(prefix) = prefix.file_name().and_then(|it| it.to_str()) else { return Ok(()) };
+    for entry in fs::read_dir(&parent).map_err(Error::io("list", &parent))?.flatten() {
+        let name = entry.file_name();
+        let middle = name.to_str().and_then(|it| it.strip_prefix(prefix)?.strip_suffix(".tmp"));
+        let ours = middle.is_some_and(|it| it.contains('-') && it.bytes().all(|b| b.is_ascii_digit() || b == b'-'));
+        if ours
+            && entry.file_type().is_ok_and(|it| it.is_dir())
+            && let Some(_lock) = lock_folder(&entry.path())
+        {
+            // Left-over folders only take space, so a failure here is no reason not to write.
+            let _ = operation::remove_dir_all(&entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// The lock of a folder; `None` if another process has it, or the file system has no such locks.
+fn lock_folder(path: &Path) -> Option<Lock> {
+    Lock::take(File::open(path).ok()?).ok().flatten()
+}
+
+/// Flushes every file below `dir`, then `dir` itself.
+fn sync_tree(dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(dir).map_err(Error::io("list", dir))? {
+        let path = entry.map_err(Error::io("list", dir))?.path();
+        if path.is_dir() {
+            sync_tree(&path)?;
+        } else {
+            operation::sync(&path)?;
+        }
+    }
+    operation::sync(dir)
+}
+
+/// A name that no other process and no other thread of this one uses: `.NAME.PID-N.tmp` beside `path`.
+pub(super) fn temporary_name(path: &Path) -> Result<PathBuf> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    sibling(path, &format!(".{}-{count}.tmp", std::process::id()))
+}
+
+/// `.NAME` and a suffix, beside `path`.
+pub(crate) fn sibling(path: &Path, suffix: &str) -> Result<PathBuf> {
+    let mut hidden = OsString::from(".");
+    hidden.push(name(path)?);
+    hidden.push(suffix);
+    Ok(parent(path)?.join(hidden))
+}
+
+pub(super) fn parent(path: &Path) -> Result<PathBuf> {
+    name(path)?;
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => Ok(parent.to_owned()),
+        _ => Ok(PathBuf::from(".")),
+    }
+}
+
+fn name(path: &Path) -> Result<&std::ffi::OsStr> {
+    path.file_name()
+        .ok_or_else(|| Error::invalid("path to write", format!("`{}`", path.display()), "a path that ends in a name"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::operation::faults::{Fault, with};
+    use super::*;
+
+    fn fill(content: &'static str) -> impl Fn(&Path) -> Result<()> {
+        move |folder| {
+            for name in ["a", "b"] {
+                fs::write(folder.join(name), content).unwrap();
+            }
+            Ok(())
+        }
+    }
+
+    fn anything(_: &Path) -> Result<()> {
+        Ok(())
+    }
+
+    /// The content of a folder that holds both files with the same text.
+    fn content(dir: &Path) -> Option<String> {
+        let read = |name: &str| fs::read_to_string(dir.join(name)).ok();
+        read("a").filter(|it| read("b").as_ref() == Some(it))
+    }
+
+    fn entries(dir: &Path) -> Vec<String> {
+        fs::read_dir(dir).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    /// A fault before and after every operation of a replacement: readers find the old or the new content, whole; the next replacement
+    /// succeeds and leaves nothing beside the folder.
+    #[test]
+    fn a_fault_at_any_operation_loses_nothing() {
+        let count = |home: &Path| {
+            replace_folder(&home.join("x"), anything, fill("old")).unwrap();
+            with(usize::MAX, Fault::Once, || replace_folder(&home.join("x"), anything, fill("new"))).1
+        };
+        let steps = count(tempfile::tempdir().unwrap().path());
+        assert!(steps > 20, "{steps}");
+        let (mut restored, mut recovered) = (0, 0);
+        for (at, fault) in (0..steps).flat_map(|at| [(at, Fault::Once), (at, Fault::Killed)]) {
+            let home = tempfile::tempdir().unwrap();
+            let dir = home.path().join("model");
+            replace_folder(&dir, anything, fill("old")).unwrap();
+            let (done, _) = with(at, fault, || replace_folder(&dir, anything, fill("new")));
+            let what = format!("{fault:?} at step {at} of {steps}");
+            let found = content(&resolve(&dir)).unwrap_or_else(|| panic!("{what}: {:?}", entries(home.path())));
+            assert!(if done.is_ok() { found == "new" } else { found == "old" || found == "new" }, "{what}: {found}");
+            restored += usize::from(done.is_err() && found == "old" && dir.exists());
+            recovered += usize::from(!dir.exists());
+            replace_folder(&dir, anything, fill("next")).unwrap();
+            assert_eq!(content(&dir).as_deref(), Some("next"), "{what}");
+            assert_eq!(entries(home.path()), ["model"], "{what}");
+        }
+        assert!(restored > 0 && recovered > 0, "{restored} {recovered}");
+    }
+
+    #[test]
+    fn a_failed_last_rename_puts_the_previous_folder_back() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("model");
+        replace_folder(&dir, anything, fill("old")).unwrap();
+        let fresh = home.path().join("fresh");
+        fs::create_dir(&fresh).unwrap();
+        fill("new")(&fresh).unwrap();
+        // Flush of two files and the folder, then the rename aside, then the one that fails.
+        let (done, _) = with(8, Fault::Once, || exchange(&fresh, &dir));
+        assert!(done.unwrap_err().to_string().contains("rename to"));
+        assert_eq!(content(&dir).as_deref(), Some("old"));
+        assert_eq!(interrupted(&dir), None);
+    }
+
+    #[test]
+    fn a_new_folder_appears_whole_or_not_at_all() {
+        let steps = {
+            let home = tempfile::tempdir().unwrap();
+            with(usize::MAX, Fault::Once, || create_folder(&home.path().join("x"), anything, fill("new")).unwrap()).1
+        };
+        for (at, fault) in (0..steps).flat_map(|at| [(at, Fault::Once), (at, Fault::Killed)]) {
+            let home = tempfile::tempdir().unwrap();
+            let dir = home.path().join("x");
+            let (done, _) = with(at, fault, || create_folder(&dir, anything, fill("new")));
+            assert!(!dir.exists() || content(&dir).as_deref() == Some("new"), "{fault:?} at {at}");
+            assert!(done.is_err() || dir.exists(), "{fault:?} at {at}");
+        }
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("x");
+        fs::create_dir(&dir).unwrap();
+        create_folder(&dir, anything, fill("first")).unwrap();
+        let taken = create_folder(&dir, anything, fill("second")).unwrap_err().to_string();
+        assert!(taken.contains("rename to"), "{taken}");
+        assert_eq!((content(&dir).as_deref(), entries(home.path())), (Some("first"), vec!["x".to_owned()]));
+    }
+
+    #[test]
+    fn folders_of_killed_processes_are_removed_and_those_in_use_stay() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("model");
+        fs::create_dir(home.path().join(".model.7-1.tmp")).unwrap();
+        fs::create_dir(home.path().join(".model.notes.tmp")).unwrap();
+        let in_use = Unfinished::beside(&dir).unwrap();
+        replace_folder(&dir, anything, fill("new")).unwrap();
+        let mut expected = vec![".model.notes.tmp".to_owned(), "model".to_owned()];
+        if cfg!(unix) {
+            expected.insert(0, in_use.path.file_name().unwrap().to_str().unwrap().to_owned());
+        } else {
+            expected.insert(0, ".model.7-1.tmp".to_owned());
+        }
+        let mut found = entries(home.path());
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_checkpoint_of_an_older_version_is_found() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("model");
+        assert_eq!(resolve(&dir), dir);
+        fs::create_dir(home.path().join(".model.old")).unwrap();
+        assert_eq!(interrupted(&dir), Some(home.path().join(".model.old")));
+        fs::create_dir(&dir).unwrap();
+        assert_eq!(interrupted(&dir), None);
+    }
+}

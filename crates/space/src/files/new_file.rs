@@ -1,0 +1,121 @@
+//! One file that is written whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use super::folder::{parent, temporary_name};
+use super::operation;
+use crate::error::{Error, Result};
+
+/// A file under a temporary name beside its target. [`NewFile::finish`] gives it the name of the target; dropped before that, it is
+/// removed. Its mode is 0666 without the bits of the umask.
+#[derive(Debug)]
+pub struct NewFile {
+    writer: Option<BufWriter<File>>,
+    temporary: PathBuf,
+    target: PathBuf,
+}
+
+impl NewFile {
+    /// Creates the temporary file.
+    ///
+    /// # Errors
+    /// `target` does not end in a name; the system refuses.
+    pub fn create(target: &Path) -> Result<Self> {
+        let temporary = temporary_name(target)?;
+        let file = operation::create_file(&temporary)?;
+        Ok(Self { writer: Some(BufWriter::with_capacity(1 << 20, file)), temporary, target: target.to_owned() })
+    }
+
+    /// Flushes the file to the disk and renames it. A file that was at the target is replaced.
+    ///
+    /// # Errors
+    /// The system refuses; the file at the target is then untouched.
+    pub fn finish(mut self) -> Result<()> {
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let done = writer
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)
+            .and_then(|file| file.sync_all())
+            .map_err(Error::io("write", &self.target))
+            .and_then(|()| operation::rename(&self.temporary, &self.target));
+        if let Err(error) = done {
+            // The first error is the one to report.
+            let _ = fs::remove_file(&self.temporary);
+            return Err(error);
+        }
+        operation::sync(&parent(&self.target)?)
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.as_mut().ok_or(io::ErrorKind::BrokenPipe)?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.as_mut().ok_or(io::ErrorKind::BrokenPipe)?.flush()
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if self.writer.take().is_some() {
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Writes `bytes` to `path`: a reader sees the old file or the new one.
+///
+/// # Errors
+/// Those of [`NewFile`].
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = NewFile::create(path)?;
+    file.write_all(bytes).map_err(Error::io("write", path))?;
+    file.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::operation::faults::{Fault, with};
+    use super::*;
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a.txt");
+        write_whole(&path, b"old").unwrap();
+        let (_, steps) = with(usize::MAX, Fault::Once, || write_whole(&home.path().join("b.txt"), b"x").unwrap());
+        fs::remove_file(home.path().join("b.txt")).unwrap();
+        assert!(steps >= 6, "{steps}");
+        for at in 0..steps {
+            write_whole(&path, b"old").unwrap();
+            let (done, _) = with(at, Fault::Once, || write_whole(&path, b"new"));
+            assert!(done.is_err(), "step {at}");
+            let found = fs::read(&path).unwrap();
+            assert!(found == b"old" || found == b"new", "step {at}: {found:?}");
+            // A temporary file stays only where its creation itself reported a failure.
+            assert!(at < 2 || fs::read_dir(home.path()).unwrap().count() == 1, "step {at}");
+            for entry in fs::read_dir(home.path()).unwrap().flatten() {
+                if entry.path() != path {
+                    fs::remove_file(entry.path()).unwrap();
+                }
+            }
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn modes_follow_the_umask() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let home = tempfile::tempdir().unwrap();
+        let mode = |name: &str| fs::metadata(home.path().join(name)).unwrap().permissions().mode() & 0o777;
+        // What the system gives a new file under the umask of this process.
+        fs::write(home.path().join("plain"), b"x").unwrap();
+        write_whole(&home.path().join("whole"), b"x").unwrap();
+        assert_eq!(mode("whole"), mode("plain"));
+    }
+}

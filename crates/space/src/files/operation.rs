@@ -1,0 +1,95 @@
+//! File operations of this module, one function each, so that a test can fail any of them.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+pub(crate) fn create_dir(path: &Path) -> Result<()> {
+    run("create", path, || fs::create_dir(path))
+}
+
+pub(crate) fn create_dir_all(path: &Path) -> Result<()> {
+    run("create", path, || fs::create_dir_all(path))
+}
+
+pub(crate) fn create_file(path: &Path) -> Result<File> {
+    run("create", path, || File::create(path))
+}
+
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
+    run("rename to", to, || fs::rename(from, to))
+}
+
+/// Removes a folder with its content; succeeds where there is none.
+pub(crate) fn remove_dir_all(path: &Path) -> Result<()> {
+    run("remove", path, || match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    })
+}
+
+/// Removes a file; succeeds where there is none.
+pub(crate) fn remove_file(path: &Path) -> Result<()> {
+    run("remove", path, || match fs::remove_file(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    })
+}
+
+/// Flushes a file, or (where the system has that notion) the names in a folder.
+pub(crate) fn sync(path: &Path) -> Result<()> {
+    if !cfg!(unix) && path.is_dir() {
+        return Ok(());
+    }
+    run("flush", path, || File::open(path)?.sync_all())
+}
+
+#[cfg(not(test))]
+fn run<T>(action: &'static str, path: &Path, work: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
+    work().map_err(Error::io(action, path))
+}
+
+/// In tests every operation can fail before it is done, or be done and still report a failure.
+#[cfg(test)]
+fn run<T>(action: &'static str, path: &Path, work: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
+    faults::step().and_then(|()| work()).and_then(|done| faults::step().map(|()| done)).map_err(Error::io(action, path))
+}
+
+#[cfg(test)]
+pub(crate) mod faults {
+    use std::cell::Cell;
+    use std::io::{Error, ErrorKind, Result};
+
+    /// What happens from a step on.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Fault {
+        /// Only that step fails.
+        Once,
+        /// Every step from there on fails, as in a process that was killed.
+        Killed,
+    }
+
+    thread_local! {
+        static PLAN: Cell<Option<(usize, Fault)>> = const { Cell::new(None) };
+        static SEEN: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Runs `work` with a fault at step `at` (two steps per operation: before it and after it). Also returns the number of steps.
+    pub(crate) fn with<T>(at: usize, fault: Fault, work: impl FnOnce() -> T) -> (T, usize) {
+        PLAN.set(Some((at, fault)));
+        SEEN.set(0);
+        let result = work();
+        PLAN.set(None);
+        (result, SEEN.get())
+    }
+
+    pub(super) fn step() -> Result<()> {
+        let seen = SEEN.replace(SEEN.get() + 1);
+        let fails = PLAN.get().is_some_and(|(at, fault)| match fault {
+            Fault::Once => seen == at,
+            Fault::Killed => seen >= at,
+        });
+        if fails { Err(Error::from(ErrorKind::StorageFull)) } else { Ok(()) }
+    }
+}
