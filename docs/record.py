@@ -28,7 +28,7 @@ def quickstart(run):
     records, peak = run("--json", "quickstart", "--out", "runs/quickstart")
     seconds = time.monotonic() - started
     records = json.loads(records)
-    rows = [["benchmark", "split", "metric", "trained", "95 %", "untrained", "trivial"]]
+    rows = [["benchmark", "split", "metric", "trained", "95 %", "before", "trivial"]]
     for after, before in zip(records["trained"], records["untrained"]):
         interval, trivial = after.get("interval"), after.get("baseline")
         rows.append([

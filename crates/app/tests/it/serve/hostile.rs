@@ -200,7 +200,8 @@ fn two_lengths_of_a_body_are_refused() {
         _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n");
         _ = stream.read_to_end(&mut told);
         let told = String::from_utf8_lossy(&told);
-        let statuses: Vec<&str> = told.lines().filter(|it| it.starts_with("HTTP/1.1 ")).map(|it| &it[9..12]).collect();
+        // An answer begins right behind the body of the one before.
+        let statuses: Vec<&str> = told.split("HTTP/1.1 ").skip(1).map(|it| &it[..3]).collect();
         assert_eq!(statuses, ["200", "400"], "{told}");
         assert!(told.contains("are both there; expected one of them"), "{told}");
     }
