@@ -1,7 +1,7 @@
 #!/bin/sh
 # configs/toy_towers.sh
 # Retrains the towers inside `conifer quickstart` and puts them where the next build finds them; about a quarter of an hour on two free
-# cores. On one instruction set the same sources give the same bytes. The runs are runs/toy_towers and runs/toy_towers_names.
+# cores. The runs are runs/toy_towers and runs/toy_towers_names.
 set -eu
 cd "$(dirname "$0")/.."
 run=runs/toy_towers_names
