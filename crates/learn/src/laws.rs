@@ -46,7 +46,7 @@ fn variants(entry: &MethodEntry) -> Vec<&'static str> {
 
 #[test]
 fn registry_line_and_method_agree() {
-    for line in METHODS {
+    for line in &METHODS {
         let built = method(line.name, "");
         assert_eq!((built.name(), built.reference(), built.views()), (line.name, line.reference, line.views));
         spec(line).check().unwrap();
@@ -61,14 +61,14 @@ fn registry_line_and_method_agree() {
     let mut names: Vec<_> = METHODS.iter().map(|line| line.name).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), METHODS.len());
+    assert_eq!(names.len(), METHODS.iter().len());
     let unknown = entry("bogus").err().unwrap().to_string();
     assert!(unknown.contains("bogus") && unknown.contains(METHODS[0].name), "{unknown}");
 }
 
 #[test]
 fn settings_are_complete_stable_and_closed() {
-    for line in METHODS {
+    for line in &METHODS {
         let complete = (line.resolve)(&settings("")).unwrap();
         assert_eq!((line.resolve)(&complete).unwrap(), complete, "{}: resolving twice changes nothing", line.name);
         let terms: Vec<_> = complete["terms"].as_table().unwrap().keys().map(String::as_str).collect();
@@ -97,8 +97,8 @@ fn settings_are_complete_stable_and_closed() {
 /// Value and gradients stay finite where formulas are delicate, on every space, in f32.
 #[test]
 fn finite_on_the_edge_batch() {
-    for line in METHODS {
-        for kind in SPACES {
+    for line in &METHODS {
+        for kind in &SPACES {
             for spec in [4, 2].map(|factors| edge_space(kind.kind, if kind.factored { factors } else { 1 })) {
                 let head = Head::new(&spec, &HeadConfig::default(), &device()).unwrap();
                 for text in variants(line) {
@@ -168,7 +168,7 @@ fn edge_batch() -> Features {
 #[test]
 fn permuting_the_batch_changes_nothing() {
     let order = [3, 0, 7, 1, 6, 2, 5, 4];
-    for line in METHODS {
+    for line in &METHODS {
         for text in variants(line) {
             let method = method(line.name, text);
             let head = head(&spec(line));
@@ -190,7 +190,7 @@ fn permuting_the_batch_changes_nothing() {
 
 #[test]
 fn every_term_is_used_and_can_be_switched_off() {
-    for line in METHODS {
+    for line in &METHODS {
         // Warm enough that no contrast is won by every query.
         let head = head_at(&spec(line), 0.7);
         let features = Features::random(3, ROWS, DIM);
@@ -223,7 +223,7 @@ fn every_term_is_used_and_can_be_switched_off() {
 #[test]
 fn gradient_is_the_derivative_of_the_value() {
     const ROWS: usize = 3;
-    for line in METHODS {
+    for line in &METHODS {
         let spec = spec(line);
         // Scaled as a head does, so that points lie where embeddings lie.
         let features =
@@ -258,7 +258,7 @@ fn gradient_is_the_derivative_of_the_value() {
 /// A scalar without gradient would silently never be learned.
 #[test]
 fn every_scalar_of_the_head_learns() {
-    for line in METHODS {
+    for line in &METHODS {
         for text in variants(line) {
             let found = pass(&head(&spec(line)), method(line.name, text).as_ref(), &Features::random(7, ROWS, DIM));
             assert!(!found.scalars.is_empty());
@@ -281,7 +281,7 @@ fn every_scalar_of_the_head_learns() {
 
 #[test]
 fn declared_views_are_exactly_those_read() {
-    for line in METHODS {
+    for line in &METHODS {
         let only = |term: &&str| {
             let others = line.terms.iter().filter(move |other| *other != term);
             others.map(|other| format!("terms.{other} = false")).collect::<Vec<_>>().join("\n")
@@ -337,7 +337,7 @@ fn declared_views_are_exactly_those_read() {
 
 #[test]
 fn views_that_do_not_fit_together_are_refused() {
-    for line in METHODS {
+    for line in &METHODS {
         let head = head(&spec(line));
         let space = head.space().unwrap();
         let method = method(line.name, "");

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::real::Real;
+use crate::registry::Registry;
 use crate::root::Root;
 use crate::spaces;
 use crate::spec::ManifoldSpec;
@@ -89,24 +90,25 @@ pub struct SpaceEntry {
     pub sample: fn(seed: u64) -> Vec<ManifoldSpec>,
 }
 
-/// Every space. To add one: a file in `spaces/` and a line here.
-pub const SPACES: &[SpaceEntry] = &[
-    spaces::sphere::ENTRY,
-    spaces::euclidean::ENTRY,
-    spaces::lorentz::ENTRY,
-    spaces::product::ENTRY_L1,
-    spaces::product::ENTRY_L2,
-];
+/// Every space. To add one here: a file in `spaces/` and a line. To add one from another crate: [`Registry::register`].
+pub static SPACES: Registry<SpaceEntry> = Registry::new(
+    "space",
+    |entry| entry.kind,
+    &[
+        spaces::sphere::ENTRY,
+        spaces::euclidean::ENTRY,
+        spaces::lorentz::ENTRY,
+        spaces::product::ENTRY_L1,
+        spaces::product::ENTRY_L2,
+    ],
+);
 
 /// The registry line of a kind.
 ///
 /// # Errors
 /// No space has this name; the message lists those that exist.
 pub fn entry(kind: &str) -> Result<&'static SpaceEntry> {
-    SPACES.iter().find(|e| e.kind == kind).ok_or_else(|| {
-        let known: Vec<_> = SPACES.iter().map(|e| e.kind).collect();
-        Error::UnknownKind { kind: kind.to_owned(), known: known.join(", ") }
-    })
+    SPACES.find(kind).ok_or_else(|| Error::UnknownKind { kind: kind.to_owned(), known: SPACES.names() })
 }
 
 /// Builds the geometry of a spec.

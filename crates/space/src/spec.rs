@@ -150,10 +150,7 @@ mod tests {
         let product = |curv| ManifoldSpec::product_l1(2, 3, curv);
         assert_eq!(
             message(ManifoldSpec::flat("torus", 4)),
-            format!(
-                "manifold: `kind` is `torus`; expected one of {}",
-                crate::SPACES.iter().map(|it| it.kind).collect::<Vec<_>>().join(", ")
-            )
+            format!("manifold: `kind` is `torus`; expected one of {}", crate::SPACES.names())
         );
         assert_eq!(message(ManifoldSpec::sphere(0)), "manifold `sphere`: `dim` is 0; expected 1 to 65536");
         assert_eq!(

@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn every_space_stays_inside_the_disc_and_repeats_itself() {
-        for entry in conifer_space::SPACES {
+        for entry in &conifer_space::SPACES {
             for spec in (entry.sample)(7) {
                 let geometry = space::<f32>(&spec).unwrap();
                 let mut points = vec![0.0; 40 * spec.dim];

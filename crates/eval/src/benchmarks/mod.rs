@@ -23,27 +23,34 @@ use std::collections::{BTreeSet, HashSet};
 use conifer_data::hierarchy::Tree;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{Broken, Cause, Class, ImageRef, Picture, PixelLimits, Sample, Source};
+use conifer_space::Registry;
 
 use crate::{Embedder, Error, Record, Result, Score};
 
 pub use hierarcaps::{HierarcapsPoints, hierarcaps_records};
 
 /// Every benchmark. CLI help, documentation tables and conformance tests iterate over this list.
-pub const BENCHMARKS: &[&dyn Benchmark] = &[
-    &zero_shot_classification::ZeroShotClassification,
-    &hierarchical_classification::HierarchicalClassification,
-    &cross_modal_retrieval::CrossModalRetrieval,
-    &hierarcaps::Hierarcaps,
-    &depth_order::DepthOrder,
-    &part_retrieval::PartRetrieval,
-    &detection::Detection,
-    &taxonomic_ranks::TaxonomicRanks,
-    &sugarcrepe::Sugarcrepe,
-    &vl_checklist::VlChecklist,
-    &vg_attribution::VgAttribution,
-    &hyperlex::HyperLex,
-    &breeds::Breeds,
-];
+///
+/// A crate outside this workspace adds its own with [`Registry::register`].
+pub static BENCHMARKS: Registry<&dyn Benchmark> = Registry::new(
+    "benchmark",
+    |it| it.name(),
+    &[
+        &zero_shot_classification::ZeroShotClassification,
+        &hierarchical_classification::HierarchicalClassification,
+        &cross_modal_retrieval::CrossModalRetrieval,
+        &hierarcaps::Hierarcaps,
+        &depth_order::DepthOrder,
+        &part_retrieval::PartRetrieval,
+        &detection::Detection,
+        &taxonomic_ranks::TaxonomicRanks,
+        &sugarcrepe::Sugarcrepe,
+        &vl_checklist::VlChecklist,
+        &vg_attribution::VgAttribution,
+        &hyperlex::HyperLex,
+        &breeds::Breeds,
+    ],
+);
 
 /// An evaluation protocol. It sees points and their space, never the model.
 pub trait Benchmark: Sync {
@@ -181,10 +188,10 @@ impl Default for Options {
 /// # Errors
 /// An unknown name; the message lists the known ones.
 pub fn find(name: &str) -> Result<&'static dyn Benchmark> {
-    BENCHMARKS.iter().copied().find(|it| it.name() == name).ok_or_else(|| Error::Argument {
+    BENCHMARKS.find(name).copied().ok_or_else(|| Error::Argument {
         name: "benchmark".into(),
         found: format!("`{name}`"),
-        expected: BENCHMARKS.iter().map(|it| it.name()).collect::<Vec<_>>().join(", "),
+        expected: BENCHMARKS.names(),
     })
 }
 

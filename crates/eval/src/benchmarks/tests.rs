@@ -302,7 +302,7 @@ fn a_gate_comes_before_the_cosine() {
 #[test]
 fn empty_data_are_an_error() {
     let embedder = euclidean(&[], &[]);
-    for benchmark in BENCHMARKS {
+    for benchmark in &BENCHMARKS {
         let error = run(
             benchmark.name(),
             &embedder,
@@ -506,7 +506,7 @@ fn every_benchmark_obeys_the_laws() {
     let graded = List((0..Source::len(&world)).map(grade).collect());
     let tree = tree().unwrap();
     let mut names = Vec::new();
-    for benchmark in BENCHMARKS {
+    for benchmark in &BENCHMARKS {
         let name = benchmark.name();
         names.push(name);
         assert!(!benchmark.summary().is_empty() && !benchmark.reference().is_empty(), "{name}");
@@ -551,7 +551,7 @@ fn every_benchmark_obeys_the_laws() {
     }
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), BENCHMARKS.len());
+    assert_eq!(names.len(), BENCHMARKS.iter().len());
 }
 
 mod breeds;

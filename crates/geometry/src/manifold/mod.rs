@@ -1,7 +1,7 @@
 //! [`Manifold`], and [`MANIFOLDS`]: every implementation of it.
 
 use burn::tensor::Tensor;
-use conifer_space::ManifoldSpec;
+use conifer_space::{ManifoldSpec, Registry};
 
 use crate::{Error, Result, RootT};
 
@@ -130,8 +130,13 @@ pub struct ManifoldEntry {
 }
 
 /// Every space over tensors; the kinds are those of [`conifer_space::SPACES`].
-pub const MANIFOLDS: &[ManifoldEntry] =
-    &[sphere::ENTRY, euclidean::ENTRY, lorentz::ENTRY, product::ENTRY_L1, product::ENTRY_L2];
+///
+/// A space from another crate is registered in both.
+pub static MANIFOLDS: Registry<ManifoldEntry> = Registry::new(
+    "manifold",
+    |entry| entry.kind,
+    &[sphere::ENTRY, euclidean::ENTRY, lorentz::ENTRY, product::ENTRY_L1, product::ENTRY_L2],
+);
 
 /// Builds the manifold that `spec` describes.
 ///
@@ -142,10 +147,9 @@ pub const MANIFOLDS: &[ManifoldEntry] =
 /// A description that [`ManifoldSpec::check`] refuses, an unknown kind, or a `curv` of another length.
 pub fn manifold(spec: &ManifoldSpec, curv: Option<Tensor<1>>) -> Result<Box<dyn Manifold>> {
     spec.check()?;
-    let entry = MANIFOLDS.iter().find(|e| e.kind == spec.kind).ok_or_else(|| Error::UnknownKind {
-        kind: spec.kind.clone(),
-        expected: MANIFOLDS.iter().map(|e| e.kind).collect::<Vec<_>>().join(", "),
-    })?;
+    let entry = MANIFOLDS
+        .find(&spec.kind)
+        .ok_or_else(|| Error::UnknownKind { kind: spec.kind.clone(), expected: MANIFOLDS.names() })?;
     if let Some(c) = &curv {
         let (found, expected) = (c.dims()[0], spec.curv.len());
         if found != expected && expected != 0 {

@@ -12,7 +12,7 @@ use crate::traverse::Cone;
 /// The fast search against its slow twin: every row scored by [`Space`], sorted by score and row.
 #[test]
 fn equals_scoring_every_row_on_every_space() {
-    for entry in SPACES {
+    for entry in &SPACES {
         for spec in (entry.sample)(3) {
             let rows = cloud(&spec, 150, 1);
             let queries = cloud(&spec, 6, 2);
@@ -33,7 +33,7 @@ fn equals_scoring_every_row_on_every_space() {
 /// Where bounds do not overlap they must tell the order of the exact scores, or a search would lose rows.
 #[test]
 fn bounds_contain_the_exact_order() {
-    for entry in SPACES {
+    for entry in &SPACES {
         for spec in (entry.sample)(4) {
             let rows = cloud(&spec, 120, 3);
             let query = cloud(&spec, 1, 4);
@@ -90,7 +90,7 @@ fn few_rows_need_an_exact_look() {
 /// what it stores.
 #[test]
 fn batches_and_half_precision_change_nothing() {
-    for entry in SPACES {
+    for entry in &SPACES {
         for spec in (entry.sample)(5)
             .into_iter()
             .chain((entry.kind == "product_l1").then(|| ManifoldSpec::product_l1(17, 8, vec![0.7; 17])))

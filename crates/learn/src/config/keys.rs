@@ -53,7 +53,7 @@ pub fn schema() -> Vec<KeyRow> {
             });
         }
     }
-    for entry in METHODS {
+    for entry in &METHODS {
         for (key, value) in leaves((entry.resolve)(&Table::new()).ok().map(Value::Table).as_ref()) {
             rows.push(KeyRow {
                 key: format!("method.{key} ({})", entry.name),
@@ -98,7 +98,7 @@ fn known() -> BTreeSet<String> {
             known.extend(leaves(table.as_ref()).into_iter().map(|(key, _)| format!("{section}.{key}")));
         }
     }
-    for entry in METHODS {
+    for entry in &METHODS {
         let settings = (entry.resolve)(&Table::new()).ok().map(Value::Table);
         known.extend(leaves(settings.as_ref()).into_iter().map(|(key, _)| format!("method.{key}")));
     }

@@ -26,7 +26,7 @@ pub mod visual_hierarchies;
 use burn::tensor::Tensor;
 use conifer_data::View;
 use conifer_geometry::{Manifold, RootT};
-use conifer_space::ManifoldSpec;
+use conifer_space::{ManifoldSpec, Registry};
 
 use crate::root::RootKind;
 use crate::{Error, Result};
@@ -192,31 +192,32 @@ pub struct MethodEntry {
     pub resolve: fn(&toml::Table) -> Result<toml::Table>,
 }
 
-/// Every training objective.
-pub const METHODS: &[MethodEntry] = &[
-    clip::ENTRY,
-    meru::ENTRY,
-    hycoclip::ENTRY,
-    phyclip::ENTRY,
-    radial::ENTRY,
-    rcme::ENTRY,
-    visual_hierarchies::ENTRY,
-    atmg::ENTRY,
-    hcl::ENTRY,
-    euclip::ENTRY,
-    poincare::ENTRY,
-];
+/// Every training objective. A crate outside this workspace adds its own with [`Registry::register`].
+pub static METHODS: Registry<MethodEntry> = Registry::new(
+    "method",
+    |entry| entry.name,
+    &[
+        clip::ENTRY,
+        meru::ENTRY,
+        hycoclip::ENTRY,
+        phyclip::ENTRY,
+        radial::ENTRY,
+        rcme::ENTRY,
+        visual_hierarchies::ENTRY,
+        atmg::ENTRY,
+        hcl::ENTRY,
+        euclip::ENTRY,
+        poincare::ENTRY,
+    ],
+);
 
 /// The registry line named `name`.
 ///
 /// # Errors
 /// [`Error::Unknown`] with the known names.
 pub fn entry(name: &str) -> Result<&'static MethodEntry> {
-    METHODS.iter().find(|entry| entry.name == name).ok_or_else(|| Error::Unknown {
-        kind: "method",
-        name: name.to_owned(),
-        known: METHODS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
-    })
+    let unknown = || Error::Unknown { kind: "method", name: name.to_owned(), known: METHODS.names() };
+    METHODS.find(name).ok_or_else(unknown)
 }
 
 impl Loss {

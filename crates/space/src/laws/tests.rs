@@ -8,7 +8,7 @@ use crate::space::{SPACES, entry, space};
 
 #[test]
 fn every_space_obeys_every_law() {
-    for entry in SPACES {
+    for entry in &SPACES {
         for seed in 0..5 {
             let violations = check_space(entry, seed);
             let told: Vec<String> = violations.iter().map(Violation::to_string).collect();
