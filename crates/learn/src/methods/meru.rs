@@ -1,7 +1,8 @@
-//! MERU: contrast by the negative Lorentz distance, and captions above photographs in entailment cones.
+//! MERU: contrastive loss by the negative Lorentz distance, with captions above photographs in entailment cones.
 //!
 //! Desai et al., "Hyperbolic Image-Text Representations", ICML 2023:
-//! `1/2 (L(I, T) + L(T, I)) + gamma * mean max(0, ext(T, I) - aperture(T))`, similarity `-d`. Runs on any space that has cones.
+//! `1/2 (L(I, T) + L(T, I)) + gamma * mean max(0, ext(T, I) - aperture(T))`, similarity `-d`. Works on any space that
+//! has cones.
 
 use conifer_data::View;
 use conifer_space::ManifoldSpec;
@@ -15,7 +16,7 @@ use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{ConeShape, Denominator};
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "contrast by hyperbolic distance, captions above photographs in entailment cones",
@@ -71,7 +72,7 @@ impl Settings for Config {
     }
 }
 
-/// The objective with these settings.
+/// Builds the objective from its settings.
 ///
 /// # Errors
 /// [`Error::Setting`](crate::Error::Setting) if every term is switched off.
@@ -98,7 +99,7 @@ pub fn build(config: &Config) -> Result<Objective> {
     objective.keep(|name| config.terms.on(name))
 }
 
-/// One Lorentz space, its curvature left to the head.
+/// One Lorentz space; the head sets its curvature.
 pub(super) fn one_hyperboloid(dim: usize) -> ManifoldSpec {
     ManifoldSpec { curv: Vec::new(), ..ManifoldSpec::lorentz(dim, 1.0) }
 }
