@@ -42,8 +42,9 @@ pub struct Schedule {
 impl Schedule {
     /// A schedule that rises linearly to `peak` over `warmup` steps and then follows the decay `name` until `steps`.
     ///
-    /// With `reference` the first step has learning rate 0, as in the released MERU family: `peak * step / warmup` (0 to
-    /// warmup - 1). Without it the ramp is shifted by one step, `peak * (step + 1) / warmup`, so that no step is wasted.
+    /// With `reference` the first step has learning rate 0, as in the released MERU family: `peak * step / warmup` (0
+    /// to warmup - 1). Without it the ramp is shifted by one step, `peak * (step + 1) / warmup`, so that no step is
+    /// wasted.
     ///
     /// # Errors
     /// [`Error::Unknown`] if there is no decay `name`.
@@ -130,8 +131,8 @@ mod tests {
         }
     }
 
-    /// torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=101): 0.04 at step 0, 1 at 30, 4e-6 at 100, and by its formula
-    /// 0.04 + 0.96 / 2 half way up, at 15.
+    /// torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=101): 0.04 at step 0, 1 at 30, 4e-6 at 100, and by its
+    /// formula 0.04 + 0.96 / 2 half way up, at 15.
     #[test]
     fn one_cycle_passes_through_pytorchs_points() {
         let factor = SCHEDULES.iter().find(|entry| entry.name == "one_cycle").unwrap().factor;

@@ -1,7 +1,7 @@
 //! Writes TensorBoard event files without a protobuf library: a scalar needs only three message types.
 //!
-//! A file is a sequence of TFRecords: length (u64, little endian), masked CRC-32C of the length, payload, masked CRC-32C of the
-//! payload. A payload is an `Event` message of tensorflow/core/util/event.proto:
+//! A file is a sequence of TFRecords: length (u64, little endian), masked CRC-32C of the length, payload, masked
+//! CRC-32C of the payload. A payload is an `Event` message of tensorflow/core/util/event.proto:
 //!
 //! ```text
 //! Event      { 1: double wall_time  2: int64 step  3: string file_version  5: Summary summary  7: SessionLog session_log }

@@ -1,7 +1,7 @@
 //! ATMG: contrastive loss by the exterior angle alone, so a caption and its photograph need not be near each other.
 //!
-//! Ramasinghe et al., "Accept the Modality Gap: An Exploration in the Hyperbolic Space", CVPR 2024. X is the exterior angle at the
-//! first argument, seen from the root, and L the contrastive loss of a row of logits:
+//! Ramasinghe et al., "Accept the Modality Gap: An Exploration in the Hyperbolic Space", CVPR 2024. X is the exterior
+//! angle at the first argument, seen from the root, and L the contrastive loss of a row of logits:
 //!
 //! ```text
 //! text query:  similarity -X(T, I)      a photograph lies straight behind its caption

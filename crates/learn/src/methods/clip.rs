@@ -37,7 +37,8 @@ const REFERENCE: &str = "Radford et al., ICML 2021; baseline of HyCoCLIP Table 1
 pub struct Config {
     /// Released behaviour. Paper and code agree here, so this changes nothing.
     pub reference: bool,
-    /// Whether boxes with their phrases join the batch as additional pairs ("w/ boxes" in HyCoCLIP Table 1). Default: none.
+    /// Whether boxes with their phrases join the batch as additional pairs ("w/ boxes" in HyCoCLIP Table 1). Default:
+    /// none.
     pub boxes: Boxes,
     /// `contrast_image_text`: photographs are queries, captions candidates. `contrast_text_image`: the reverse. Both
     /// on.

@@ -1,7 +1,7 @@
 //! EuCLIP: Euclidean space, logits from squared distances, and cones of captions that contain their photographs.
 //!
-//! Chou and Alam, "Embedding Geometries of Contrastive Language-Image Pre-Training", 2024. With d the Euclidean distance, L the contrastive
-//! loss of a row of logits and the cone of [`terms::cone`](crate::terms::cone()):
+//! Chou and Alam, "Embedding Geometries of Contrastive Language-Image Pre-Training", 2024. With d the Euclidean
+//! distance, L the contrastive loss of a row of logits and the cone of [`terms::cone`](crate::terms::cone()):
 //!
 //! ```text
 //! total = 1/2 (L(-d^2(I, T)) + L(-d^2(T, I))) + entailment_weight cone(T, I)

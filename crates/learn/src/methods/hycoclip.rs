@@ -1,7 +1,7 @@
 //! HyCoCLIP: entailment cones in which boxes are above wholes and texts above photographs.
 //!
-//! Pal et al., "Compositional Entailment Learning for Hyperbolic Vision-Language Models", ICLR 2025. With I, T the photograph and
-//! its caption and Ib, Tb a box and its phrase:
+//! Pal et al., "Compositional Entailment Learning for Hyperbolic Vision-Language Models", ICLR 2025. With I, T the
+//! photograph and its caption and Ib, Tb a box and its phrase:
 //!
 //! ```text
 //! hCC = 1/4 ( L(I, T) + L(T, I) + L(Ib, T) + L(Tb, I) )                             Eq. 6; L: Eq. 5, similarity -d

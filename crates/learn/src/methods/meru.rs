@@ -40,11 +40,13 @@ pub struct Config {
     pub reference: bool,
     /// gamma: factor of the cone term in the total. 0.2 (released code).
     pub entailment_weight: f64,
-    /// eta: factor on the half aperture. 1: the paper has no such factor. 0.7 on a product space gives PHyCLIP without boxes.
+    /// eta: factor on the half aperture. 1: the paper has no such factor. 0.7 on a product space gives PHyCLIP without
+    /// boxes.
     pub aperture_scale: f64,
     /// K of the half aperture. 0.1 (HyCoCLIP, below Eq. 7).
     pub min_radius: f64,
-    /// Whether boxes with their phrases join the batch as additional pairs ("w/ boxes" in HyCoCLIP Table 1). Default: none.
+    /// Whether boxes with their phrases join the batch as additional pairs ("w/ boxes" in HyCoCLIP Table 1). Default:
+    /// none.
     pub boxes: Boxes,
     /// `contrast_image_text`, `contrast_text_image`, `cone_text_image` (parent text, child photograph). All on.
     pub terms: Terms,

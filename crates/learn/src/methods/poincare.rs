@@ -1,8 +1,9 @@
 //! Poincare embeddings: contrastive loss on chains of texts by hyperbolic distance alone. Neighbours are near, wrong
 //! texts are far.
 //!
-//! Nickel and Kiela, "Poincare Embeddings for Learning Hierarchical Representations", NeurIPS 2017, Eq. 5, for texts instead of free
-//! points. With the links P_1 .. P_T of a chain, a wrong text N_i for each, d the distance and s = 1/temperature:
+//! Nickel and Kiela, "Poincare Embeddings for Learning Hierarchical Representations", NeurIPS 2017, Eq. 5, for texts
+//! instead of free points. With the links P_1 .. P_T of a chain, a wrong text N_i for each, d the distance and s =
+//! 1/temperature:
 //!
 //! ```text
 //! l(u; v, n) = -log( exp(-s d(u, v)) / (exp(-s d(u, v)) + exp(-s d(u, n))) )

@@ -1,7 +1,8 @@
 //! Radial embeddings: a specific text should lie straight behind the more general one, seen from the root.
 //!
-//! Alper and Averbuch-Elor, "Emergent Visual-Semantic Hierarchies in Image-Text Representations", ECCV 2024. With the root r, the
-//! tiers P_1 .. P_T of a chain (general to specific) and a wrong text N_i for each, X the exterior angle at the parent:
+//! Alper and Averbuch-Elor, "Emergent Visual-Semantic Hierarchies in Image-Text Representations", ECCV 2024. With the
+//! root r, the tiers P_1 .. P_T of a chain (general to specific) and a wrong text N_i for each, X the exterior angle at
+//! the parent:
 //!
 //! ```text
 //! positive = X_r(P_i, P_i+1)      negative = X_r(P_i, N_i)              i = 1 .. T-1

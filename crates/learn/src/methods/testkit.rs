@@ -17,8 +17,8 @@ pub(crate) const VIEWS: [&str; 4] = ["image", "text", "box_image", "box_text"];
 pub(crate) struct Features(pub(crate) [Vec<Vec<f64>>; 4]);
 
 impl Features {
-    /// Four related views per sample, as an encoder would give them: a shared direction plus noise, wholes longer than boxes,
-    /// photographs longer than texts. Values fit f32 exactly, so that an f64 oracle sees the same numbers.
+    /// Four related views per sample, as an encoder would give them: a shared direction plus noise, wholes longer than
+    /// boxes, photographs longer than texts. Values fit f32 exactly, so that an f64 oracle sees the same numbers.
     pub(crate) fn random(seed: u64, rows: usize, dim: usize) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let shared: Vec<Vec<f64>> = (0..rows).map(|_| normals(&mut rng, dim)).collect();

@@ -1,8 +1,8 @@
 //! Visual hierarchies: contrastive loss by angles with several positives, on photographs alone. A part lies behind its
 //! whole.
 //!
-//! Wang et al., "Learning Visual Hierarchies in Hyperbolic Space for Image Retrieval", ICCV 2025. X is the exterior angle at the first
-//! argument, W the wholes of the batch, P its parts, P_x the parts of x and W_y the wholes of y:
+//! Wang et al., "Learning Visual Hierarchies in Hyperbolic Space for Image Retrieval", ICCV 2025. X is the exterior
+//! angle at the first argument, W the wholes of the batch, P its parts, P_x the parts of x and W_y the wholes of y:
 //!
 //! ```text
 //! whole query: beta  = pi - X(x, y)    a part lies straight behind its whole
@@ -100,7 +100,8 @@ mod tests {
     use super::super::{Edges, Embedded};
     use super::*;
 
-    /// Three photos (things 0, 1, 2) and five crops of four boxes: thing 4 is in photos 0 and 1 and in box 3, and has two crops.
+    /// Three photos (things 0, 1, 2) and five crops of four boxes: thing 4 is in photos 0 and 1 and in box 3, and has
+    /// two crops.
     const THINGS: [u32; 8] = [0, 1, 2, 3, 4, 4, 5, 6];
     const PARTS: [[u32; 2]; 6] = [[0, 3], [0, 4], [1, 4], [3, 4], [1, 5], [2, 6]];
 

@@ -39,7 +39,8 @@ impl GradientSet {
 
     /// Euclidean norm over all elements of all gradients (one norm, as in PyTorch's `clip_grad_norm_`).
     ///
-    /// Accumulated in f64 on the host; on other devices each tensor is reduced there in f32 and the sums are added in f64.
+    /// Accumulated in f64 on the host; on other devices each tensor is reduced there in f32 and the sums are added in
+    /// f64.
     pub fn norm(&mut self) -> f64 {
         let mut total = 0.0;
         for gradient in self.by_name.values_mut() {

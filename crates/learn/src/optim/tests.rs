@@ -100,8 +100,8 @@ fn agrees_with_a_scalar_oracle_in_f64() {
 }
 
 /// Recipe (PyTorch 2.15.0, CPU): parameters w = [0.5, -1, 2, 0.25] (weight_decay 0.2) and b = [0.1, -0.2] (0.0);
-/// `torch.optim.AdamW(..., betas=(0.9, 0.98), eps=1e-8)`; for step in 0..5: lr = 1e-2 (step + 1) / 5, w.grad = [0.5 (step + 1), -0.25,
-/// 0.125 step, 3], b.grad = [1 - step, 0.0625], `clip_grad_norm_([w, b], 2.0)`, step. Printed: w, b.
+/// `torch.optim.AdamW(..., betas=(0.9, 0.98), eps=1e-8)`; for step in 0..5: lr = 1e-2 (step + 1) / 5, w.grad = [0.5
+/// (step + 1), -0.25, 0.125 step, 3], b.grad = [1 - step, 0.0625], `clip_grad_norm_([w, b], 2.0)`, step. Printed: w, b.
 #[test]
 fn agrees_with_pytorch() {
     let mut model = Tiny::new(1, 4);

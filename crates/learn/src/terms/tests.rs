@@ -92,8 +92,8 @@ fn cone_is_zero_inside_and_the_missing_angle_outside() {
         curv: Some(Tensor::from_data([1.0], &Device::flex())),
         logit_scale: Tensor::from_data([1.0], &Device::flex()),
     };
-    // Parent at space norm 1 on the first axis, c = 1: half aperture asin(2 * 0.1 / 1). Children: on the ray behind it; at
-    // the origin (straight back, pi); mirrored through the origin (pi too).
+    // Parent at space norm 1 on the first axis, c = 1: half aperture asin(2 * 0.1 / 1). Children: on the ray behind it;
+    // at the origin (straight back, pi); mirrored through the origin (pi too).
     let parent = matrix([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]);
     let child = matrix([[3.0, 0.0], [0.0, 0.0], [-1.0, 0.0]]);
     let aperture = 0.2f64.asin();
@@ -124,7 +124,8 @@ fn a_cap_on_the_aperture_acts_on_each_factor() {
         curv: Some(Tensor::from_data(curvs.map(|c| c as f32), &device)),
         logit_scale: Tensor::from_data([1.0], &device),
     };
-    // First row: parents at apertures asin(0.2 / sqrt(c)) (norm 1); second row: the middle one so near the origin that its aperture is pi/2.
+    // First row: parents at apertures asin(0.2 / sqrt(c)) (norm 1); second row: the middle one so near the origin that
+    // its aperture is pi/2.
     let parent = matrix([[1.0, 0.0, 0.0, 1.0, 0.6, 0.8], [0.0, -1.0, 0.1, 0.0, 1.0, 0.0]]);
     let child = matrix([[-2.0, 0.3, 0.5, 0.1, 0.0, 1.5], [1.0, 0.2, -0.4, 0.3, 0.2, 0.7]]);
     let violation = |max_aperture| {
@@ -135,7 +136,8 @@ fn a_cap_on_the_aperture_acts_on_each_factor() {
     let plain = violation(None);
     close(&violation(Some(2.0)).iter().map(|x| *x as f32).collect::<Vec<_>>(), &plain);
 
-    // All six exterior angles exceed eta pi/2, so no hinge is at 0 and a cap adds eta (aperture - cap) / 3 per factor above it.
+    // All six exterior angles exceed eta pi/2, so no hinge is at 0 and a cap adds eta (aperture - cap) / 3 per factor
+    // above it.
     let aperture = |c: f64| (0.2 / c.sqrt()).asin();
     let cap = 0.15;
     let gain = |apertures: [f64; 3]| apertures.iter().map(|a| 0.5 * (a - cap).max(0.0)).sum::<f64>() / 3.0;
