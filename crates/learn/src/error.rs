@@ -21,13 +21,13 @@ pub enum Error {
         name: String,
         /// The value found.
         found: String,
-        /// What would have been accepted.
+        /// The accepted values.
         expected: String,
     },
     /// A name that is not in its registry.
     #[error("learn: unknown {kind} `{name}`; known: {known}")]
     Unknown {
-        /// What was looked up (`encoder`, `method`, `manifold`).
+        /// Kind of the name (`encoder`, `method`, `manifold`).
         kind: &'static str,
         /// The requested name.
         name: String,
@@ -39,7 +39,7 @@ pub enum Error {
     Format {
         /// The file.
         path: PathBuf,
-        /// What was found and what was expected.
+        /// The content found and the content expected.
         detail: String,
     },
     /// A tensor whose shape differs from the expected one.

@@ -74,12 +74,12 @@ impl Default for HeadConfig {
 ///
 /// | scalar | Lorentz | product of K factors | sphere | Euclidean |
 /// |---|---|---|---|---|
-/// | curvature | `curv` | `curvs.0` ... | - | - |
-/// | feature scales | `visual_alpha`, `textual_alpha` | `visual_concept_alphas.0` ..., `textual_concept_alphas.0` ... | - | as Lorentz |
+/// | curvature | `curv` | `curvs.i` | - | - |
+/// | feature scales | `visual_alpha`, `textual_alpha` | `{visual,textual}_concept_alphas.i` | - | as Lorentz |
 /// | 1/temperature | `logit_scale` | `logit_scale` | `logit_scale` | `logit_scale` |
 ///
-/// The names are those of the published checkpoints. A sphere has no feature scale, because its lift divides by the
-/// norm.
+/// The names are those of the published checkpoints; i counts the factors from 0. A sphere has no feature scale,
+/// because its lift divides by the norm.
 #[derive(Module, Debug)]
 pub struct Head {
     curv: Option<BoundedScalar>,
@@ -221,7 +221,7 @@ impl Head {
         })
     }
 
-    /// What a method needs besides the points: the manifold, the root and the current 1/temperature. The root is the
+    /// Inputs of a method besides the points: the manifold, the root and the current 1/temperature. The root is the
     /// stored point (normalised to length 1 on a sphere), or else the origin.
     ///
     /// # Errors

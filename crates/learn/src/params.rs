@@ -49,7 +49,7 @@ pub enum ParamKind {
 /// Name and kind of one parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct ParamInfo<'a> {
-    /// Path of fields from the module that is walked, joined by dots.
+    /// Field path from the traversed module, joined by dots.
     pub name: &'a str,
     /// Its kind.
     pub kind: ParamKind,
@@ -81,7 +81,7 @@ pub fn map_params<M: Module>(module: M, mapper: &mut impl ParamMapper) -> M {
     module.map(&mut Walk::new(mapper))
 }
 
-/// Weight of a linear map, kept as `[in, out]`.
+/// Weight of a linear map, stored as `[in, out]`.
 #[derive(Module, Debug)]
 pub struct Matrix {
     /// The parameter.

@@ -21,7 +21,7 @@ pub enum RootKind {
 }
 
 impl RootKind {
-    /// Whether the root is a point that is stored beside the weights.
+    /// True if the root is a point that is stored beside the weights.
     pub fn is_kept(self) -> bool {
         matches!(self, Self::FixedText | Self::FixedMean | Self::Learned)
     }

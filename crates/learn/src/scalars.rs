@@ -127,7 +127,7 @@ impl BoundedScalar {
         self.range
     }
 
-    /// Whether a step may change the values.
+    /// True if a step may change the values.
     pub fn is_learned(&self) -> bool {
         self.log.is_require_grad()
     }

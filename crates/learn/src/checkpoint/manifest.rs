@@ -93,14 +93,14 @@ impl Manifest {
         let (ids, rows) = (tokenizer.vocab_size(), self.model.textual.reads().vocabulary);
         if ids > rows {
             let expected = format!("at most {rows}, the vocabulary of the text encoder");
-            return Err(Error::setting("tokenizer", format!("a vocabulary of {ids} ids"), expected));
+            return Err(Error::setting("tokenizer", format!("one with {ids} ids"), expected));
         }
         let (found, expected) = (tokenizer.end_of_text(), self.texts.end_of_text);
         match found == expected {
             true => Ok(()),
             false => Err(Error::setting(
                 "tokenizer",
-                format!("ending texts with id {found}"),
+                format!("one that ends texts with id {found}"),
                 format!("{expected} (manifest)"),
             )),
         }

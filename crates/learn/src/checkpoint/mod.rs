@@ -4,10 +4,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `weights.safetensors` | parameters, scalars and constant buffers under the published names of the MERU family, in PyTorch's layout; the published model class loads it strictly |
+//! | `weights.safetensors` | parameters, scalars and constant buffers |
 //! | `manifest.toml` | space, architecture, pixel statistics, crop and tokenizer of the model ([`Manifest`]) |
 //! | `tokenizer.json` | the tokenizer, if the model has one |
 //! | `config.toml`, `optimizer.safetensors`, `state.json` | training state ([`state`]) |
+//!
+//! The weights have the published names of the MERU family and PyTorch's layout. The published model class loads them
+//! strictly.
 //!
 //! [`replace_folder`] makes a folder appear completely or not at all; [`write()`] fills in the first three files;
 //! [`load`] reads the first two. [`published`] reads and writes the layouts of other systems. [`open()`] opens a

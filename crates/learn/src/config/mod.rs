@@ -109,7 +109,7 @@ pub struct DataConfig {
     pub drop_last: bool,
     /// The run stops if more than this share of the samples is broken.
     pub max_broken_share: f64,
-    /// Keep decoded photos in memory.
+    /// Cache of decoded photos in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_pixels: Option<CachePixels>,
     /// Reader threads; 0: one per core.

@@ -113,7 +113,7 @@ struct Shape {
     width_out: usize,
     kernel: usize,
     stride: usize,
-    /// Whether the input is added to the output: in all but the first block of a stage.
+    /// True if the input is added to the output: in every block of a stage except the first.
     residual: bool,
     symmetric: bool,
 }

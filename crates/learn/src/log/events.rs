@@ -4,7 +4,8 @@
 //! CRC-32C of the payload. A payload is an `Event` message of tensorflow/core/util/event.proto:
 //!
 //! ```text
-//! Event      { 1: double wall_time  2: int64 step  3: string file_version  5: Summary summary  7: SessionLog session_log }
+//! Event      { 1: double wall_time  2: int64 step  3: string file_version
+//!              5: Summary summary   7: SessionLog session_log }
 //! Summary    { 1: repeated Value }      Value { 1: string tag  2: float simple_value }
 //! SessionLog { 1: enum status, START = 1 }
 //! ```

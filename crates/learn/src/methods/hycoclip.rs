@@ -4,9 +4,9 @@
 //! photograph and its caption and Ib, Tb a box and its phrase:
 //!
 //! ```text
-//! hCC = 1/4 ( L(I, T) + L(T, I) + L(Ib, T) + L(Tb, I) )                             Eq. 6; L: Eq. 5, similarity -d
-//! hCE = E(T, I; inter) + E(Tb, Ib; inter) + E(Ib, I; intra) + E(Tb, T; intra)       Eq. 11; E(parent, child; eta): Eq. 10
-//! hC  = hCC + gamma hCE                                                             Eq. 12
+//! hCC = 1/4 ( L(I, T) + L(T, I) + L(Ib, T) + L(Tb, I) )                          Eq. 6; L: Eq. 5, similarity -d
+//! hCE = E(T, I; inter) + E(Tb, Ib; inter) + E(Ib, I; intra) + E(Tb, T; intra)    Eq. 11; E(parent, child; eta): Eq. 10
+//! hC  = hCC + gamma hCE                                                          Eq. 12
 //! ```
 //!
 //! Boxes are queries and wholes are candidates. A box is never a negative, because different photographs share what

@@ -43,7 +43,7 @@ pub trait Method: Send + Sync {
     fn reference(&self) -> &'static str;
     /// Views that the batch must provide: exactly those that [`Method::loss`] reads with these settings.
     fn views(&self) -> &'static [View];
-    /// Whether the method compares the points with those of the initial model ([`Embedded::frozen_chain`]).
+    /// True if the method compares the points with those of the initial model ([`Embedded::frozen_chain`]).
     fn reads_frozen(&self) -> bool {
         false
     }

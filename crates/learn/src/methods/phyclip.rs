@@ -4,10 +4,10 @@
 //! Learning", ICLR 2026. A point is a tuple of K points, one per factor:
 //!
 //! ```text
-//! d   = mean_i d_i                                                        Eq. 2 (`product_l1`); `product_l2`: root mean square
-//! L   = 1/4 ( L(I, T) + L(T, I) + L(Ib, Tb) + L(Tb, Ib) )                 Eq. 4; terms: Eq. 3, similarity -d
-//! E   = mean_i max(0, ext_i - eta aperture_i), summed over the pairs      Eqs. 5-6
-//! all = L + gamma E                                                       Eq. 1
+//! d   = mean_i d_i                                                     Eq. 2 (`product_l1`); `product_l2`: rms
+//! L   = 1/4 ( L(I, T) + L(T, I) + L(Ib, Tb) + L(Tb, Ib) )              Eq. 4; terms: Eq. 3, similarity -d
+//! E   = mean_i max(0, ext_i - eta aperture_i), summed over the pairs   Eqs. 5-6
+//! all = L + gamma E                                                    Eq. 1
 //! ```
 //!
 //! The manifold sets l1 or l2, the number of factors and their dimension. With one factor this is HyCoCLIP with boxes

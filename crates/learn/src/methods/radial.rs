@@ -8,7 +8,7 @@
 //! positive = X_r(P_i, P_i+1)      negative = X_r(P_i, N_i)              i = 1 .. T-1
 //! mean     = E[positive] - E[negative]                                  L_RE, over tiers and samples
 //! minimax  = (positive - negative)[argmax positive] + (positive - negative)[argmin negative]
-//! prior    = (1 - E[cos(e, e frozen)]) / 2                              over all texts, towards the encoder before fine-tuning
+//! prior    = (1 - E[cos(e, e frozen)]) / 2                              over all texts; e frozen: before fine-tuning
 //! total    = prior_weight prior + mean + minimax
 //! ```
 //!

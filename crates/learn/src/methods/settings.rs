@@ -30,7 +30,7 @@ impl Terms {
         Self(names.iter().map(|name| ((*name).to_owned(), true)).collect())
     }
 
-    /// Whether the term is on.
+    /// True if the term is switched on.
     pub fn on(&self, name: &str) -> bool {
         self.0.get(name).copied().unwrap_or_default()
     }
@@ -97,7 +97,7 @@ fn refused<S: Settings>(error: &dyn std::fmt::Display) -> Error {
     Error::setting("method", format!("not understood ({})", error.trim()), format!("settings of {}", S::METHOD))
 }
 
-/// Writes every key of `user` over `base`, table by table.
+/// Merges `user` into `base`, table by table.
 fn overlay(base: &mut Table, user: &Table) {
     for (key, value) in user {
         match (base.get_mut(key), value) {

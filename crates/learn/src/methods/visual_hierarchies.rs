@@ -1,5 +1,5 @@
-//! Visual hierarchies: contrastive loss by angles with several positives, on photographs alone. A part lies behind its
-//! whole.
+//! Visual hierarchies: contrastive loss by angles with several positives, on photographs alone, which places a part
+//! behind its whole.
 //!
 //! Wang et al., "Learning Visual Hierarchies in Hyperbolic Space for Image Retrieval", ICCV 2025. X is the exterior
 //! angle at the first argument, W the wholes of the batch, P its parts, P_x the parts of x and W_y the wholes of y:

@@ -393,7 +393,7 @@ fn alone(run: &Path) -> Result<Lock> {
     })
 }
 
-/// Whether weight decay applies to a parameter. The papers decay weights only. The released code passes 0 for norms and
+/// True if weight decay applies to a parameter. The papers decay weights only. The released code passes 0 for norms and
 /// biases, which falls through to the common value. It excludes scalars by a name that the per-factor scalars of
 /// PHyCLIP do not have (DEVIATIONS.md).
 fn decays(kind: ParamKind, elements: usize, reference: bool) -> bool {

@@ -49,8 +49,7 @@ pub(super) fn pass(model: &Model, batch: &Batch, setting: &Setting<'_>, step: u6
     let loss = mean(total.clone());
     if !loss.is_finite() {
         let term = terms.iter().find(|(_, value)| !value.is_finite());
-        let what =
-            term.map_or("the loss".to_owned(), |(name, value)| format!("the loss; its term `{name}` is {value}"));
+        let what = term.map_or("the loss".to_owned(), |(name, value)| format!("the loss (term `{name}` is {value})"));
         return Err(not_finite(step, &what, loss));
     }
     if !total.is_tracked() {
