@@ -1,16 +1,17 @@
-//! Parameters of a model, one by one: each with its name and what it is.
+//! Names and kinds of a model's parameters, and traversals over them.
 //!
-//! A model is a tree of Burn modules. Its leaves are the types of this file ([`Matrix`], [`Bias`], [`Norm`], [`Fixed`], [`Statistic`]) and
-//! [`BoundedScalar`](crate::scalars); the **type** of a leaf says what kind of parameter it holds, so nobody ever searches a name for
-//! "bias" or "curv". A bare `Param` in any other struct (class token, positions, embedding table) is a weight.
+//! A model is a tree of Burn modules. Its leaves are the types of this file ([`Matrix`], [`Bias`], [`Norm`], [`Fixed`],
+//! [`Statistic`]) and [`BoundedScalar`](crate::scalars). The **type** of a leaf determines the kind of its parameter,
+//! so no code searches names for "bias" or "curv". A bare `Param` in any other struct (class token, positions,
+//! embedding table) is a weight.
 //!
-//! [`visit_params`] and [`map_params`] walk the parameters in declaration order, which is the same for the same architecture;
-//! optimiser, checkpoints and logs are written against these two:
+//! [`visit_params`] and [`map_params`] traverse the parameters in declaration order, which is fixed for an
+//! architecture. The optimiser, checkpoints and logs use these two:
 //!
 //! ```ignore
 //! impl ParamMapper for Step<'_> {
 //!     fn map<const D: usize>(&mut self, param: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D> {
-//!         match value.grad(self.gradients) {            // the leaf itself arrives here
+//!         match value.grad(self.gradients) {            // `value` is the leaf itself
 //!             Some(gradient) => value.inner() - gradient * self.rate,
 //!             None => value,                            // frozen, or fixed
 //!         }
@@ -19,9 +20,9 @@
 //! let model = map_params(model, &mut step);
 //! ```
 //!
-//! Names are paths of fields: `visual.blocks.0.attn.qkv.weight`, `textual_proj.weight`, `head.curv`. Leaf types and the variants of
-//! the encoder enums add nothing to the path, so below `visual` and `textual` a name is the published key (see
-//! [`checkpoint`](crate::checkpoint), which also knows the published names of the head's scalars).
+//! Names are paths of fields: `visual.blocks.0.attn.qkv.weight`, `textual_proj.weight`, `head.curv`. Leaf types and the
+//! variants of the encoder enums add nothing to the path, so below `visual` and `textual` a name is the published key
+//! (see [`checkpoint`](crate::checkpoint), which also knows the published names of the head's scalars).
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -30,7 +31,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::{Error, Result};
 
-/// What a parameter is, for the optimiser.
+/// The kind of a parameter, which decides how the optimiser treats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParamKind {
     /// Matrix, embedding table, class token, learned positions: trained with weight decay.
@@ -48,38 +49,39 @@ pub enum ParamKind {
 /// Name and kind of one parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct ParamInfo<'a> {
-    /// Path of fields from the module that is walked, joined by dots.
+    /// Field path from the traversed module, joined by dots.
     pub name: &'a str,
-    /// What it is.
+    /// Its kind.
     pub kind: ParamKind,
-    /// `true` for a [`Matrix`]: kept as `[in, out]` (what the engine multiplies without a copy), published as `[out, in]`.
+    /// `true` for a [`Matrix`]: stored in memory as `[in, out]`, which the engine multiplies without a copy, and
+    /// published as `[out, in]`.
     pub transposed: bool,
 }
 
-/// Is shown every parameter.
+/// A visitor of parameters.
 pub trait ParamVisitor {
     /// Called once per parameter, in order, with the leaf itself.
     fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>);
 }
 
-/// Replaces every parameter.
+/// A mapper that replaces parameters.
 pub trait ParamMapper {
     /// Called once per parameter, in order, with the leaf itself; returns its new value, of the same shape.
     fn map<const D: usize>(&mut self, param: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D>;
 }
 
-/// Shows every parameter of `module` to `visitor`.
+/// Calls `visitor` for every parameter of `module`.
 pub fn visit_params<M: Module>(module: &M, visitor: &mut impl ParamVisitor) {
     module.visit(&mut Walk::new(visitor));
 }
 
-/// Replaces every parameter of `module` by what `mapper` returns. The result is a leaf: cut from any graph, with the gradient
-/// requirement and the checkpointing strategy that the parameter had.
+/// Replaces every parameter of `module` by the result of `mapper`. The result is a leaf, detached from any graph. It
+/// keeps the parameter's gradient requirement and checkpointing strategy.
 pub fn map_params<M: Module>(module: M, mapper: &mut impl ParamMapper) -> M {
     module.map(&mut Walk::new(mapper))
 }
 
-/// Weight of a linear map, kept as `[in, out]`.
+/// Weight of a linear map, stored as `[in, out]`.
 #[derive(Module, Debug)]
 pub struct Matrix {
     /// The parameter.
@@ -121,19 +123,19 @@ pub struct Statistic {
     pub value: Param<Tensor<1>>,
 }
 
-/// Where the values of new parameters come from: a seeded generator, read in order of construction, or nowhere (zeros, for a
-/// model that is about to be loaded).
+/// Source of the initial values of new parameters: a seeded generator, consumed in construction order, or zeros for a
+/// model that is about to be loaded.
 #[derive(Debug)]
 pub struct Init {
     rng: Option<ChaCha8Rng>,
     device: Device,
-    /// Most numbers of all parameters together.
+    /// Largest allowed number of values over all parameters.
     most: f64,
-    /// Numbers asked for so far.
+    /// Number of values requested so far.
     asked: f64,
 }
 
-/// Most parameters of a model (2^33): the largest published CLIP has 2.5 thousand million.
+/// Upper limit of the parameter count (2^33). The largest published CLIP has 2.5e9 parameters.
 const MOST_PARAMETERS: f64 = 8_589_934_592.0;
 
 /// Distribution of the initial values of one parameter.
@@ -158,22 +160,24 @@ impl Init {
         Self { rng: None, device: device.clone(), most: MOST_PARAMETERS, asked: 0.0 }
     }
 
-    /// Zeros, to be loaded from `weights`: a description of a model that is far larger than its weights takes no memory. (Twice the
-    /// weights and 2^20 numbers, so that a few missing tensors are named one by one.)
+    /// Zeros, to be overwritten from `weights`. The size limit is twice the weights plus 2^20 numbers, so a config that
+    /// describes a far larger model allocates no memory. The margin admits a few missing tensors, which are then
+    /// reported by name.
     pub(crate) fn blank_for(weights: &crate::checkpoint::Weights, device: &Device) -> Self {
         let stored: f64 =
             weights.values().map(|array| array.shape.iter().map(|side| *side as f64).product::<f64>()).sum();
         Self { most: (2.0 * stored + f64::from(1 << 20)).min(MOST_PARAMETERS), ..Self::blank(device) }
     }
 
-    /// Takes room for one more parameter; without room the parameter must not be allocated, and [`Init::check`] fails.
+    /// Counts one more parameter against the limit. If this returns `false`, the parameter must not be allocated and
+    /// [`Init::check`] fails.
     fn reserve(&mut self, shape: &[usize]) -> bool {
-        // As a float, which does not overflow.
+        // In f64, which does not overflow.
         self.asked += shape.iter().map(|side| *side as f64).product::<f64>();
         self.asked <= self.most
     }
 
-    /// To be called once a module is built.
+    /// Checks the size limit. Call it after a module is built.
     ///
     /// # Errors
     /// [`Error::Setting`] if it has more parameters than allowed; the module then holds placeholders.
@@ -182,10 +186,10 @@ impl Init {
             return Ok(());
         }
         let found = format!("an architecture of at least {:.2e} numbers", self.asked);
-        Err(Error::setting("model", found, format!("at most {:.2e}, by the size of its weights", self.most)))
+        Err(Error::setting("model", found, format!("at most {:.2e}, the limit for weights of this size", self.most)))
     }
 
-    /// Where the parameters live.
+    /// The device of the parameters.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -250,7 +254,7 @@ fn normals(rng: &mut ChaCha8Rng, count: usize, std: f64) -> Vec<f32> {
     values
 }
 
-/// Follows Burn's traversal and keeps the name and the kind of where it is.
+/// Follows Burn's traversal and tracks the name and the kind of the current parameter.
 struct Walk<'a, T> {
     inner: &'a mut T,
     path: Vec<String>,
@@ -294,7 +298,7 @@ impl<'a, T> Walk<'a, T> {
 
 const MATRIX: &str = "Struct:Matrix";
 
-/// The leaf types, as Burn's traversal reports them.
+/// The leaf types, by the container names of Burn's traversal.
 const LEAVES: &[(&str, ParamKind)] = &[
     (MATRIX, ParamKind::Weight),
     ("Struct:Bias", ParamKind::Bias),
@@ -425,7 +429,7 @@ mod tests {
             assert_eq!(bias.into_data().iter::<f32>().collect::<Vec<_>>(), [1.0; 3]);
             assert_eq!(table.into_data().iter::<f32>().collect::<Vec<_>>(), [6.0, 8.0]);
         }
-        // On a plain device nothing is tracked, and training can still be turned on later.
+        // On a plain device nothing is tracked, and training can still be enabled later.
         let mapped = map_params(tree(&plain), &mut Double);
         assert!(!mapped.bare.val().is_autodiff());
         assert!(mapped.train().branches[0].weight.value.val().is_require_grad());

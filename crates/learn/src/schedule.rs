@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// A decay after the warm-up: progress in [0, 1] to a factor in [0, 1].
+/// A decay after the warm-up: maps progress in [0, 1] to a factor in [0, 1].
 #[derive(Clone, Copy, Debug)]
 pub struct ScheduleEntry {
     /// Name in the configuration (`optim.schedule`).
@@ -13,7 +13,7 @@ pub struct ScheduleEntry {
     pub factor: fn(progress: f64) -> f64,
 }
 
-/// Every decay; a new one is one line here.
+/// Every decay.
 pub const SCHEDULES: &[ScheduleEntry] = &[
     ScheduleEntry {
         name: "cosine",
@@ -23,13 +23,13 @@ pub const SCHEDULES: &[ScheduleEntry] = &[
     ScheduleEntry { name: "linear", summary: "a straight line from the peak to 0", factor: |progress| 1.0 - progress },
     ScheduleEntry {
         name: "one_cycle",
-        summary: "up from a 25th of the peak over three tenths, then down to a 10,000th of that, half cosines (PyTorch's OneCycleLR with constant betas; RCME)",
+        summary: "half cosines: up from 1/25 of the peak during the first 30 %, then down to 1/10,000 of that start (PyTorch's OneCycleLR with constant betas; RCME)",
         factor: one_cycle,
     },
-    ScheduleEntry { name: "constant", summary: "the peak for ever", factor: |_| 1.0 },
+    ScheduleEntry { name: "constant", summary: "constant at the peak", factor: |_| 1.0 },
 ];
 
-/// A learning rate for every step of a run.
+/// The learning rate of every step of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     peak: f64,
@@ -40,13 +40,14 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A schedule which rises linearly to `peak` over `warmup` steps and then follows the decay `name` until `steps`.
+    /// A schedule that rises linearly to `peak` over `warmup` steps and then follows the decay `name` until `steps`.
     ///
-    /// With `reference` the first step has learning rate 0, as in the released MERU family: `peak * step / warmup` (0 to
-    /// warmup - 1). Without it the ramp is shifted by one step, `peak * (step + 1) / warmup`, so that no step is wasted.
+    /// With `reference` the first step has learning rate 0, as in the released MERU family: `peak * step / warmup` (0
+    /// to warmup - 1). Without it the ramp is shifted by one step, `peak * (step + 1) / warmup`, so that no step is
+    /// wasted.
     ///
     /// # Errors
-    /// An unknown name.
+    /// [`Error::Unknown`] if there is no decay `name`.
     pub fn new(name: &str, peak: f64, warmup: u64, steps: u64, reference: bool) -> Result<Self> {
         let entry = SCHEDULES.iter().find(|entry| entry.name == name).ok_or_else(|| Error::Unknown {
             kind: "schedule",
@@ -74,7 +75,7 @@ pub fn names() -> String {
     names.join(", ")
 }
 
-/// Smith and Topin 2017 with PyTorch's numbers: start `1/25`, summit at 0.3, end `1/25 * 1e-4`.
+/// Smith and Topin 2017 with PyTorch's constants: start 1/25, peak at 0.3, end 1/25 * 1e-4.
 fn one_cycle(progress: f64) -> f64 {
     const START: f64 = 1.0 / 25.0;
     const END: f64 = START * 1e-4;
@@ -130,8 +131,8 @@ mod tests {
         }
     }
 
-    /// torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=101): 0.04 at step 0, 1 at 30, 4e-6 at 100, and by its formula
-    /// 0.04 + 0.96 / 2 half way up, at 15.
+    /// torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=101): 0.04 at step 0, 1 at 30, 4e-6 at 100, and by its
+    /// formula 0.04 + 0.96 / 2 half way up, at 15.
     #[test]
     fn one_cycle_passes_through_pytorchs_points() {
         let factor = SCHEDULES.iter().find(|entry| entry.name == "one_cycle").unwrap().factor;

@@ -99,7 +99,7 @@ fn nothing_of_the_users_is_replaced() {
     std::fs::create_dir(at.join("experiment")).unwrap();
     std::fs::write(at.join("experiment/config.toml"), &config).unwrap();
     let train = ["train", "experiment/config.toml", "--smoke", "--out", "experiment"];
-    refused(at, &train, &["experiment", "a folder of its own"]);
+    refused(at, &train, &["experiment", "another folder"]);
     assert_eq!(std::fs::read_to_string(at.join("experiment/config.toml")).unwrap(), config);
 
     // Nothing can be read: what was there stays.

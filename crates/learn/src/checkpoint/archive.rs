@@ -1,22 +1,23 @@
-//! What a ZIP checkpoint claims to unpack to.
+//! Computes the unpacked size that a ZIP checkpoint claims.
 //!
-//! `torch.save` stores its entries as they are. A compressed entry can claim a thousand times the size of the file, and the reader takes
-//! memory for a pickle of 100 MB, and several gigabytes for the objects in it, before any tensor is looked at.
+//! `torch.save` stores its entries uncompressed. A compressed entry can claim a thousand times the size of the file.
+//! The pickle reader would then allocate 100 MB for the pickle, and several gigabytes for the objects in it, before any
+//! tensor is checked.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// Longest comment behind the directory, and the record before it.
+/// Longest archive comment, plus the end-of-central-directory record before it.
 const TAIL: u64 = (1 << 16) + 22;
-/// Size of an entry of the directory without its name.
+/// Size of a central directory entry without its name.
 const ENTRY: usize = 46;
 
-/// Bytes of all compressed entries after unpacking, as the directory of the archive says; 0 for what is no archive. Entries that are
-/// stored as they are do not count: they are in the file.
+/// Unpacked size of all compressed entries, as the archive's central directory states it; 0 for a file that is not an
+/// archive. Uncompressed entries do not count, because the file contains their bytes.
 ///
 /// # Errors
-/// The file cannot be read.
+/// If the file cannot be read.
 pub(super) fn unpacked_bytes(path: &Path) -> io::Result<u64> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
@@ -24,7 +25,7 @@ pub(super) fn unpacked_bytes(path: &Path) -> io::Result<u64> {
     let tail = read(&mut file, start, length - start)?;
     let Some(end) = tail.windows(4).rposition(|it| it == b"PK\x05\x06") else { return Ok(0) };
     let size = number(&tail[end..], 12, 4);
-    // The directory ends where its record begins; larger ones than 4 GB, with a record of their own, no model has.
+    // The directory ends where its end record begins. ZIP64 (above 4 GB) has another record; no model needs it.
     let directory_end = start + end as u64;
     let Some(begin) = directory_end.checked_sub(size) else { return Ok(0) };
     let directory = read(&mut file, begin, size)?;
@@ -48,7 +49,7 @@ fn read(file: &mut File, from: u64, length: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The little-endian number of some bytes; 0 where the bytes are not there.
+/// The little-endian number at `at`; 0 if the bytes are missing.
 fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
     let bytes = bytes.get(at..at + length).unwrap_or_default();
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))

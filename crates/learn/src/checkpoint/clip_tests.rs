@@ -1,5 +1,6 @@
-//! CLIP in the layouts of Hugging Face and open_clip: `../shared/goldens/models` (written by transformers 5.23 and open_clip, float32,
-//! random weights; see the README there), skipped where that folder is absent.
+//! Tests of CLIP in the layouts of Hugging Face and open_clip. The reference data is in `../shared/goldens/models`
+//! (written by transformers 5.23 and open_clip, float32, random weights; see the README there); without it the tests
+//! are skipped.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -49,7 +50,7 @@ impl Io {
         Self(tensors.collect())
     }
 
-    /// The goldens hold normalised pixels; ours are normalised inside the model.
+    /// The reference pixels are normalised. The model normalises again, so this returns the original ones.
     pub(super) fn pixels(&self, PixelStatistics { mean, std }: PixelStatistics) -> Tensor<4> {
         let (shape, values) = &self.0["in.pixel_values"];
         let shape: [usize; 4] = shape.as_slice().try_into().unwrap();
@@ -89,12 +90,12 @@ impl Io {
     }
 }
 
-/// Errors of photographs and texts.
+/// Relative errors of the image and the text output.
 fn errors(folder: &Path, model: &Model, manifest: &Manifest) -> [(&'static str, f64); 2] {
     let io = Io::read(folder);
     let (pixels, tokens) = (io.pixels(model.config().pixels), io.tokens(manifest.texts.end_of_text));
     if io.0.contains_key("out.image") {
-        // open_clip's goldens are not normalised.
+        // open_clip's reference outputs are not normalised.
         let image = model.encode_images(pixels).unwrap();
         let text = model.encode_texts(tokens).unwrap();
         return [("image", io.error("out.image", image)), ("text", io.error("out.text", text))];
@@ -107,7 +108,7 @@ fn errors(folder: &Path, model: &Model, manifest: &Manifest) -> [(&'static str, 
     [("image", io.error("out.image_embeds_normalized", image)), ("text", io.error("out.text_embeds_normalized", text))]
 }
 
-/// What is read, as `(folder, file or nothing, heads that no file says)`.
+/// The inputs, as `(folder, file or empty, number of heads that no file gives)`.
 const CLIPS: [(&str, &str, Option<usize>); 4] = [
     ("hf_clip_quick_gelu", "", None),
     ("hf_clip_gelu", "", None),
@@ -134,7 +135,7 @@ fn clip_checkpoints_of_others_reproduce_their_outputs() {
     }
 }
 
-/// A trainer's checkpoint without its config: the sizes are those of the config, and what no tensor says is asked for.
+/// A trainer's checkpoint without its config: the sizes equal those of the config, and missing values must be given.
 #[test]
 fn a_trainers_checkpoint_needs_no_config() {
     let Some(folder) = golden("open_clip_vit") else { return };
@@ -149,13 +150,13 @@ fn a_trainers_checkpoint_needs_no_config() {
     assert_eq!(model.config(), with.config());
     assert_eq!(export(&model), export(&with));
     assert!(errors(&folder, &model, &manifest).iter().all(|(_, error)| *error < 1e-5));
-    // The other activation is another function.
+    // The other activation gives other outputs.
     let quick = ImportOptions { activation: Activation::QuickGelu, ..options };
     let (model, manifest) = import(&path, &quick, &Device::flex()).unwrap();
     assert!(errors(&folder, &model, &manifest).iter().all(|(_, error)| *error > 1e-4));
 }
 
-/// A small CLIP in which nothing has its usual value.
+/// A small CLIP in which no setting has its usual value.
 fn small() -> (Model, Manifest) {
     let config = ModelConfig {
         visual: VisualConfig::ClipVit(ClipVitConfig {
@@ -204,7 +205,7 @@ fn exported_and_read_again_a_model_is_the_same() {
     }
 }
 
-/// What was read from one layout and written in it has every tensor of the original, bit by bit.
+/// Import and export in the same layout preserve every tensor bit by bit.
 #[test]
 fn the_weights_of_others_come_back_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
@@ -256,7 +257,7 @@ fn a_model_that_a_layout_cannot_say_is_refused() {
     }
 }
 
-/// The message of reading a small model from `layout` after a change of its config and its tensors.
+/// The import error of a small model in `layout` after changes to its config and its tensors.
 fn damaged(layout: &str, change: &dyn Fn(&mut Value), weights: &dyn Fn(&mut Weights)) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
@@ -361,7 +362,7 @@ fn configs_that_describe_another_model_say_where() {
     ] {
         assert!(message.contains(expected), "{expected} in {message}");
     }
-    // Absent keys have their system's defaults, and what only training looks at is passed over.
+    // Absent keys take the defaults of their system, and keys used only in training are ignored.
     let (model, manifest) = small();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");

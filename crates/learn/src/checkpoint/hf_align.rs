@@ -1,9 +1,10 @@
-//! ALIGN as Hugging Face's `transformers` keeps it (`AlignModel`): a folder with `config.json` and `model.safetensors` (or
-//! `pytorch_model.bin`).
+//! ALIGN in the layout of Hugging Face's `transformers` (`AlignModel`): a folder with `config.json` and
+//! `model.safetensors` (or `pytorch_model.bin`).
 //!
-//! Photographs are not projected there, and texts by an affine map, which is part of the encoder here: both projections of the model are
-//! the identity. Pixels are scaled as `preprocessor_config.json` says, else to [-1, 1]; they are resampled bicubically as everywhere in
-//! conifer, whatever filter it names. BERT's pooler, which ALIGN does not read, is left out.
+//! `AlignModel` does not project photographs, and projects texts with an affine map that is part of the encoder here.
+//! Both projections of the model are therefore the identity. Pixels are scaled as in `preprocessor_config.json`, or to
+//! [-1, 1] without it. They are resampled bicubically, as everywhere in conifer, whatever filter the file names. BERT's
+//! pooler is dropped, because ALIGN does not use it.
 
 use std::path::Path;
 
@@ -49,8 +50,8 @@ fn import(mut stored: Stored, options: &ImportOptions, device: &Device) -> Resul
     }
     let [.., last] = visual.channels;
     if last != dim || config.vision_config.hidden_dim != dim {
-        let found = format!("{dim}, beside a network that ends with {last} channels");
-        return Err(wrong("projection_dim", &found, "as many, since photographs are not projected"));
+        let found = format!("{dim}, but the network ends with {last} channels");
+        return Err(wrong("projection_dim", &found, "equal numbers, because photographs are not projected"));
     }
     let Preprocessing { pixels, images, image_size } = preprocessing(&folder.join("preprocessor_config.json"))?;
     let described = ModelConfig {
@@ -62,7 +63,7 @@ fn import(mut stored: Stored, options: &ImportOptions, device: &Device) -> Resul
         pixels,
     };
     let beside = stored.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    // Every block but the first of its stage narrows to as many channels as it reads.
+    // A lower bound: every block except the first of its stage reads and writes this many channels.
     let stages = visual.channels.iter().zip(visual.repeats);
     let least = stages.map(|(&channels, repeats)| repeats.saturating_sub(1) as f64 * (channels as f64).powi(2));
     super::check_numbers((last as f64).powi(2) + least.sum::<f64>(), &stored.weights, &path, &beside)?;
@@ -88,10 +89,10 @@ fn import(mut stored: Stored, options: &ImportOptions, device: &Device) -> Resul
     Ok((model, manifest))
 }
 
-/// `[SEP]` in the vocabulary of BERT, which ALIGN uses and no key of its config names.
+/// `[SEP]` in BERT's vocabulary. ALIGN ends texts with it, but no key of its config names it.
 const SEPARATOR: u32 = 102;
 
-/// ALIGN divides by its temperature; ours is the logarithm of what is multiplied with.
+/// ALIGN stores the temperature, by which it divides; conifer stores the logarithm of its inverse.
 fn invert_temperature(weights: &mut weights::Weights, path: &Path) -> Result<()> {
     let stored = weights.get("logit_scale").and_then(Array::floats).and_then(|values| values.first().copied());
     match stored {
@@ -106,7 +107,7 @@ fn invert_temperature(weights: &mut weights::Weights, path: &Path) -> Result<()>
     }
 }
 
-/// Keys of `config.json` that the computation depends on, with the values that `AlignConfig` gives to absent ones.
+/// Keys of `config.json` that affect the computation, with the defaults of `AlignConfig`.
 #[derive(Deserialize)]
 #[serde(default)]
 struct Config {
@@ -247,16 +248,16 @@ impl Vision {
         }
         let factors = [self.width_coefficient, self.depth_coefficient];
         if self.depth_divisor == 0 || factors.iter().any(|factor| !(0.01..=100.0).contains(factor)) {
-            let found = format!("{}, beside coefficients {factors:?}", self.depth_divisor);
-            return Err(wrong("depth_divisor", found, "above 0, beside coefficients of 0.01 to 100"));
+            let found = format!("{}, with coefficients {factors:?}", self.depth_divisor);
+            return Err(wrong("depth_divisor", found, "above 0, with coefficients from 0.01 to 100"));
         }
         let channels = self.out_channels.map(|channels| self.rounded(channels));
-        // The first convolution has the width that the first stage reads, 32 before it is rounded.
+        // The first convolution has the input width of the first stage: 32, rounded.
         let stem = self.rounded(32);
         let read = self.in_channels.map(|channels| self.rounded(channels));
         let written = [stem].into_iter().chain(channels);
         if let Some((read, written)) = read.into_iter().zip(written).find(|(read, written)| read != written) {
-            let expected = format!("{written} where a stage reads {read} channels: what the one before it writes");
+            let expected = format!("{written} where a stage reads {read} channels, the output of the previous stage");
             return Err(wrong("in_channels", format!("{:?}", self.in_channels), &expected));
         }
         Ok(EfficientNetConfig {
@@ -273,7 +274,7 @@ impl Vision {
         })
     }
 
-    /// The multiple of the divisor nearest to the scaled number of channels, and not more than a tenth below it.
+    /// The multiple of the divisor nearest to the scaled number of channels, but at least nine tenths of it.
     fn rounded(&self, channels: usize) -> usize {
         let divisor = self.depth_divisor;
         let scaled = channels as f64 * self.width_coefficient;
@@ -288,7 +289,7 @@ struct Preprocessing {
     image_size: Option<usize>,
 }
 
-/// Keys of `preprocessor_config.json`, with the values that `EfficientNetImageProcessor` gives to absent ones.
+/// Keys of `preprocessor_config.json`, with the defaults of `EfficientNetImageProcessor`.
 #[derive(Deserialize)]
 #[serde(default)]
 struct Preprocessor {
@@ -329,7 +330,8 @@ fn preprocessing(path: &Path) -> Result<Preprocessing> {
     }
     let read: Preprocessor = read_json(path)?;
     let crop = if read.do_center_crop { EvalCrop::Center } else { EvalCrop::Squeeze };
-    // For bytes 255 p: (255 p f - offset - mean) / std, and by std once more under `include_top`, as (p - m) / s.
+    // For bytes 255 p the processor computes (255 p f - offset - mean) / std, and divides by std again under
+    // `include_top`. This is written as (p - m) / s.
     let offset = f64::from(u8::from(read.rescale_offset));
     let scale = 255.0 * read.rescale_factor;
     let channel = |i: usize| {
@@ -339,7 +341,8 @@ fn preprocessing(path: &Path) -> Result<Preprocessing> {
     };
     let channels = [channel(0), channel(1), channel(2)];
     if channels.iter().any(|(mean, std)| !mean.is_finite() || !std.is_finite() || *std == 0.0) {
-        let detail = "`rescale_factor`, `image_mean` and `image_std` make no scale; expected numbers other than 0";
+        let detail =
+            "`rescale_factor`, `image_mean` and `image_std` give no valid scale; expected finite numbers other than 0";
         return Err(Error::format(path, detail));
     }
     let pixels = PixelStatistics { mean: channels.map(|(mean, _)| mean), std: channels.map(|(_, std)| std) };
@@ -347,7 +350,7 @@ fn preprocessing(path: &Path) -> Result<Preprocessing> {
     Ok(Preprocessing { pixels, images: ImageFeed { crop }, image_size })
 }
 
-/// Names of `AlignModel`. Below `visual` ours are the same.
+/// Tensor names of `AlignModel`. Below `visual` they equal ours.
 fn place(name: &str) -> Place {
     let Some(rest) = name.strip_prefix("textual.") else {
         return Place::Same(match name {
@@ -394,14 +397,14 @@ mod tests {
             assert_eq!(read, manifest);
 
             let image = io.error("out.image_embeds", loaded.embed_images(io.pixels(model.config().pixels)).unwrap());
-            // A text ends where its mask does.
+            // A text ends where its attention mask ends.
             let ends: Vec<i32> = io.rows("in.attention_mask").map(|row| row.iter().sum::<f32>() as i32 - 1).collect();
             let ids = io.tokens_ending_at(ends.clone());
             let text = io.error("out.text_embeds", loaded.embed_texts(ids).unwrap());
             eprintln!("hf_align: relative error {image:.1e} (image), {text:.1e} (text)");
             assert!(image < 1e-5 && text < 1e-5, "off by {image:e} (image), {text:e} (text)");
 
-            // What stands after the end is not seen.
+            // Ids after the end are not read.
             let rows = io.rows("in.input_ids").zip(&ends);
             let rubbish = rows.flat_map(|(row, &end)| {
                 let replaced = row.iter().enumerate().map(move |(i, &id)| if i as i32 > end { 7 } else { id as i32 });
@@ -436,11 +439,11 @@ mod tests {
         for (mean, std) in found.pixels.mean.into_iter().zip(found.pixels.std) {
             assert!(((0.0 - mean) / std + 1.0).abs() < 1e-6 && ((1.0 - mean) / std - 1.0).abs() < 1e-6);
         }
-        // (p - mean) / std / std, as the processor has it for networks with their classifier.
+        // (p - mean) / std / std: the processor's default, meant for networks with a classifier.
         let found = read("{}").unwrap();
         assert!((found.pixels.mean[0] - 0.485).abs() < 1e-6 && (found.pixels.std[0] - 0.229 * 0.229).abs() < 1e-6);
         let message = read(r#"{"image_std": [0, 1, 1]}"#).map(|_| ()).unwrap_err().to_string();
-        assert!(message.contains("make no scale"), "{message}");
+        assert!(message.contains("give no valid scale"), "{message}");
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! CLIP as Hugging Face's `transformers` keeps it (`CLIPModel`): a folder with `config.json` and `model.safetensors` (or
-//! `pytorch_model.bin`). OpenAI's weights have `hidden_act` `quick_gelu` there, LAION's `gelu`.
+//! CLIP in the layout of Hugging Face's `transformers` (`CLIPModel`): a folder with `config.json` and
+//! `model.safetensors` (or `pytorch_model.bin`). `hidden_act` is `quick_gelu` for OpenAI's weights and `gelu` for
+//! LAION's.
 //!
-//! Pixel statistics and crop come from `preprocessor_config.json` where it is there, else they are CLIP's own. A text is read at its
-//! first `eos_token_id`; configs older than that key say 2, and the model then reads at the largest id, CLIP's last.
+//! Pixel statistics and crop come from `preprocessor_config.json`, or are CLIP's own without it. A text is pooled at
+//! its first `eos_token_id`. Configs older than that key hold 2; the model then pools at the largest id, which is
+//! CLIP's last.
 
 use std::path::Path;
 
@@ -102,10 +104,10 @@ fn import(stored: Stored, options: &ImportOptions, device: &Device) -> Result<(M
     assemble(described, stored, place, options.method.as_deref(), device)
 }
 
-/// `eos_token_id` of configs from before the key was read.
+/// `eos_token_id` of configs that were written before the key was used.
 const LEGACY_END: u32 = 2;
 
-/// Keys of `config.json` that the computation depends on, with the values that `CLIPConfig` gives to absent ones.
+/// Keys of `config.json` that affect the computation, with the defaults of `CLIPConfig`.
 #[derive(Deserialize)]
 #[serde(default)]
 struct Config {
@@ -190,14 +192,14 @@ impl Default for Vision {
     }
 }
 
-/// Keys of `preprocessor_config.json`, with the values that `CLIPImageProcessor` gives to absent ones.
+/// Keys of `preprocessor_config.json`, with the defaults of `CLIPImageProcessor`.
 #[derive(Deserialize)]
 #[serde(default)]
 struct Preprocessor {
     image_mean: [f32; 3],
     image_std: [f32; 3],
     do_center_crop: bool,
-    /// Pillow's number of a filter.
+    /// Pillow's number for a resampling filter.
     resample: u32,
 }
 
@@ -220,7 +222,7 @@ fn preprocessing(path: &Path) -> Result<(PixelStatistics, ImageFeed)> {
     Ok((PixelStatistics { mean: read.image_mean, std: read.image_std }, ImageFeed { crop }))
 }
 
-/// Names of `CLIPModel`. (`pre_layrnorm` is theirs.)
+/// Tensor names of `CLIPModel`. (The spelling `pre_layrnorm` is theirs.)
 fn place(name: &str) -> Place {
     let parts: Vec<&str> = name.split('.').collect();
     let same = |name: String| Place::Same(name);
@@ -261,9 +263,14 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
     let (visual, textual) = clip_towers(model, NAME)?;
     let end = manifest.texts.end_of_text;
     if end == LEGACY_END {
-        return Err(Error::setting("texts.end_of_text", end, "any other id: transformers takes 2 for the largest id"));
+        return Err(Error::setting(
+            "texts.end_of_text",
+            end,
+            "any other id, because transformers treats 2 as the largest id",
+        ));
     }
-    // Where a text begins is the tokenizer's business; without one CLIP's rule is as good a guess as any, and nothing reads it.
+    // Only the tokenizer knows the start id. Without one, CLIP's rule (the id before the end) is used; nothing reads
+    // it.
     let start = tokenizer.and_then(Tokenizer::start_of_text).unwrap_or(end.saturating_sub(1));
     let activation = |activation| match activation {
         Activation::Gelu => "gelu",

@@ -1,4 +1,4 @@
-//! Files whose descriptions are far larger than they are, checkpoints whose replacement was interrupted, and the modes of what is written.
+//! Tests of files that describe far more data than they hold, of interrupted replacements, and of file modes.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -33,7 +33,7 @@ fn tensor(key: &str, count: u32, shape: &[u32], strides: &[u32]) -> Vec<u8> {
     .concat()
 }
 
-/// A file of these tensors, and the message of reading it, which takes no time.
+/// Writes a file of these tensors. Returns the error of its import, which must come quickly, and the file size.
 fn message(tensors: &[(String, Vec<u8>)], storage: &[f32]) -> (String, usize) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.pth");
@@ -48,7 +48,7 @@ fn message(tensors: &[(String, Vec<u8>)], storage: &[f32]) -> (String, usize) {
 
 #[test]
 fn a_view_that_is_larger_than_its_file_is_refused() {
-    // 1.2 thousand million elements, all of them the same one.
+    // 1.2e9 elements that are all the same stored element.
     let expanded = tensor("0", 1, &[30_000, 40_000], &[0, 0]);
     let (message, bytes) = message(&[("visual.pos_embed".to_owned(), expanded)], &[1.0]);
     assert!(bytes < 700, "{bytes}");
@@ -65,12 +65,12 @@ fn a_storage_that_is_named_thousands_of_times_is_refused() {
     let (refused, bytes) = message(&named(3000), &storage);
     let expected = format!("its tensors take 48000000 bytes; expected at most twice the {bytes} of the file");
     assert!(refused.contains(&expected), "{refused}");
-    // Two modules that share a table.
+    // Two modules may share a table.
     let (shared, _) = message(&named(2), &storage);
     assert!(!shared.contains("of the file"), "{shared}");
 }
 
-/// The directory of an archive of one entry with this method, which claims 90 MB.
+/// A central directory with one entry of this compression method, which claims 90 MB.
 #[test]
 fn a_compressed_pickle_is_measured_before_it_is_unpacked() {
     let folder = tempfile::tempdir().unwrap();
@@ -129,7 +129,7 @@ fn dimensions_without_measure_are_refused_before_anything_is_allocated() {
     // Within the range, but far larger than the weights.
     let message = refused(&|it| it.manifold.dim = 65_536);
     assert!(message.contains("model") && message.contains("expected at most") || message.contains("is ["), "{message}");
-    // An encoder whose size no single number shows.
+    // An encoder whose total size is not visible in any single setting.
     let resnet = VisualConfig::preset("resnet_nano").unwrap().with("bottleneck", 1 << 20).unwrap();
     let message = refused(&|it| it.model.visual = resnet.clone());
     assert!(message.contains("manifest.toml: `model` is an architecture of at least"), "{message}");
@@ -148,7 +148,7 @@ fn modes_follow_the_umask() {
     let folder = tempfile::tempdir().unwrap();
     let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    // What the system gives a new file under the umask of this process.
+    // The mode that the system gives a new file under the umask of this process.
     let plain = folder.path().join("plain");
     fs::write(&plain, "").unwrap();
     let path = folder.path().join("model");

@@ -1,4 +1,5 @@
-//! The same CLIP under other names: tensors gathered from another layout, and scattered into it.
+//! Converts a CLIP between our tensor names and those of another layout: gathers tensors from it, and scatters them
+//! into it.
 //!
 //! A layout is one function from our names to a [`Place`]. Reading and writing both follow it, so they cannot disagree.
 
@@ -20,19 +21,19 @@ use crate::params::Init;
 use crate::root::Apex;
 use crate::{Error, Result};
 
-/// Where another layout keeps one of our tensors.
+/// Where another layout stores one of our tensors.
 #[derive(Debug)]
 pub(super) enum Place {
-    /// As it is.
+    /// Under this name, unchanged.
     Same(String),
-    /// A matrix, as `[in, out]` where PyTorch's linear layers, and we, publish `[out, in]`.
+    /// A matrix, stored as `[in, out]`. PyTorch's linear layers, and our published form, use `[out, in]`.
     Transposed(String),
-    /// In parts of as many rows each, below each other.
+    /// Split into parts with equal numbers of rows, stacked vertically.
     Parts(Vec<String>),
 }
 
 impl Place {
-    /// Names and shapes of what is stored there for a tensor of ours of this shape.
+    /// Names and shapes of the tensors that are stored for one of our tensors of this shape.
     fn stored(&self, shape: &[usize]) -> Vec<(&str, Vec<usize>)> {
         match self {
             Self::Same(name) => vec![(name, shape.to_vec())],
@@ -48,10 +49,11 @@ impl Place {
     }
 }
 
-/// Our names for what `stored` holds, every tensor of `needed` (our names and shapes) and no other.
+/// Renames `stored` to our names. It must hold every tensor of `needed` (our names and shapes) and no other.
 ///
 /// # Errors
-/// [`Error::Weights`] listing, by its name in `path`, every tensor that is missing, left over, of another shape or not finite.
+/// [`Error::Weights`] listing, by its name in `path`, every tensor that is missing, unexpected, of another shape or not
+/// finite.
 pub(super) fn gather(
     needed: Vec<(String, Vec<usize>)>,
     mut stored: Weights,
@@ -67,11 +69,11 @@ pub(super) fn gather(
             .into_iter()
             .map(|(name, expected)| take(&mut stored, name, &expected).map_err(|problem| problems.push(problem)))
             .collect();
-        // Every part has been looked at, so that all problems are listed.
+        // Every part has been checked above, so that all problems are listed.
         let Ok(mut parts) = parts.into_iter().collect::<Result<Vec<Vec<f32>>, ()>>() else { continue };
         let values = match (&place, shape.as_slice()) {
             (Place::Transposed(_), &[rows, columns]) => transpose(&parts.concat(), columns, rows),
-            // The usual case keeps its memory.
+            // The usual case reuses the buffer.
             _ if parts.len() == 1 => parts.swap_remove(0),
             _ => parts.concat(),
         };
@@ -86,7 +88,7 @@ pub(super) fn gather(
 
 fn take(stored: &mut Weights, name: &str, expected: &[usize]) -> Result<Vec<f32>, String> {
     let array = stored.remove(name).ok_or_else(|| format!("missing `{name}` {expected:?}"))?;
-    // Some exporters keep a scalar as one element.
+    // Some exporters store a scalar with one dimension.
     if array.shape != expected && !(expected.is_empty() && array.shape == [1]) {
         return Err(format!("`{name}` is {:?}, expected {expected:?}", array.shape));
     }
@@ -99,7 +101,7 @@ fn take(stored: &mut Weights, name: &str, expected: &[usize]) -> Result<Vec<f32>
     }
 }
 
-/// What the other layout holds for `model`.
+/// The tensors of `model` in the other layout.
 pub(super) fn scatter(model: &Model, place: fn(&str) -> Place) -> Weights {
     let mut own = weights::export(model);
     let mut scattered = Weights::new();
@@ -122,21 +124,21 @@ pub(super) fn scatter(model: &Model, place: fn(&str) -> Place) -> Weights {
     scattered
 }
 
-/// Mean and standard deviation of CLIP's pixels, which its training code and all that follow it have as constants.
+/// Mean and standard deviation of CLIP's pixels. They are constants in its training code and in all successors.
 pub(super) const CLIP_PIXELS: PixelStatistics =
     PixelStatistics { mean: [0.481_454_66, 0.457_827_5, 0.408_210_73], std: [0.268_629_54, 0.261_302_6, 0.275_777_1] };
 
-/// The two towers of a model that CLIP's layouts can say.
+/// Configs of the two towers, for a model that CLIP's layouts can represent.
 ///
 /// # Errors
-/// [`Error::Setting`] naming the part that `layout` has no words for.
+/// [`Error::Setting`] naming the part that `layout` cannot represent.
 pub(super) fn clip_towers<'a>(
     model: &'a Model,
     layout: &str,
 ) -> Result<(&'a ClipVitConfig, &'a TextTransformerConfig)> {
     let kind = model.head.spec().kind;
     if kind != "sphere" {
-        return Err(Error::setting("manifold.kind", kind, format!("sphere, the only space that {layout} can say")));
+        return Err(Error::setting("manifold.kind", kind, format!("sphere, the only space that {layout} supports")));
     }
     let config = model.config();
     match (&config.visual, &config.textual) {
@@ -147,28 +149,28 @@ pub(super) fn clip_towers<'a>(
                 kind.unwrap_or_default()
             };
             let found = [kind(toml::Table::try_from(&config.visual)), kind(toml::Table::try_from(&config.textual))];
-            let expected = format!("clip_vit and text_transformer, the only encoders that {layout} can say");
+            let expected = format!("clip_vit and text_transformer, the only encoders that {layout} supports");
             Err(Error::setting("model.visual.kind, model.textual.kind", found.join(", "), expected))
         }
     }
 }
 
-/// What neither layout has a key for, and would be lost on the way: kept under the key [`OURS`] of its config, which its own
-/// readers pass over.
+/// Data for which neither layout has a key. It is stored under the key [`OURS`] of the layout's config, which other
+/// readers ignore.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Ours {
-    /// The method it was trained with.
+    /// The training method.
     pub(super) method: Option<String>,
     /// Apex of the cones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) root: Option<Vec<f64>>,
-    /// The same where it is no point.
+    /// Apex of the cones, if it is not a stored point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) apex: Option<Apex>,
 }
 
-/// See [`Ours`].
+/// Config key of [`Ours`].
 pub(super) const OURS: &str = "conifer";
 
 impl Ours {
@@ -181,12 +183,12 @@ impl Ours {
     }
 }
 
-/// The shortest decimal fraction that is read back as the same f32.
+/// The shortest decimal numbers that parse to the same f32.
 pub(super) fn decimal(values: [f32; 3]) -> [f64; 3] {
     values.map(|value| value.to_string().parse().unwrap_or(f64::from(value)))
 }
 
-/// A CLIP as a config of another system describes it.
+/// A CLIP, as the config of another system describes it.
 #[derive(Debug)]
 pub(super) struct Described {
     pub(super) model: ModelConfig,
@@ -195,14 +197,15 @@ pub(super) struct Described {
     pub(super) images: ImageFeed,
     pub(super) texts: TextFeed,
     pub(super) ours: Ours,
-    /// The config, or the weights where there is none.
+    /// The config, or the weights file if there is no config.
     pub(super) path: PathBuf,
 }
 
-/// The model of this description with the tensors of `stored`.
+/// Builds the described model with the tensors of `stored`.
 ///
 /// # Errors
-/// As [`gather`]; [`Error::Format`] for a description far too large for its tensors; [`Error::Setting`] for an impossible one.
+/// As [`gather`]; [`Error::Format`] for a description far too large for its tensors; [`Error::Setting`] for an invalid
+/// one.
 pub(super) fn assemble(
     described: Described,
     stored: Stored,
@@ -228,16 +231,16 @@ pub(super) fn assemble(
     Ok((model, manifest))
 }
 
-/// Reads a config.
+/// Reads a JSON config.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Format`] with the place that is no JSON or of another type.
+/// [`Error::Io`]; [`Error::Format`] with the position of invalid JSON or of a wrong type.
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let text = fs::read_to_string(path).map_err(Error::io(path))?;
     serde_json::from_str(&text).map_err(|error| Error::format(path, error.to_string()))
 }
 
-/// Writes a config.
+/// Writes a JSON config.
 ///
 /// # Errors
 /// [`Error::Io`].

@@ -1,9 +1,10 @@
-//! The MERU family (MERU, HyCoCLIP, PHyCLIP and their CLIP): `.pth` files written by its trainer, and the same state dict as
-//! safetensors.
+//! The MERU family (MERU, HyCoCLIP, PHyCLIP and their CLIP): `.pth` files written by its trainer, and the same state
+//! dict as safetensors.
 //!
-//! **What is inferred.** Sizes come from the shapes. The number of heads is in no tensor: 12 for widths 384 and 768 and 16 for 1024 in
-//! the image tower, width / 64 in the text tower, as published; other widths need [`ImportOptions`]. Per-factor scalars make a PHyCLIP
-//! model, a curvature a MERU or HyCoCLIP one (the two differ in training only), neither a CLIP.
+//! **Inferred values.** Sizes come from the tensor shapes. No tensor stores the number of heads: it is 12 for widths
+//! 384 and 768 and 16 for 1024 in the image tower, and width / 64 in the text tower, as published; other widths need
+//! [`ImportOptions`]. Per-factor scalars indicate PHyCLIP, a curvature MERU or HyCoCLIP (which differ only in
+//! training), and neither indicates CLIP.
 
 use std::path::Path;
 
@@ -50,13 +51,13 @@ fn import(stored: Stored, options: &ImportOptions, device: &Device) -> Result<(M
     Ok((model, manifest))
 }
 
-/// Writes the state dict of `model` as safetensors: the published names and layout, with every buffer that strict loading in PyTorch
-/// asks for.
+/// Writes the state dict of `model` as safetensors: the published names and layout, with every buffer that PyTorch's
+/// strict loading requires.
 pub(super) fn export(model: &Model, path: &Path, precision: Precision) -> Result<()> {
     let kind = model.head.spec().kind;
     if !PUBLISHED_SPACES.contains(&kind.as_str()) {
         let expected = format!(
-            "one of {}, which the published format can say (keep the checkpoint folder)",
+            "one of {}, the spaces of the published format (use the checkpoint folder instead)",
             PUBLISHED_SPACES.join(", ")
         );
         return Err(Error::setting("manifold.kind", kind, expected));
@@ -64,10 +65,10 @@ pub(super) fn export(model: &Model, path: &Path, precision: Precision) -> Result
     weights::save_as(&weights::export(model), precision, path)
 }
 
-/// Spaces of the MERU family: what a state dict tells by its tensors.
+/// The spaces that the tensors of a MERU-family state dict can represent.
 const PUBLISHED_SPACES: [&str; 4] = ["sphere", "lorentz", "product_l1", "product_l2"];
 
-/// The architecture, read off the shapes.
+/// Reads the architecture from the tensor shapes.
 struct Shapes<'a>(&'a Stored);
 
 impl Shapes<'_> {
@@ -114,7 +115,7 @@ impl Shapes<'_> {
         }
     }
 
-    /// The space and the method, by the scalars there are.
+    /// The space and the method, inferred from the scalars.
     fn space(&self, options: &ImportOptions) -> Result<(ManifoldSpec, &'static str)> {
         let [dim, _] = self.0.dims("visual_proj.weight")?;
         let factors = self.0.depth("curvs.");

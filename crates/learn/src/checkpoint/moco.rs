@@ -1,7 +1,9 @@
-//! MoCo v2 (He et al., CVPR 2020; Chen et al., 2020): a ResNet trained on photographs alone, `module.encoder_q.*` in the `state_dict` of a
-//! trainer's checkpoint, with its two-layer head. The momentum encoder (`encoder_k`) and the queue are passed over.
+//! MoCo v2 (He et al., CVPR 2020; Chen et al., 2020): a ResNet trained on photographs alone. Its tensors are
+//! `module.encoder_q.*` in the `state_dict` of a trainer's checkpoint, with a two-layer head. The momentum encoder
+//! (`encoder_k`) and the queue are ignored.
 //!
-//! There are no texts in it, so it makes no checkpoint of conifer's; [`images`] gives the encoder, and `model.init_visual` starts a run with it.
+//! A MoCo checkpoint has no text encoder, so it cannot become a conifer checkpoint. [`images`] loads the encoder;
+//! `model.init_visual` starts a run with it.
 
 use std::path::Path;
 
@@ -27,15 +29,15 @@ pub(super) const FORMAT: Format = Format {
 
 const QUERY: &str = "encoder_q.";
 
-/// The image encoder of a MoCo checkpoint on `device`: for photographs of `image_size`, which no tensor says (published: 224), with its
-/// pre-training head or without.
+/// Loads the image encoder of a MoCo checkpoint onto `device`, with or without its pre-training head. `image_size` is
+/// the size of the photographs, which no tensor shows (published: 224).
 ///
 /// # Errors
-/// [`Error::Format`] for a file that is no such checkpoint; [`Error::Weights`] listing every tensor that is missing, left over or of
-/// another shape.
+/// [`Error::Format`] for a file that is not such a checkpoint; [`Error::Weights`] listing every tensor that is missing,
+/// unexpected or of another shape.
 pub fn images(path: &Path, image_size: usize, with_head: bool, device: &Device) -> Result<ResNet> {
     let mut stored = Stored::read(path)?;
-    // The same network twice, the second one an average of the first, and its past outputs.
+    // Drop the momentum encoder (an average of the same network over time) and the queue of its outputs.
     stored.weights.retain(|name, _| name.starts_with(QUERY));
     let config = architecture(&stored, image_size, with_head)?;
     if !with_head {
@@ -49,8 +51,8 @@ pub fn images(path: &Path, image_size: usize, with_head: bool, device: &Device) 
 }
 
 fn refuse(stored: Stored, _: &ImportOptions, _: &Device) -> Result<(Model, Manifest)> {
-    let detail = "holds an image encoder without texts (MoCo), from which a run can start (model.init_visual); expected a model of \
-                  photographs and texts";
+    let detail = "holds an image encoder without texts (MoCo); expected a model of photographs and texts (to start a run from \
+                  this encoder, set model.init_visual)";
     Err(Error::format(stored.path, detail))
 }
 
@@ -68,7 +70,8 @@ fn architecture(stored: &Stored, image_size: usize, with_head: bool) -> Result<R
     Ok(ResNetConfig { image_size, width, bottleneck, blocks, head })
 }
 
-/// torchvision's names below `encoder_q`; a layer of the head is followed by its ReLU, which has a number too.
+/// torchvision's names below `encoder_q`. `fc.1` becomes `fc.2`, because the ReLU after a layer of the head has a
+/// number too.
 fn place(name: &str) -> Place {
     let name = name.strip_prefix("fc.1.").map_or(name.to_owned(), |leaf| format!("fc.2.{leaf}"));
     Place::Same(format!("{QUERY}{name}"))

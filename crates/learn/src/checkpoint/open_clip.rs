@@ -1,8 +1,10 @@
-//! CLIP as open_clip keeps it: a folder with `open_clip_config.json` and `open_clip_model.safetensors` (or
-//! `open_clip_pytorch_model.bin`), and the `epoch_N.pt` of its trainer, whose `state_dict` has keys that begin with `module.`.
+//! CLIP in the layout of open_clip: a folder with `open_clip_config.json` and `open_clip_model.safetensors` (or
+//! `open_clip_pytorch_model.bin`), or an `epoch_N.pt` of its trainer, whose `state_dict` has keys that begin with
+//! `module.`.
 //!
-//! The config is looked for beside the weights. A trainer's checkpoint comes without one: sizes then come from the shapes, the
-//! heads are width / 64 (open_clip's default), and the activation is the one of [`ImportOptions`]. A text is read at its largest id.
+//! The config is read from the folder of the weights. A trainer's checkpoint has none. Sizes then come from the tensor
+//! shapes, the number of heads is width / 64 (open_clip's default), and the activation comes from [`ImportOptions`]. A
+//! text is pooled at its largest id.
 
 use std::path::{Path, PathBuf};
 
@@ -77,7 +79,7 @@ fn from_config(path: PathBuf, options: &ImportOptions) -> Result<Described> {
         activation,
     };
     let padding = text.size("pad_id", Some(0))? as u32;
-    // Only in training, or without effect beside these values of the others.
+    // Used only in training, or without effect while the keys below have these values.
     let idle = ["patch_dropout", "attn_pooler_queries", "attn_pooler_heads"];
     vision.finish(&idle, &["timm_"], &[("pool_type", "tok"), ("pos_embed_type", "learnable")])?;
     let idle = ["eos_id", "tokenizer_kwargs"];
@@ -119,7 +121,7 @@ fn preprocessing(mut section: Section<'_>) -> Result<(PixelStatistics, ImageFeed
     }
 }
 
-/// A trainer's checkpoint: sizes off the shapes.
+/// Describes a trainer's checkpoint from its tensor shapes.
 fn from_shapes(stored: &Stored, options: &ImportOptions) -> Result<Described> {
     let rule = |width: usize| width.is_multiple_of(64).then_some(width / 64);
     let [tokens, width] = stored.dims("visual.positional_embedding")?;
@@ -166,7 +168,7 @@ fn feed(vocabulary: usize, padding: u32, options: &ImportOptions) -> TextFeed {
     TextFeed { tokenizer: None, end_of_text, padding }
 }
 
-/// One table of the config. Keys are taken out of it, so that in the end what is left is what we do not know.
+/// A table of the config. Keys are removed when they are read, so that the unknown keys remain.
 struct Section<'a> {
     path: &'a Path,
     name: String,
@@ -192,13 +194,13 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The ratio that makes our rounding give open_clip's hidden width, the whole part of `width * mlp_ratio`.
+    /// The ratio for which our rounding gives open_clip's hidden width, `floor(width * mlp_ratio)`.
     fn mlp_ratio(&mut self, width: usize) -> Result<f64> {
         match self.keys.remove("mlp_ratio") {
             None => Ok(4.0),
             Some(value) => match value.as_f64() {
                 Some(ratio) if width > 0 => Ok((width as f64 * ratio).floor() / width as f64),
-                _ => Err(self.wrong("mlp_ratio", value, "a number, beside a width above 0")),
+                _ => Err(self.wrong("mlp_ratio", value, "a number, with a width above 0")),
             },
         }
     }
@@ -215,7 +217,7 @@ impl<'a> Section<'a> {
         match self.keys.remove(key) {
             None => Ok(default.to_owned()),
             Some(Value::String(word)) => Ok(word),
-            Some(other) => Err(self.wrong(key, other, "a word")),
+            Some(other) => Err(self.wrong(key, other, "a string")),
         }
     }
 
@@ -226,9 +228,9 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Refuses every key that is left and may change the computation: one that is not `idle`, does not begin with one of `prefixes`
-    /// (whose first key, `<prefix>model_name`, is what gives the others a meaning), does not have its `neutral` value, and is not
-    /// switched off.
+    /// Rejects every remaining key that may change the computation. Harmless are `idle` keys, keys that are switched
+    /// off, keys with their `neutral` value, and keys that begin with one of `prefixes`, except `<prefix>model_name`,
+    /// which gives the others their meaning.
     fn finish(self, idle: &[&str], prefixes: &[&str], neutral: &[(&str, &str)]) -> Result<()> {
         let off = |value: &Value| matches!(value, Value::Null | Value::Bool(false));
         let no_effect = |key: &str, value: &Value| {
@@ -241,7 +243,7 @@ impl<'a> Section<'a> {
             return Ok(());
         };
         let expected = neutral.iter().find(|(name, _)| name == key).map_or("no such key", |(_, neutral)| neutral);
-        let expected = format!("{expected}, as CLIP's two transformers have it");
+        let expected = format!("{expected}, because only CLIP's two transformers are supported");
         Err(self.wrong(key, value, &expected))
     }
 
@@ -254,7 +256,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Names of open_clip's `CLIP`. Below `visual` and within a block ours are the same.
+/// Tensor names of open_clip's `CLIP`. Below `visual` and within a block they equal ours.
 fn place(name: &str) -> Place {
     match name {
         "visual_proj.weight" => Place::Transposed("visual.proj".into()),
@@ -276,7 +278,7 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
     }
     let last = textual.vocabulary.saturating_sub(1);
     if manifest.texts.end_of_text as usize != last {
-        let expected = format!("{last}, the largest id, at which open_clip reads a text");
+        let expected = format!("{last}, the largest id, at which open_clip pools a text");
         return Err(Error::setting("texts.end_of_text", manifest.texts.end_of_text, expected));
     }
     let mut text = json!({
@@ -320,7 +322,7 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
     weights::save_for_torch(&scatter(model, place), &folder.join(WEIGHTS))
 }
 
-/// The ratio whose product with `width` has `hidden` as its whole part: a quotient can round to just below.
+/// The ratio for which `floor(width * ratio)` is `hidden`. The plain quotient can round to just below it.
 fn ratio(width: usize, hidden: usize) -> f64 {
     let ratio = hidden as f64 / width as f64;
     if width as f64 * ratio < hidden as f64 { ratio.next_up() } else { ratio }

@@ -1,4 +1,4 @@
-//! What rounded weights cost.
+//! Tests of the error that rounded weights cause.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::head::{Head, HeadConfig};
 use crate::model::PixelStatistics;
 use crate::params::{Init, ParamInfo, ParamVisitor, visit_params};
 
-/// Rounding to the nearest number of 8 significant bits: half a step of 2^-7.
+/// Largest relative error of rounding to 8 significant bits: half a step of 2^-7.
 const ROUNDING: f32 = 0.003_906_25;
 
 fn model(device: &Device) -> (Model, Manifest) {
@@ -50,7 +50,7 @@ fn points(model: &Model, device: &Device) -> Tensor<2> {
     Tensor::cat(vec![model.embed_images(pixels).unwrap(), model.embed_texts(tokens).unwrap()], 0)
 }
 
-/// Sum of |gradient| |weight| over everything that is rounded.
+/// Sum of |gradient| |weight| over all rounded weights.
 struct Slopes<'a> {
     gradients: &'a Gradients,
     sum: f32,
@@ -74,7 +74,7 @@ fn rounded_weights_are_half_the_size_and_move_points_by_no_more_than_they_must()
     save(&full, &model, &manifest, None).unwrap();
     save_as(&half, &model, &manifest, None, Precision::Bf16).unwrap();
     let size = |dir: &Path| fs::metadata(dir.join(WEIGHTS)).unwrap().len() as f64;
-    // Norms and biases, 13 numbers of 12 * 32 in a block of this width, stay as they are, and so does the header.
+    // Norms and biases, 13 numbers per 12 * 32 in a block of this width, keep their size, and so does the header.
     assert!(size(&half) < 0.65 * size(&full), "{} {}", size(&half), size(&full));
 
     let (exact, rounded): (BTreeMap<_, _>, BTreeMap<_, _>) =
@@ -92,13 +92,14 @@ fn rounded_weights_are_half_the_size_and_move_points_by_no_more_than_they_must()
     }
     assert!(moved > 1000);
 
-    // To first order a component moves by at most sum |slope| |weight| 2^-8 over all weights, if every rounding pushes the same way.
+    // To first order a component changes by at most sum |slope| |weight| 2^-8 over all weights, if all roundings add
+    // up.
     let (after, back) = load(&half, &Device::flex()).unwrap();
     assert_eq!(back, load(&full, &Device::flex()).unwrap().1);
     let after: Vec<f32> = points(&after, &Device::flex()).into_data().iter::<f32>().collect();
     let mut most = 0.0_f32;
     for (at, after) in after.iter().enumerate() {
-        // The engine forgets a graph once it is differentiated.
+        // The engine drops a graph after its backward pass.
         let component = points(&model, &device).slice([at / 8..at / 8 + 1, at % 8..at % 8 + 1]).sum();
         let value = component.clone().into_scalar::<f32>();
         let gradients = component.backward();
@@ -108,11 +109,11 @@ fn rounded_weights_are_half_the_size_and_move_points_by_no_more_than_they_must()
         assert!((after - value).abs() <= bound, "component {at}: {value} became {after}, bound {bound}");
         most = most.max((after - value).abs() / bound);
     }
-    assert!(most > 0.0, "the roundings cancel, but not to nothing");
+    assert!(most > 0.0, "rounding changed no component");
     eprintln!("largest share of the bound: {most}");
 }
 
-/// What is rounded once is not rounded again.
+/// Rounding a rounded checkpoint changes nothing.
 #[test]
 fn a_rounded_checkpoint_stays_as_it_is() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,10 @@
-//! The tensors of a file that somebody else wrote: safetensors, or a pickle of `torch.save`.
+//! Reads the tensors of a file that another system wrote: safetensors, or a pickle of `torch.save`.
 //!
-//! **Safety.** A `.pth` file is a pickle, a program for Python. Nothing of it is ever run here: `pytorch-reader` interprets the few
-//! instructions that rebuild tensors and containers, checks the declared length of every storage against the file, and keeps the *name*
-//! of anything else. The total of all tensors is checked here, and a panic of the reader is an error of the file. A file in which such a name is left, that is, one that would call into Python when loaded there, is refused.
+//! **Safety.** A `.pth` file is a pickle, which is a program for Python. It is never run here: `pytorch-reader`
+//! interprets only the instructions that rebuild tensors and containers, checks the declared length of every storage
+//! against the file, and keeps only the *name* of any other object. This module checks the total size of all tensors,
+//! and turns a panic of the reader into an error. A file in which such a name remains would call into Python when
+//! loaded there, and is rejected.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +24,7 @@ pub(super) struct Stored {
     pub(super) path: PathBuf,
     /// Tensors by their name in the state dict.
     pub(super) weights: Weights,
-    /// The mean of all training embeddings, which CLIP checkpoints of the MERU family keep beside the state dict.
+    /// Mean of all training embeddings, which CLIP checkpoints of the MERU family store beside the state dict.
     pub(super) root: Option<Vec<f64>>,
 }
 
@@ -30,7 +32,8 @@ impl Stored {
     /// Reads every tensor of the state dict in `path`, as f32 or boolean.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Format`] for a file that is cut, damaged, would run code, or holds another kind of tensor.
+    /// [`Error::Io`]; [`Error::Format`] for a file that is truncated, damaged, would run code, or holds an unsupported
+    /// tensor type.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let mut weights = match path.extension().is_some_and(|extension| extension == "safetensors") {
             false => read_pickle(path)?,
@@ -45,17 +48,17 @@ impl Stored {
         Ok(Self { path: path.to_owned(), weights, root })
     }
 
-    /// Whether a name begins with one of `marks`.
+    /// True if a tensor name begins with one of `marks`.
     pub(super) fn has(&self, marks: &[&str]) -> bool {
         self.weights.keys().any(|name| marks.iter().any(|mark| name.starts_with(mark)))
     }
 
-    /// A tensor without which nothing can be said about the architecture.
+    /// A tensor that is needed to infer the architecture.
     ///
     /// # Errors
-    /// [`Error::Format`] if it is not there.
+    /// [`Error::Format`] if it is missing.
     pub(super) fn get(&self, name: &str) -> Result<&Array> {
-        let expected = "expected it, since the architecture is read off its shape";
+        let expected = "expected it, because its shape determines the architecture";
         self.weights.get(name).ok_or_else(|| Error::format(&self.path, format!("holds no tensor `{name}`; {expected}")))
     }
 
@@ -71,28 +74,29 @@ impl Stored {
         }
     }
 
-    /// One more than the largest number that follows `prefix`: the number of blocks. No more than there are tensors, whatever they are
-    /// called.
+    /// The number of blocks: one more than the largest number that follows `prefix`. At most the number of tensors, so
+    /// that a huge number in a name does no harm.
     pub(super) fn depth(&self, prefix: &str) -> usize {
         let index = |name: &String| name.strip_prefix(prefix)?.split('.').next()?.parse::<usize>().ok();
         self.weights.keys().filter_map(index).max().map_or(0, |last| last.saturating_add(1).min(self.weights.len()))
     }
 
-    /// Patches along one side, from the number of tokens that the table of positions `name` has.
+    /// Patches along one side, from the number of tokens in the position table `name`.
     ///
     /// # Errors
-    /// [`Error::Format`] if they make no square.
+    /// [`Error::Format`] if the number of patches is not a square.
     pub(super) fn grid(&self, name: &str, tokens: usize) -> Result<usize> {
         let grid = tokens.saturating_sub(1).isqrt();
         if grid > 0 && grid * grid + 1 == tokens {
             return Ok(grid);
         }
-        let detail = format!("`{name}` has {tokens} tokens; expected a square number and the class token");
+        let detail = format!("`{name}` has {tokens} tokens; expected a square number plus 1 (the class token)");
         Err(Error::format(&self.path, detail))
     }
 }
 
-/// Where a trainer's file has the state dict, beside optimiser and scheduler: MERU's, and those of open_clip and MoCo.
+/// Prefixes of the state dict in a trainer's file, which also holds optimiser and scheduler: MERU's, and that of
+/// open_clip and MoCo.
 const CONTAINERS: [&str; 2] = ["model.", "state_dict."];
 
 const ROOT: &str = "root";
@@ -136,21 +140,22 @@ fn read_pickle(path: &Path) -> Result<Weights> {
     Ok(weights)
 }
 
-/// A call of the reader, with its panic as an error.
+/// Calls the reader, and turns its panic into an error.
 fn guarded<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
     guard::catch_panic(read)?.map_err(|error| error.to_string())
 }
 
-/// That tensors (name, shape, bytes per element) can come from a file of `file_bytes`, before memory is taken for them. A view can name
-/// more elements than its storage holds (stride 0), and many tensors can share one storage. A real checkpoint shares weights between two
-/// modules at most, so all tensors together may take twice the size of the file.
+/// Checks that the size of the tensors (name, shape, bytes per element) is plausible for a file of `file_bytes`, before
+/// memory is allocated. A view can name more elements than its storage holds (stride 0), and many tensors can share one
+/// storage. A real checkpoint shares weights between at most two modules, so all tensors together may take twice the
+/// size of the file.
 fn check_total<'a>(
     tensors: impl Iterator<Item = (&'a str, &'a [usize], usize)>,
     file_bytes: u64,
 ) -> Result<(), String> {
     let mut total = 0.0;
     for (name, shape, element) in tensors {
-        // As a float, which does not overflow. The error of its 53 bits does not matter here.
+        // In f64, which does not overflow; its rounding error does not matter here.
         let bytes = shape.iter().fold(element as f64, |product, side| product * *side as f64);
         if bytes > file_bytes as f64 {
             return Err(format!(
@@ -168,7 +173,8 @@ fn check_total<'a>(
     }
 }
 
-/// Name of a tensor within the state dict, if it belongs there. `module.` is left by saving a model wrapped for several GPUs.
+/// Name of a tensor within the state dict, or `None` if it is outside. `module.` is the prefix of a model that was
+/// wrapped for several GPUs.
 fn own_name<'a>(name: &'a str, container: Option<&str>) -> Option<&'a str> {
     let key = match container {
         Some(_) if name == ROOT => name,
@@ -183,13 +189,13 @@ fn container<'a>(names: impl Iterator<Item = &'a String> + Clone) -> Option<&'st
     CONTAINERS.into_iter().find(|container| names.clone().any(|name| name.starts_with(container)))
 }
 
-/// Integers that PyTorch stores with a model and no computation of ours reads: 0, 1, 2 ... as indices of positions, how many batches a
-/// batch norm has seen, and where MoCo's queue begins.
+/// True for integer tensors that PyTorch stores with a model and conifer does not use: position indices, batch counts
+/// of batch norms, and the start of MoCo's queue.
 fn is_counter(name: &str) -> bool {
     ["position_ids", "num_batches_tracked", "queue_ptr"].iter().any(|end| name.ends_with(end))
 }
 
-/// Refuses a pickle in which something other than tensors, containers and plain values is left.
+/// Rejects a pickle that contains anything other than tensors, containers and plain values.
 fn refuse_code(path: &Path, value: &PickleValue, place: &str) -> Result<()> {
     const DATA: &[&str] = &["torch.Tensor", "torch.TypedStorage", "torch.UntypedStorage"];
     let below = |key: &str| if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };

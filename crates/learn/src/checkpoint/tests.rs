@@ -1,5 +1,6 @@
-//! Round trips, damaged files, and the published systems' own numbers: `../shared/goldens/checkpoints` (PyTorch 2.15, float32, CPU;
-//! random weights; see the README there), skipped where that folder is absent.
+//! Tests of round trips and damaged files, and comparison with the published systems' outputs in
+//! `../shared/goldens/checkpoints` (PyTorch 2.15, float32, CPU; random weights; see the README there), skipped if that
+//! folder is absent.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ fn golden(file: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Four heads in both towers (README of the goldens); no tensor says so.
+/// Both towers have four heads (README of the goldens); no tensor shows this.
 fn options(method: &str) -> ImportOptions {
     ImportOptions {
         method: Some(method.to_owned()),
@@ -41,7 +42,7 @@ fn options(method: &str) -> ImportOptions {
     }
 }
 
-/// Inputs and outputs that the released model computed.
+/// Inputs of the released model, and the outputs that it computed.
 struct Io {
     tensors: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
 }
@@ -72,7 +73,7 @@ impl Io {
         Tensor::from_data(TensorData::new(values.clone(), shape), &Device::flex())
     }
 
-    /// The released model reads each text at its largest id, the first end of text (599).
+    /// The released model pools each text at its largest id, the first end of text (599).
     fn tokens(&self, name: &str) -> Tokens {
         let (shape, values) = &self.tensors[name];
         let end = values
@@ -100,7 +101,8 @@ fn relative(found: &[f32], expected: &[f32]) -> f64 {
     (difference / size).sqrt()
 }
 
-/// The projected vector and the point of every view, which the file holds as `out.<view>.euclidean` and `out.<view>.embedding`.
+/// The projected vector and the point of every view; the file has them as `out.<view>.euclidean` and
+/// `out.<view>.embedding`.
 fn views(model: &Model, io: &Io) -> Vec<(&'static str, Tensor<2>, Tensor<2>)> {
     let image = |view, name| {
         let vector = model.encode_images(io.pixels(name)).unwrap();
@@ -139,7 +141,8 @@ fn released_checkpoints_reproduce_their_outputs() {
         for device in [Device::flex(), Device::flex().autodiff()] {
             let (model, manifest) = published::import(&pth, &options(name), &device).unwrap();
             check_views(&model, &io, name);
-            // The released HyCoCLIP subtracts the standard deviations: what its buffers say is what it was run with.
+            // The released HyCoCLIP subtracts the standard deviations; its buffers are the values with which it was
+            // run.
             let PixelStatistics { mean, std } = PixelStatistics::default();
             let mean = if name == "hycoclip" { std } else { mean };
             assert_eq!(manifest.model.pixels, PixelStatistics { mean, std }, "{name}");
@@ -213,7 +216,7 @@ fn fixed_positions_are_those_of_the_released_model() {
     let (stored, computed) = (export(&model), export(&fresh));
     let error = relative(computed["visual.pos_embed"].floats().unwrap(), stored["visual.pos_embed"].floats().unwrap());
     assert!(error < 1e-6, "{error:e}");
-    // Constant buffers follow from the architecture, too.
+    // Constant buffers follow from the architecture too.
     for buffer in ["textual.attn_mask", "pixel_mean", "pixel_std"] {
         assert_eq!(stored[buffer], computed[buffer], "{buffer}");
     }
@@ -243,7 +246,7 @@ fn converting_a_released_checkpoint_there_and_back_changes_no_bit() {
         assert!(fs::read(&exported).unwrap() == fs::read(&twice).unwrap(), "{name}");
         assert!(fs::read(&exported).unwrap() == fs::read(native.join(WEIGHTS)).unwrap(), "{name}");
 
-        // Exactly the released state dict: same names, same shapes, and, what is learned, the same numbers.
+        // Exactly the released state dict: the same names and shapes and, for learned tensors, the same numbers.
         let reader = pytorch_reader::PytorchReader::with_top_level_key(&pth, "model").unwrap();
         let weights = export(&loaded);
         let mut names: Vec<_> = reader.keys();
@@ -258,7 +261,7 @@ fn converting_a_released_checkpoint_there_and_back_changes_no_bit() {
     }
 }
 
-/// A model of every kind of space, small, with random weights.
+/// A small model with random weights, in any kind of space.
 pub(super) fn small(space: &ManifoldSpec) -> (Model, Manifest) {
     let config = ModelConfig {
         visual: VisualConfig::Vit(VitConfig { image_size: 8, patch: 4, width: 8, depth: 1, heads: 2 }),
@@ -316,7 +319,7 @@ fn every_kind_of_space_is_saved_and_loaded_whole() {
             assert_eq!(read, manifest);
             assert_eq!(loaded.devices()[0].is_autodiff(), device.is_autodiff());
         }
-        // Saving over a checkpoint replaces it; nothing is left beside it.
+        // Saving over a checkpoint replaces it and leaves nothing beside it.
         save(&path, &model, &manifest, None).unwrap();
     }
     let mut names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -335,7 +338,7 @@ fn a_single_feature_scale_is_exported_for_each_factor() {
     for name in ["visual_alpha", "visual_concept_alphas.0", "visual_concept_alphas.1", "textual_concept_alphas.1"] {
         assert_eq!(weights[name], Array::f32([], vec![0.25_f32.ln()]), "{name}");
     }
-    // What was added for PyTorch is no surprise on the way back.
+    // The tensors added for PyTorch are accepted on import.
     weights::import(model, weights, Path::new("x")).unwrap();
 }
 
@@ -441,12 +444,13 @@ fn a_folder_that_is_no_checkpoint_is_not_replaced() {
     let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
     fs::write(path.join("cat.jpg"), b"x").unwrap();
     let message = save(&path, &model, &manifest, None).unwrap_err().to_string();
-    assert!(message.contains("expected a free name, an empty folder or a checkpoint"), "{message}");
+    assert!(message.contains("expected an unused name, an empty folder or a checkpoint"), "{message}");
     fs::remove_file(path.join("cat.jpg")).unwrap();
     save(&path, &model, &manifest, None).unwrap();
 }
 
-/// `torch.save`'s older form, by hand: magic, version, system, the object, the keys of the storages, the storages.
+/// The legacy format of `torch.save`, by hand: magic, version, system, the object, the keys of the storages, the
+/// storages.
 pub(super) fn legacy_file(object: &[u8], storages: &[(&str, &[f32])]) -> Vec<u8> {
     let mut file = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.".to_vec();
     file.extend(b"\x80\x02M\xe9\x03.");
@@ -494,7 +498,8 @@ fn tensor(key: &str, shape: &[usize]) -> Vec<u8> {
     .concat()
 }
 
-/// A state dict saved from a model that was wrapped for several GPUs, in the older form, with the mean embedding of CLIP beside it.
+/// A state dict in the legacy format, saved from a model wrapped for several GPUs, with CLIP's mean embedding beside
+/// it.
 #[test]
 fn older_files_and_wrapped_models_are_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -528,7 +533,7 @@ fn older_files_and_wrapped_models_are_read() {
     assert_eq!(manifest.root.unwrap(), root.iter().map(|&x| f64::from(x)).collect::<Vec<_>>());
 }
 
-/// Each of these would run `echo` when Python loads it.
+/// Each of these files would run `echo` when loaded in Python.
 #[test]
 fn a_pickle_that_would_run_code_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -577,7 +582,7 @@ fn files_that_are_no_checkpoints_say_so() {
         &[("0", &[1.0, 2.0])],
     );
     let found = message(&other, &default);
-    assert!(found.contains("is of no known layout; expected tensors named `visual.pos_embed...`"), "{found}");
+    assert!(found.contains("has no known layout; expected tensors named `visual.pos_embed...`"), "{found}");
     fs::remove_file(&path).unwrap();
     let missing = published::import(&path, &default, &Device::flex()).unwrap_err().to_string();
     assert!(missing.contains("x.pth"), "{missing}");

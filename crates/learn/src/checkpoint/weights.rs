@@ -1,4 +1,4 @@
-//! Tensors by their published names: out of a model, into a model, to a safetensors file and back.
+//! Tensors by their published names: exports from and imports into a model, and reads and writes safetensors files.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +17,7 @@ use crate::model::Model;
 use crate::params::{ParamInfo, ParamMapper, ParamVisitor, map_params, visit_params};
 use crate::{Error, Result};
 
-/// Numbers in all tensors together.
+/// Number of elements in all tensors.
 pub(super) fn count(weights: &Weights) -> usize {
     weights.values().map(|array| array.shape.iter().product::<usize>()).sum()
 }
@@ -37,7 +37,7 @@ pub struct Array {
 /// Elements of an [`Array`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
-    /// Everything that is learned.
+    /// Floating-point values.
     F32(Vec<f32>),
     /// Masks.
     Bool(Vec<bool>),
@@ -54,7 +54,7 @@ impl Array {
         Self { shape: shape.into(), values: Values::Bool(values) }
     }
 
-    /// The elements as they are stored: little endian, one byte for a boolean.
+    /// The elements in their stored form: little endian, one byte for a boolean.
     pub fn to_le_bytes(&self) -> Vec<u8> {
         match &self.values {
             Values::F32(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
@@ -62,7 +62,7 @@ impl Array {
         }
     }
 
-    /// The elements as f32, if they are.
+    /// The elements, if they are f32.
     pub fn floats(&self) -> Option<&[f32]> {
         match &self.values {
             Values::F32(values) => Some(values),
@@ -71,26 +71,27 @@ impl Array {
     }
 }
 
-/// How the weights of a checkpoint are stored. In memory they are always `f32`.
+/// Stored precision of the weights of a checkpoint. In memory they are always `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// 4 bytes a number, as it is.
+    /// 4 bytes per number, exact.
     #[default]
     F32,
-    /// 2 bytes a number of every matrix and kernel, rounded to the nearest number of 8 significant bits: off by at most 2^-8 of itself.
-    /// What has one dimension (norms, biases, scalars, pixel statistics) stays `f32`: next to no bytes, and a curvature must not move.
+    /// 2 bytes per number for every matrix and kernel, rounded to 8 significant bits (relative error at most 2^-8).
+    /// Tensors with one dimension (norms, biases, scalars, pixel statistics) stay `f32`: they are small, and a
+    /// curvature must not change.
     Bf16,
 }
 
 impl Precision {
-    /// Whether it rounds this tensor.
+    /// True if this tensor is rounded.
     fn rounds(self, array: &Array) -> bool {
         let long = array.shape.iter().filter(|&&side| side > 1).count();
         self == Precision::Bf16 && long > 1 && array.floats().is_some()
     }
 }
 
-/// A tensor on its way to a file.
+/// A tensor to write, and its precision.
 struct Outgoing<'a>(&'a Array, Precision);
 
 impl View for Outgoing<'_> {
@@ -124,8 +125,8 @@ impl View for Outgoing<'_> {
     }
 }
 
-/// Everything a published checkpoint of this architecture holds: parameters, the scalars of the head, and the constant buffers that
-/// PyTorch's strict loading asks for (`constants`).
+/// All tensors of a published checkpoint of this architecture: parameters, the scalars of the head, and the constant
+/// buffers that PyTorch's strict loading requires (`constants`).
 pub fn export(model: &Model) -> Weights {
     let mut exporter = Exporter { weights: constants(model) };
     visit_params(model, &mut exporter);
@@ -137,7 +138,7 @@ pub fn export(model: &Model) -> Weights {
     exporter.weights
 }
 
-/// Names and published shapes of everything that [`import`] asks for.
+/// Names and published shapes of all tensors that [`import`] requires.
 pub(super) fn shapes(model: &Model) -> Vec<(String, Vec<usize>)> {
     let mut shapes = shapes_of(model);
     let scalars = model.head.scalars().into_iter().flat_map(|scalar| scalar.names().to_vec());
@@ -164,7 +165,7 @@ pub(super) fn shapes_of(module: &impl Module) -> Vec<(String, Vec<usize>)> {
     shapes.0
 }
 
-/// Any module with the stored values, which are finite and are all that it needs.
+/// Imports stored values into any module. The caller has checked that they are finite and that no tensor is unexpected.
 ///
 /// # Errors
 /// [`Error::Weights`] listing every tensor that is missing or of another shape.
@@ -177,11 +178,12 @@ pub(super) fn import_module<M: Module>(module: M, mut weights: Weights, path: &P
     }
 }
 
-/// The model with the stored values. Constant buffers in `weights` are not needed, and not looked at except that the pixel
-/// statistics must be those of the model.
+/// Imports stored values into a model. Constant buffers in `weights` are optional and ignored, except that the pixel
+/// statistics must equal those of the model.
 ///
 /// # Errors
-/// [`Error::Weights`] listing every tensor that is missing, left over, or of another shape; `path` is only for the message.
+/// [`Error::Weights`] listing every tensor that is missing, unexpected or of another shape; `path` is used only in the
+/// message.
 pub(super) fn import(model: Model, mut weights: Weights, path: &Path) -> Result<Model> {
     let bad = |array: &Array| array.floats().and_then(|values| values.iter().copied().find(|value| !value.is_finite()));
     let infinite: Vec<_> = weights.iter().filter_map(|(name, array)| Some((name.clone(), bad(array)?))).collect();
@@ -199,7 +201,7 @@ pub(super) fn import(model: Model, mut weights: Weights, path: &Path) -> Result<
             Some(_) => {}
         }
     }
-    // A scalar has been named above.
+    // A scalar that is not finite is already in the list.
     for (name, value) in infinite {
         if !problems.iter().any(|problem| problem.contains(&format!("`{name}`"))) {
             problems.push(format!("`{name}` holds {value}, expected finite numbers"));
@@ -211,9 +213,9 @@ pub(super) fn import(model: Model, mut weights: Weights, path: &Path) -> Result<
     }
 }
 
-/// Entries of a published state dict that follow from the architecture: the causal mask, the pixel statistics and, for a product
-/// space, the scalars which PHyCLIP's model inherits and never reads. A published model with one feature scale per factor can also
-/// load one that has a single scale: it is written once per factor.
+/// Tensors of a published state dict that follow from the architecture: the causal mask, the pixel statistics and, for
+/// a product space, the scalars that PHyCLIP's model inherits and never reads. A single feature scale is also written
+/// once per factor, so that a published model with one scale per factor can load it.
 fn constants(model: &Model) -> Weights {
     let mut weights = Weights::new();
     let pixels = model.config().pixels;
@@ -251,12 +253,12 @@ pub(super) fn save(weights: &Weights, path: &Path) -> Result<()> {
     save_as(weights, Precision::F32, path)
 }
 
-/// As [`save`], in a precision.
+/// Like [`save`], in a given precision.
 pub(super) fn save_as(weights: &Weights, precision: Precision, path: &Path) -> Result<()> {
     save_with(weights, precision, None, path)
 }
 
-/// As [`save`], with the note `{"format": "pt"}` in the header, without which `transformers` refuses a file.
+/// Like [`save`], with the note `{"format": "pt"}` in the header, which `transformers` requires.
 pub(super) fn save_for_torch(weights: &Weights, path: &Path) -> Result<()> {
     save_with(weights, Precision::F32, Some([("format".to_owned(), "pt".to_owned())].into()), path)
 }
@@ -274,12 +276,12 @@ fn save_with(
 /// Reads a safetensors file; half precision and f64 become f32.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Format`] for a file that is cut, damaged, or holds another kind of tensor.
+/// [`Error::Io`]; [`Error::Format`] for a file that is truncated, damaged, or holds an unsupported tensor type.
 pub(super) fn load(path: &Path) -> Result<Weights> {
     load_where(path, |_| true)
 }
 
-/// As [`load`], of the tensors whose name is `wanted`.
+/// Like [`load`], for the tensors whose name is `wanted`.
 pub(super) fn load_where(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Weights> {
     let bytes = fs::read(path).map_err(Error::io(path))?;
     let unreadable = |error: String| {
@@ -314,18 +316,17 @@ fn le_f32(bytes: &[u8]) -> f32 {
     f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// Elements of another float type as f32.
+/// Elements of another float type, converted to f32.
 pub(super) fn wider(bytes: &[u8], dtype: burn::tensor::DType) -> Vec<f32> {
     let count = bytes.len() / dtype.size();
     TensorData::from_bytes_vec(bytes.to_vec(), [count], dtype).iter::<f32>().collect()
 }
 
-/// Parameters of the head are stored under names of their own, not by path.
+/// Parameters of the head are stored under published names, not under their paths.
 fn is_head(name: &str) -> bool {
     name.starts_with("head.")
 }
 
-/// Copies parameters out.
 struct Exporter {
     weights: Weights,
 }
@@ -345,7 +346,6 @@ impl ParamVisitor for Exporter {
     }
 }
 
-/// Moves parameters in.
 struct Importer<'a> {
     weights: &'a mut Weights,
     problems: Vec<String>,
@@ -388,7 +388,7 @@ fn import_head(head: Head, weights: &mut Weights, problems: &mut Vec<String>) ->
         match weights.remove(&name) {
             None => problems.push(format!("missing `{name}` []")),
             Some(array) => match array.floats() {
-                // Some exporters keep a scalar as one element.
+                // Some exporters store a scalar with one dimension.
                 Some(&[log]) if array.shape.len() <= 1 && log.is_finite() => {
                     logs.insert(name, log);
                 }
@@ -407,7 +407,7 @@ fn import_head(head: Head, weights: &mut Weights, problems: &mut Vec<String>) ->
     })
 }
 
-/// `[rows, columns]` to `[columns, rows]`, in blocks that fit the cache.
+/// Transposes `[rows, columns]` to `[columns, rows]`, in blocks that fit the cache.
 pub(super) fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     const BLOCK: usize = 32;
     let mut out = vec![0.0; values.len()];

@@ -89,7 +89,7 @@ fn wrong_types_and_values_out_of_range_are_named() {
         ("[model]\nembed_dim = 60\n[manifold]\nfactors = 7", ["factors", "divisor"]),
         ("[method]\nkind = 'moco'", ["method `moco`", "known: clip, meru"]),
         ("[tokenizer]\nkind = 'words'", ["tokenizer", "clip_merges"]),
-        ("seed = ", ["test.toml", "no TOML"]),
+        ("seed = ", ["test.toml", "not valid TOML"]),
     ] {
         let found = message(text);
         assert!(words.iter().all(|word| found.contains(word)), "{text}: {found}");
@@ -154,7 +154,7 @@ fn files_extend_files_key_by_key_and_a_new_kind_replaces_its_table() {
     write("d.toml", "extends = 'e.toml'");
     write("e.toml", "[optim]\nlrr = 1");
     let found = Config::load(&folder.path().join("d.toml"), &[]).unwrap_err().to_string();
-    assert!(found.contains("e.toml: unknown key"), "the file with the slip is named: {found}");
+    assert!(found.contains("e.toml: unknown key"), "the file with the typo is named: {found}");
 }
 
 #[test]
@@ -281,7 +281,8 @@ fn a_path_says_its_kind_where_nobody_else_does() {
     let table = "[data]\nkind = 'taxon_table'\npath = 'a.csv'\n[data.options]\nranks = ['a']";
     assert_eq!(source("[data]\npath = 'a.csv'", &[]), named("csv_pairs", "a.csv", 0));
     assert_eq!(source("", &["data.path=a.jsonl"]), named("jsonl", "a.jsonl", 0));
-    // A kind that reads such files in its own way stays, with its options; one that does not goes, with them.
+    // A kind that can read the new file is kept with its options. Any other kind is replaced, and its options are
+    // dropped.
     assert_eq!(source(table, &["data.path=b.csv"]), named("taxon_table", "b.csv", 1));
     assert_eq!(source(table, &["data.path=jsonl:b.jsonl"]), named("jsonl", "b.jsonl", 0));
     assert_eq!(source(table, &["data.path=b.csv", "data.kind=csv_pairs"]), named("csv_pairs", "b.csv", 0));

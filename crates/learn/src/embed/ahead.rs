@@ -1,19 +1,19 @@
-//! Reading while computing.
+//! Prepares the next item on another thread while the current one is computed.
 
 use std::sync::mpsc::sync_channel;
 
-/// Calls `compute` with every item, in order, while another thread makes the next one: at most one is ready or in the making. Ends with the
-/// first error.
+/// Calls `compute` with every item in order, while another thread produces the next one. At most one item is ready or
+/// in production. Stops at the first error.
 pub(super) fn ahead<T: Send, E>(
     items: impl Iterator<Item = T> + Send,
     mut compute: impl FnMut(T) -> Result<(), E>,
 ) -> Result<(), E> {
     std::thread::scope(|scope| {
-        // No place in the channel: the next item waits in the hands of its maker.
+        // A rendezvous channel: the producer keeps the next item until it is received.
         let (ready, next) = sync_channel(0);
         scope.spawn(move || {
             for item in items {
-                // Nobody takes it after an error.
+                // The receiver is gone after an error.
                 if ready.send(item).is_err() {
                     return;
                 }
@@ -48,7 +48,7 @@ mod tests {
         let made = AtomicUsize::new(0);
         let items = (0..2).inspect(|_| _ = made.fetch_add(1, Ordering::SeqCst));
         let done: Result<(), ()> = ahead(items, |_| {
-            // Would wait forever if the second item were only begun after this one.
+            // This would wait forever if the second item were started only after this one.
             while made.load(Ordering::SeqCst) < 2 {
                 std::thread::yield_now();
             }

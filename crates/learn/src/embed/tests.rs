@@ -85,7 +85,7 @@ fn points_come_in_the_order_of_the_photographs_whatever_the_batch() {
     let together = embedder(&space).images(&images, EvalCrop::Center, &mut |_, _| {}).unwrap();
     assert!(close(&pairs, &together));
     let squeezed = embedder(&space).images(&images, EvalCrop::Squeeze, &mut |_, _| {}).unwrap();
-    assert!(close(&squeezed[..8], &together[..8]), "a square is a square");
+    assert!(close(&squeezed[..8], &together[..8]), "a square image is the same under both crops");
     assert!(!close(&squeezed[8..16], &together[8..16]), "the crop is used");
 }
 

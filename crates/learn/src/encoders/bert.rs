@@ -25,13 +25,13 @@ pub struct BertConfig {
     pub depth: usize,
     /// Number of attention heads.
     pub heads: usize,
-    /// Width of the feed-forward layers, in widths.
+    /// Width of the feed-forward layers, as a multiple of `width`.
     #[serde(default = "clip_block::four")]
     pub mlp_ratio: f64,
-    /// Kinds of segments that the published table tells apart; a text here is always of the first.
+    /// Number of segment types in the published table. A text here always has the first type.
     #[serde(default = "two")]
     pub segments: usize,
-    /// Width of an affine map of the pooled token, which ALIGN has; 0: none.
+    /// Width of an affine map of the pooled token, as in ALIGN; 0: no map.
     #[serde(default)]
     pub projection: usize,
 }
@@ -58,14 +58,14 @@ fn two() -> usize {
     2
 }
 
-/// BERT's own, in every published model.
+/// Layer norm epsilon of every published BERT.
 pub const BERT_NORM_EPSILON: f64 = 1e-12;
 
 /// Post-norm transformer over whole texts, pooled at the first token.
 ///
-/// `x = LayerNorm(words[ids] + positions + segments[0])`, `depth` blocks `x = LayerNorm(x + out(attention(x)))`,
-/// `x = LayerNorm(x + down(gelu(up(x))))`, then `x[0] P + b`, if there is a projection. No token sees what follows the end of its text.
-/// The pooler that the published model has beside this is not read by ALIGN, and not kept.
+/// `x = LayerNorm(words[ids] + positions + segments[0])`, `depth` blocks `x = LayerNorm(x + out(attention(x)))`, `x =
+/// LayerNorm(x + down(gelu(up(x))))`, then `x[0] P + b` if there is a projection. No token attends to positions after
+/// the end of its text. The pooler of the published model is dropped, because ALIGN does not use it.
 #[derive(Module, Debug)]
 pub struct Bert {
     embeddings: Embeddings,
@@ -106,7 +106,7 @@ struct Intermediate {
     dense: Linear,
 }
 
-/// The way back into the residual stream: `LayerNorm(x + dense(hidden))`.
+/// Output map into the residual stream: `LayerNorm(x + dense(hidden))`.
 #[derive(Module, Debug)]
 struct Output {
     dense: Linear,
@@ -123,7 +123,7 @@ impl Encoder for Bert {
         ("bert_nano", BertConfig::new(2_048, 40, 128, 4, 4)),
     ];
 
-    /// Weights N(0, 0.02^2), biases 0 (BERT's initialisation, there truncated).
+    /// Weights N(0, 0.02^2), biases 0: BERT's initialisation, without its truncation.
     fn new(config: &BertConfig, init: &mut Init) -> Result<Self> {
         config.check()?;
         let &BertConfig { vocabulary, context, width, depth, segments, projection, .. } = config;
@@ -151,7 +151,7 @@ impl Encoder for Bert {
         if self.projection.is_some() { self.config.projection } else { self.config.width }
     }
 
-    /// Tokens to the first one after the last block, `[B, width]`.
+    /// The first token after the last block, `[B, width]`.
     fn forward(&self, tokens: Tokens) -> Result<Tensor<2>> {
         let [batch, length] = tokens.check(self.config.context)?;
         let width = self.config.width;
@@ -186,7 +186,7 @@ impl Layer {
         }
     }
 
-    /// `[B*L, width] -> [B*L, width]`; `hidden` `[B, L]` is true where a key is not seen.
+    /// `[B*L, width] -> [B*L, width]`; `hidden` `[B, L]` is true for masked keys.
     fn forward(&self, x: Tensor<2>, batch: usize, heads: usize, hidden: &Tensor<2, Bool>) -> Tensor<2> {
         let context = self_attention(self.attention.qkv.forward(x.clone()), batch, heads, Mask::Hidden(hidden.clone()));
         let Output { dense, layer_norm } = &self.attention.output;

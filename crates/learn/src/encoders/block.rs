@@ -1,4 +1,5 @@
-//! One pre-norm transformer block, on borrowed parts: the encoders name their parameters differently and compute the same.
+//! A pre-norm transformer block over borrowed parameters. The encoders name their parameters differently but compute
+//! the same.
 //!
 //! `x <- x + out(attention(norm1(x)))`, then `x <- x + down(activation(up(norm2(x))))`.
 
@@ -8,7 +9,7 @@ use conifer_kernels::{Mask, attention, linear, self_attention};
 use super::layers::{Activation, LayerNorm, Linear, feed_forward};
 use crate::params::{Bias, Matrix};
 
-/// Size of the hidden layer of every feed-forward part, in widths.
+/// Width of the hidden layer of every feed-forward part, as a multiple of the token width.
 pub(super) const MLP_RATIO: usize = 4;
 
 /// The parameters of one block.
@@ -23,7 +24,7 @@ pub(super) struct Block<'a> {
     pub(super) down: &'a Linear,
 }
 
-/// What a block does beside its parameters.
+/// Settings of a block besides its parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub(super) heads: usize,
@@ -40,10 +41,12 @@ impl Block<'_> {
         self.residual(x, self_attention(joint, batch, form.heads, mask), form.activation)
     }
 
-    /// The last block, for the one row of each sequence that is read afterwards: keys and values of all rows, everything else for
-    /// `rows` only. Equal to [`Block::forward`] followed by selecting `rows`, at a sixth of the work.
+    /// The last block, for the one row of each sequence that is used afterwards: keys and values of all rows,
+    /// everything else for `rows` only. Equal to [`Block::forward`] followed by selecting `rows`, at a sixth of the
+    /// work.
     ///
-    /// `x` is `[B*L, width]`, `rows` `[B]` indexes its rows, `hidden` `[B, L]` is true where a key lies after the row.
+    /// `x` is `[B*L, width]`, `rows` `[B]` indexes its rows, and `hidden` `[B, L]` is true for masked keys, which come
+    /// after the row.
     pub(super) fn forward_rows(
         &self,
         x: Tensor<2>,
@@ -65,7 +68,7 @@ impl Block<'_> {
         feed_forward(x.clone(), self.norm2.forward(x), self.up, self.down, activation)
     }
 
-    /// `parts` of query, key and value from the `first` on, side by side.
+    /// `parts` of query, key and value, starting with the `first`, side by side.
     fn project(&self, rows: Tensor<2>, first: usize, parts: usize) -> Tensor<2> {
         let weight = self.qkv_weight.value.val();
         let width = weight.dims()[0];

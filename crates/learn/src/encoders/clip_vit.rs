@@ -25,7 +25,7 @@ pub struct ClipVitConfig {
     pub depth: usize,
     /// Number of attention heads (published models: width / 64).
     pub heads: usize,
-    /// Width of the feed-forward layers, in widths.
+    /// Width of the feed-forward layers, as a multiple of `width`.
     #[serde(default = "clip_block::four")]
     pub mlp_ratio: f64,
     /// Non-linearity of the feed-forward layers.
@@ -43,7 +43,7 @@ impl ClipVitConfig {
         self.image_size / self.patch
     }
 
-    /// Patches and the class token.
+    /// Number of patches, plus one for the class token.
     pub fn tokens(&self) -> usize {
         self.grid() * self.grid() + 1
     }
@@ -70,9 +70,9 @@ impl ClipVitConfig {
 
 /// Pre-norm transformer over square patches, with learned positions, a class token and a norm before the first block.
 ///
-/// `x = LayerNorm([class; patches P] + positions)`, `depth` blocks, then `LayerNorm(x)[class]`. The projection of the patches has no
-/// bias. Parameters and their names are those of OpenAI's and open_clip's `VisionTransformer`, without its `proj`, which is the model's
-/// projection here.
+/// `x = LayerNorm([class; patches P] + positions)`, `depth` blocks, then `LayerNorm(x)[class]`. The projection of the
+/// patches has no bias. Parameters and their names are those of OpenAI's and open_clip's `VisionTransformer`, except
+/// for its `proj`, which is the model's projection here.
 #[derive(Module, Debug)]
 pub struct ClipVit {
     class_embedding: Param<Tensor<1>>,
@@ -85,7 +85,7 @@ pub struct ClipVit {
     config: ClipVitConfig,
 }
 
-/// Kept in the published layout of a convolution, `[width, 3, patch, patch]`; applied as one matrix product.
+/// Stored in the published layout of a convolution, `[width, 3, patch, patch]`; computed as one matrix product.
 #[derive(Module, Debug)]
 struct Patches {
     weight: Param<Tensor<4>>,
@@ -102,7 +102,7 @@ impl Encoder for ClipVit {
     type Reads = Pixels;
 
     const PRESETS: &'static [(&'static str, ClipVitConfig)] = &[
-        // OpenAI's four; LAION's have `activation = "gelu"`.
+        // OpenAI's four. LAION's use `activation = "gelu"`.
         ("clip_vit_b32", ClipVitConfig::openai(224, 32, 768, 12, 12)),
         ("clip_vit_b16", ClipVitConfig::openai(224, 16, 768, 12, 12)),
         ("clip_vit_l14", ClipVitConfig::openai(224, 14, 1024, 24, 16)),
@@ -111,8 +111,9 @@ impl Encoder for ClipVit {
         ("clip_vit_nano", ClipVitConfig::openai(64, 8, 128, 4, 4)),
     ];
 
-    /// Class token, positions N(0, 1/width); everything else as PyTorch's layers begin: patches uniform in 1/sqrt(inputs), query, key
-    /// and value Xavier-uniform over the joint matrix, other maps uniform in 1/sqrt(inputs), attention biases 0.
+    /// Class token and positions N(0, 1/width). The rest follows PyTorch's defaults: patches uniform in 1/sqrt(inputs),
+    /// query, key and value Xavier-uniform over the joint matrix, other maps uniform in 1/sqrt(inputs), attention
+    /// biases 0.
     fn new(config: &ClipVitConfig, init: &mut Init) -> Result<Self> {
         config.check()?;
         let &ClipVitConfig { patch, width, depth, .. } = config;
@@ -144,7 +145,7 @@ impl Encoder for ClipVit {
         self.config.width
     }
 
-    /// Normalised pixels `[B, 3, H, W]` to the class token after the last norm, `[B, width]`.
+    /// Maps normalised pixels `[B, 3, H, W]` to the class token after the last norm, `[B, width]`.
     fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
         let batch = check_pixels(&pixels, self.config.image_size)?;
         let (width, tokens) = (self.config.width, self.config.tokens());

@@ -1,4 +1,5 @@
-//! EfficientNet (Tan and Le, ICML 2019), the image encoder of ALIGN (Jia et al., ICML 2021), as `transformers` computes it.
+//! EfficientNet (Tan and Le, ICML 2019), the image encoder of ALIGN (Jia et al., ICML 2021), as `transformers` computes
+//! it.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation, module};
@@ -12,7 +13,7 @@ use crate::{Error, Result};
 /// Number of stages of every EfficientNet.
 pub const STAGES: usize = 7;
 
-/// Architecture of an [`EfficientNet`], all widths as they are (not as multiples of the smallest network).
+/// Architecture of an [`EfficientNet`]. Widths are absolute, not multiples of the smallest network's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EfficientNetConfig {
@@ -28,13 +29,14 @@ pub struct EfficientNetConfig {
     pub kernels: [usize; STAGES],
     /// Stride of the first block of each stage, 1 or 2.
     pub strides: [usize; STAGES],
-    /// By how much the blocks of each stage widen their input; 1: not at all.
+    /// Factor by which the blocks of each stage widen their input; 1: no widening.
     pub expansions: [usize; STAGES],
-    /// Width of the squeezed layer, in widths of a block's input.
+    /// Width of the squeezed layer, as a multiple of the width of the block's input.
     pub squeeze: f64,
     /// Added to variances.
     pub epsilon: f64,
-    /// Blocks with stride 2, counted from 0, that pad both sides alike: those which met an odd number of pixels in training.
+    /// Indices, from 0, of the blocks with stride 2 that pad both sides equally: those whose input had an odd size in
+    /// training.
     #[serde(default)]
     pub symmetric: Vec<usize>,
 }
@@ -81,7 +83,7 @@ impl EfficientNetConfig {
         Ok(())
     }
 
-    /// The blocks, one after the other.
+    /// The blocks, in order.
     fn blocks(&self) -> Vec<Shape> {
         let mut width = self.stem;
         let mut blocks = Vec::new();
@@ -103,7 +105,7 @@ impl EfficientNetConfig {
     }
 }
 
-/// One block, in numbers.
+/// Sizes of one block.
 #[derive(Clone, Debug)]
 struct Shape {
     width_in: usize,
@@ -111,17 +113,18 @@ struct Shape {
     width_out: usize,
     kernel: usize,
     stride: usize,
-    /// Whether the input is added to the output: in all but the first block of a stage.
+    /// True if the input is added to the output: in every block of a stage except the first.
     residual: bool,
     symmetric: bool,
 }
 
-/// 3x3 convolution with stride 2, seven stages of inverted bottlenecks with squeeze and excitation, mean over all places.
+/// 3x3 convolution with stride 2, seven stages of inverted bottlenecks with squeeze and excitation, mean over all
+/// positions.
 ///
 /// A block widens its input (1x1), convolves each channel (depthwise, stride 1 or 2), scales the channels by
-/// `sigmoid(expand(silu(reduce(mean))))`, narrows (1x1) and, after the first of a stage, adds its input; batch norm after every
-/// convolution, SiLU after the first two. Parameters and their names are those of `transformers`, ALIGN's vision model. Statistics
-/// of the batch norms are kept as they are ([`BatchNorm`]), and nothing is dropped at random.
+/// `sigmoid(expand(silu(reduce(mean))))`, narrows (1x1) and, except for the first block of a stage, adds its input.
+/// Batch norm follows every convolution, SiLU the first two. Parameters and their names are those of ALIGN's vision
+/// model in `transformers`. Statistics of the batch norms are not updated ([`BatchNorm`]), and there is no dropout.
 #[derive(Module, Debug)]
 pub struct EfficientNet {
     embeddings: Stem,
@@ -186,7 +189,7 @@ impl Encoder for EfficientNet {
     type Reads = Pixels;
 
     const PRESETS: &'static [(&'static str, EfficientNetConfig)] = &[
-        // The smallest network, and the one of ALIGN with its photographs.
+        // The smallest network, and that of ALIGN at its image size.
         ("efficientnet_b0", EfficientNetConfig::new(224, 32, [16, 24, 40, 80, 112, 192, 320], [1, 2, 2, 3, 3, 4, 1])),
         (
             "efficientnet_b7",
@@ -217,7 +220,7 @@ impl Encoder for EfficientNet {
         self.config.channels[STAGES - 1]
     }
 
-    /// Normalised pixels `[B, 3, H, W]` to the mean over all places, `[B, width]`.
+    /// Maps normalised pixels `[B, 3, H, W]` to the mean over all positions, `[B, width]`.
     fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
         check_pixels(&pixels, self.config.image_size)?;
         let epsilon = self.config.epsilon;
@@ -260,7 +263,7 @@ impl Block {
             x = activation::silu(expand_bn.forward(expand_conv.forward(x, 1, (0, 0)), epsilon));
         }
         let half = shape.kernel / 2;
-        // TensorFlow pads an even side by one less at its beginning.
+        // For an even side TensorFlow pads one less at the beginning.
         let before = if shape.stride == 2 && !shape.symmetric { half - 1 } else { half };
         let Depthwise { depthwise_conv, depthwise_norm } = &self.depthwise_conv;
         let x = depthwise_norm.forward(depthwise_conv.forward(x, shape.stride, (before, half)), epsilon);

@@ -1,5 +1,5 @@
-//! The layers both encoders are made of. Activations are kept as rows `[B*L, width]`, so that every linear map is one matrix
-//! product over all tokens of the batch.
+//! Layers of the transformer encoders. Activations are stored as rows `[B*L, width]`, so that every linear map is one
+//! matrix product over all tokens of the batch.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, module};
@@ -69,7 +69,7 @@ impl LayerNorm {
         self.forward_with(rows, LAYER_NORM_EPSILON)
     }
 
-    /// The same with another epsilon.
+    /// Like [`LayerNorm::forward`], with another epsilon.
     pub fn forward_with(&self, rows: Tensor<2>, epsilon: f64) -> Tensor<2> {
         kernels::layer_norm(rows, self.weight.value.val(), self.bias.value.val(), epsilon)
     }
@@ -82,8 +82,8 @@ pub struct Table {
     pub weight: Param<Tensor<2>>,
 }
 
-/// `[B, 3, S, S] -> [B, patches, width]`: a convolution with stride = kernel, `weight` `[width, 3, patch, patch]`, as one matrix product
-/// over all patches. Patches are listed row by row. S is a multiple of the patch.
+/// `[B, 3, S, S] -> [B, patches, width]`: a convolution with stride = kernel, `weight` `[width, 3, patch, patch]`, as
+/// one matrix product over all patches. Patches are listed row by row. S is a multiple of the patch.
 pub(super) fn embed_patches(pixels: Tensor<4>, weight: Tensor<4>, bias: Option<Tensor<1>>) -> Tensor<3> {
     let [batch, _, size, _] = pixels.dims();
     let [width, _, patch, _] = weight.dims();

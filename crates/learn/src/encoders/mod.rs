@@ -1,10 +1,11 @@
-//! Photographs and texts to features.
+//! Encoders that map photographs and texts to features.
 //!
-//! [`ENCODERS`] lists every encoder. To add one: a file here with a config struct (serde, `deny_unknown_fields`), a Burn module made
-//! of the leaves of [`params`](crate::params) and an [`Encoder`] implementation; then one line in the table below. Configs, presets,
-//! checkpoints and the conformance tests follow from that line.
+//! [`ENCODERS`] lists every encoder. To add one, write a file with a config struct (serde, `deny_unknown_fields`), a
+//! Burn module made of the leaves of [`params`](crate::params) and an [`Encoder`] implementation, and add an entry to
+//! the table below. Configs, presets, checkpoints and the conformance tests use that entry.
 //!
-//! In a config an encoder is a table: a preset, values on top of a preset, or `kind` and all values. Unknown keys are refused.
+//! In a config an encoder is a table: a preset, a preset with changed values, or `kind` with all values. Unknown keys
+//! are rejected.
 //!
 //! ```toml
 //! visual = { preset = "vit_s16", image_size = 96 }
@@ -50,8 +51,8 @@ encoders! {
     Tensor<4>, Pixels, Side::Image, "visual", {
         "vit" => Vit(Vit, VitConfig): "vision transformer of the MERU family: fixed 2-D sin-cos positions, class token, exact GELU",
         "clip_vit" => ClipVit(ClipVit, ClipVitConfig): "vision transformer of CLIP: learned positions, norm before the first block",
-        "resnet" => ResNet(ResNet, ResNetConfig): "residual network with bottlenecks, for weights that exist: its batch norms do not learn",
-        "efficientnet" => EfficientNet(EfficientNet, EfficientNetConfig): "EfficientNet, ALIGN's image encoder, for weights that exist",
+        "resnet" => ResNet(ResNet, ResNetConfig): "residual network with bottlenecks, for pretrained weights: its batch norms do not learn",
+        "efficientnet" => EfficientNet(EfficientNet, EfficientNetConfig): "EfficientNet, ALIGN's image encoder, for pretrained weights",
     }
     /// Architecture of a text encoder.
     TextualConfig,
@@ -63,27 +64,27 @@ encoders! {
     }
 }
 
-/// One encoder, as the command line lists it.
+/// An encoder, as the command line lists it.
 #[derive(Debug)]
 pub struct EncoderEntry {
     /// Its name: `kind` in a config.
     pub name: &'static str,
-    /// One line for people.
+    /// One-line description for listings.
     pub summary: &'static str,
-    /// What it reads.
+    /// The kind of input that it reads.
     pub side: Side,
     /// Names of its presets.
     pub presets: fn() -> Vec<&'static str>,
 }
 
-/// What an image encoder reads.
+/// Input format of an image encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pixels {
     /// Side of the square photographs, in pixels.
     pub image_size: usize,
 }
 
-/// What a text encoder reads.
+/// Input format of a text encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Texts {
     /// Longest sequence, in tokens.
@@ -92,18 +93,18 @@ pub struct Texts {
     pub vocabulary: usize,
 }
 
-/// A tower: input to features, one row per sample.
+/// A tower: maps its input to features, one row per sample.
 pub trait Encoder: Module {
-    /// Its architecture, in numbers.
+    /// Its architecture.
     type Config: Clone + std::fmt::Debug + PartialEq + Serialize + DeserializeOwned + 'static;
-    /// What it reads.
+    /// Its input.
     type Input;
-    /// What its input must look like.
+    /// Format of its input.
     type Reads;
     /// Named architectures.
     const PRESETS: &'static [(&'static str, Self::Config)];
 
-    /// A new encoder with the published initialisation.
+    /// Builds an encoder with the published initialisation.
     ///
     /// # Errors
     /// [`Error::Setting`] for an impossible architecture.
@@ -111,7 +112,7 @@ pub trait Encoder: Module {
     where
         Self: Sized;
 
-    /// What an encoder of this architecture reads.
+    /// Input format of an encoder with this architecture.
     fn reads(config: &Self::Config) -> Self::Reads;
 
     /// Width of the features.
@@ -123,17 +124,17 @@ pub trait Encoder: Module {
     /// [`Error::Shape`] if the input does not fit the architecture.
     fn forward(&self, input: Self::Input) -> Result<Tensor<2>>;
 
-    /// Constant tensors that a published state dict holds beside the parameters, by name.
+    /// Constant tensors that a published state dict holds besides the parameters, by name.
     fn buffers(&self) -> Vec<(&'static str, Array)> {
         Vec::new()
     }
 }
 
-/// The values of one encoder, with the section's name in the message.
+/// Parses the values of one encoder. Errors name the section.
 fn read_config<C: DeserializeOwned>(section: &str, table: toml::Table) -> Result<C> {
     let shown = table.to_string().trim().replace('\n', ", ");
     C::deserialize(table).map_err(|error| {
-        Error::setting(section, format!("{{ {shown} }}"), format!("its values only: {}", error.message()))
+        Error::setting(section, format!("{{ {shown} }}"), format!("valid values of this encoder: {}", error.message()))
     })
 }
 
@@ -152,8 +153,8 @@ fn unknown_preset(side: Side, found: &str) -> Error {
     Error::Unknown { kind: "encoder preset", name: found.to_owned(), known: known.join(", ") }
 }
 
-/// Largest value of a setting of an architecture, far above those of every published tower. Widths are also bounded by
-/// [`Init::check`]; the number of blocks and the size of a photo take memory that no parameter shows.
+/// Upper limit of an architecture setting, far above every published tower. [`Init::check`] also bounds the widths. The
+/// number of blocks and the photo size take memory that no parameter shows.
 fn most(name: &str) -> usize {
     match name {
         "image_size" => 4096,
@@ -169,7 +170,7 @@ fn check_positive(section: &str, values: &[(&str, usize)]) -> Result<()> {
     }
 }
 
-/// The size of the batch, if `pixels` are `[B, 3, size, size]`.
+/// Checks that `pixels` are `[B, 3, size, size]`, and returns B.
 fn check_pixels(pixels: &Tensor<4>, size: usize) -> Result<usize> {
     let found = pixels.dims();
     match found {

@@ -1,7 +1,8 @@
-//! The macro behind the table of encoders: Burn modules are not object safe, so "any image encoder" has to be an enum, and the table
-//! writes that enum.
+//! The macro behind the encoder table. Burn modules are not object-safe, so "any image encoder" has to be an enum. The
+//! macro generates that enum from the table.
 
-/// Turns the table above into, per side, the tagged config and the module that hold any of its encoders, and into [`ENCODERS`].
+/// Generates from the table, for each side, the tagged config enum and the module enum over its encoders, and
+/// [`ENCODERS`].
 macro_rules! encoders {
     ($(
         $(#[$config_doc:meta])* $Config:ident,
@@ -9,7 +10,7 @@ macro_rules! encoders {
         $Input:ty, $Reads:ty, $side:expr, $field:literal,
         { $( $name:literal => $Variant:ident($Module:ty, $ModuleConfig:ty): $summary:literal, )+ }
     )+) => {
-        /// Every encoder there is.
+        /// Every encoder.
         pub const ENCODERS: &[EncoderEntry] = &[$($(
             EncoderEntry {
                 name: $name,
@@ -21,7 +22,7 @@ macro_rules! encoders {
 
         $(
             $(#[$config_doc])*
-            #[allow(clippy::large_enum_variant, reason = "a handful of them, each beside megabytes of weights")]
+            #[allow(clippy::large_enum_variant, reason = "few values exist, each next to megabytes of weights")]
             #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
             #[serde(tag = "kind", try_from = "toml::Table")]
             pub enum $Config { $(
@@ -31,7 +32,7 @@ macro_rules! encoders {
             )+ }
 
             $(#[$encoder_doc])*
-            #[allow(clippy::large_enum_variant, reason = "a handful of them, each beside megabytes of weights")]
+            #[allow(clippy::large_enum_variant, reason = "few values exist, each next to megabytes of weights")]
             #[derive(Module, Debug)]
             pub enum $Encoder { $(
                 #[doc = $summary]
@@ -42,7 +43,7 @@ macro_rules! encoders {
                 /// A named architecture.
                 ///
                 /// # Errors
-                /// [`Error::Unknown`], with the names there are.
+                /// [`Error::Unknown`] with the known names.
                 pub fn preset(name: &str) -> Result<Self> {
                     $(
                         let presets = <$Module as Encoder>::PRESETS;
@@ -56,19 +57,19 @@ macro_rules! encoders {
                 /// The same architecture with one value replaced: `config.with("vocabulary", 600)`.
                 ///
                 /// # Errors
-                /// [`Error::Setting`] for a key or a value it does not have.
+                /// [`Error::Setting`] for an unknown key or an invalid value.
                 pub fn with(&self, key: &str, value: impl Into<toml::Value>) -> Result<Self> {
                     let mut table = toml::Table::try_from(self).map_err(|error| Error::setting($field, error, "an encoder"))?;
                     table.insert(key.to_owned(), value.into());
                     Self::try_from(table)
                 }
 
-                /// What its input must look like.
+                /// Format of its input.
                 pub fn reads(&self) -> $Reads {
                     match self { $( Self::$Variant(config) => <$Module as Encoder>::reads(config), )+ }
                 }
 
-                /// A new encoder of this architecture.
+                /// Builds an encoder of this architecture.
                 ///
                 /// # Errors
                 /// [`Error::Setting`] for an impossible architecture.

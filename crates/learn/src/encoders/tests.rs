@@ -23,7 +23,7 @@ fn text_config() -> TextTransformerConfig {
     }
 }
 
-/// An encoder whose class token and norms are not at their first values, which would hide mistakes.
+/// An encoder whose class token and norms differ from their initial values, which would hide errors.
 fn perturbed<M: Module>(module: M, device: &Device) -> M {
     struct Perturb<'a>(&'a Device, u64);
     impl crate::params::ParamMapper for Perturb<'_> {
@@ -89,7 +89,8 @@ fn every_preset_makes_sense_and_is_found_by_its_name() {
 
 #[test]
 fn the_published_vit_s_has_its_number_of_parameters() {
-    // 12 blocks of (2 norms, qkv, proj, fc1, fc2), final norm, patches, class token; positions are stored and not trained.
+    // 12 blocks of (2 norms, qkv, proj, fc1, fc2), final norm, patches, class token; positions are stored and not
+    // trained.
     let d = 384;
     let block = 2 * 2 * d + (3 * d * d + 3 * d) + (d * d + d) + (4 * d * d + 4 * d) + (4 * d * d + d);
     let trained = 12 * block + 2 * d + (768 * d + d) + d;
@@ -98,8 +99,8 @@ fn the_published_vit_s_has_its_number_of_parameters() {
     assert_eq!(vit.num_params(), trained + 197 * d);
 }
 
-/// Of every kind of encoder the first preset, and the small ones: features of the promised shape, a gradient for every parameter, the
-/// same weights for the same seed, each row on its own, and inputs of another shape refused.
+/// For the first preset of every encoder and the small presets: features of the expected shape, a gradient for every
+/// parameter, the same weights for the same seed, independent rows, and an error for inputs of another shape.
 #[test]
 fn every_encoder_obeys_the_laws() {
     struct Silent(Gradients, Vec<String>);
@@ -126,7 +127,7 @@ fn every_encoder_obeys_the_laws() {
         assert!(floats(features.clone()).iter().all(|x| x.is_finite()), "{name}");
         let again = floats(forward(&encoders[1], input));
         assert_eq!(floats(features.clone()), again, "{name}: the same seed makes the same encoder");
-        // A weighted sum: the plain one is constant behind a normalisation.
+        // A weighted sum, because the plain sum is constant after a normalisation.
         let weights = (0..2 * width).map(|i| ((i * i) as f32 * 0.37).sin()).collect::<Vec<_>>();
         let weights = Tensor::from_data(TensorData::new(weights, [2, width]), &features.device());
         let mut silent = Silent((features * weights).sum().backward(), Vec::new());
@@ -156,7 +157,7 @@ fn every_encoder_obeys_the_laws() {
                 Side::Text => {
                     let config = TextualConfig::preset(name).unwrap();
                     let [one, two] = [(); 2].map(|()| config.build(&mut Init::seeded(1, &device)).unwrap());
-                    // As long as the context, so that every position takes part.
+                    // As long as the context, so that every position is used.
                     let long: Vec<i32> = (0..config.reads().context as i32 - 1).map(|i| 10 + i).chain([9]).collect();
                     let texts = || tokens(&[&long, &[5, 9]], 9, &device);
                     let short = floats(one.forward(tokens(&[&[5, 9]], 9, &device)).unwrap());
@@ -187,7 +188,7 @@ fn a_config_is_a_preset_with_changes_or_all_values() {
     assert_eq!((changed.image_size, changed.width), (96, 384));
     let explicit = read("kind = 'vit'\nimage_size = 96\npatch = 16\nwidth = 384\ndepth = 12\nheads = 12").unwrap();
     assert_eq!(explicit, VisualConfig::Vit(changed));
-    // What is written beside a result names every value and reads back as the same.
+    // The stored form names every value and reads back as the same config.
     assert_eq!(read(&toml::to_string(&explicit).unwrap()).unwrap(), explicit);
     let deeper = vit(explicit.with("depth", 3).unwrap());
     assert_eq!(deeper.depth, 3);
@@ -236,8 +237,8 @@ fn inputs_of_another_shape_are_errors() {
     assert!(message.contains("1 <= L <= 9"), "{message}");
 }
 
-/// The last block computes only the row that is read. Its slow twin: the same weights in an encoder whose last block is followed by
-/// another one that changes nothing (zero output maps), so that the block in question runs on all rows.
+/// The last block computes only the row that is used. The reference has the same weights and one more block that
+/// changes nothing (zero output maps), so that its second-to-last block runs on all rows.
 #[test]
 fn the_shortened_last_block_equals_the_full_one() {
     struct Extend {
@@ -288,13 +289,13 @@ fn what_follows_the_end_of_a_text_is_never_seen() {
         let rubbish = floats(text.forward(tokens(&[&[4, 8, 29, 11, 29, 3]], 29, &device)).unwrap());
         assert!(difference(&padded[..12], &alone) < 2e-6);
         assert!(difference(&rubbish, &alone) < 2e-6);
-        // And what stands before it is.
+        // The tokens before the end do matter.
         let other = floats(text.forward(tokens(&[&[5, 8, 29]], 29, &device)).unwrap());
         assert!(difference(&other, &alone) > 1e-3);
     }
 }
 
-/// Without gradients the engine's fused attention runs, with them a composition of our own.
+/// Without gradients the engine's fused attention runs, with gradients our own composition.
 #[test]
 fn both_attentions_agree() {
     let plain = Device::flex();
@@ -424,7 +425,7 @@ fn names_shapes_and_kinds_are_the_published_ones() {
     check_census(census, expected);
 }
 
-/// The names that OpenAI's and open_clip's state dicts have below `visual`, with kinds.
+/// The names below `visual` in OpenAI's and open_clip's state dicts, with kinds.
 #[test]
 fn names_of_clip_vit_are_the_published_ones() {
     use ParamKind::{Bias, Norm, Weight};
@@ -507,8 +508,8 @@ fn first_values_have_the_published_spread() {
     let text = TextTransformerConfig { vocabulary: 300, context: 40, width: 64, ..text_config() };
     let text = TextTransformerConfig { heads: 4, ..text };
     visit_params(&TextTransformer::new(&text, &mut Init::seeded(11, &device)).unwrap(), &mut spread);
-    // timm: N(0, 0.02) linear, N(0, 1e-6) class; convolution U(+-1/sqrt(fan in)), of standard deviation bound / sqrt(3).
-    // CLIP: as listed in published-systems 1.1.4, with W = 64 and L = 2.
+    // timm: N(0, 0.02) linear, N(0, 1e-6) class; convolution U(+-1/sqrt(fan in)), of standard deviation bound /
+    // sqrt(3). CLIP: as listed in published-systems 1.1.4, with W = 64 and L = 2.
     let (w, l) = (64_f64, 2_f64);
     for (name, std) in [
         ("cls_token", 1e-6),
@@ -524,7 +525,7 @@ fn first_values_have_the_published_spread() {
         ("resblocks.1.mlp.c_fc.bias", w.powf(-0.5) / 3_f64.sqrt()),
     ] {
         let (found, error) = spread.0[name];
-        // Four standard errors of a standard deviation.
+        // The tolerance is four standard errors of a standard deviation.
         assert!((found / std - 1.0).abs() < 4.0 * error, "`{name}`: {found}, expected {std}");
     }
     for name in

@@ -26,7 +26,7 @@ pub struct TextTransformerConfig {
     pub depth: usize,
     /// Number of attention heads (published models: width / 64).
     pub heads: usize,
-    /// Width of the feed-forward layers, in widths.
+    /// Width of the feed-forward layers, as a multiple of `width`.
     #[serde(default = "clip_block::four")]
     pub mlp_ratio: f64,
     /// Non-linearity of the feed-forward layers.
@@ -60,7 +60,8 @@ impl TextTransformerConfig {
 
 /// Causal pre-norm transformer, pooled at the end of the text.
 ///
-/// `x = table[ids] + positions`, `depth` blocks, then `LayerNorm(x)[end]`. Parameters and their names are those of the MERU family.
+/// `x = table[ids] + positions`, `depth` blocks, then `LayerNorm(x)[end]`. Parameters and their names are those of the
+/// MERU family.
 #[derive(Module, Debug)]
 pub struct TextTransformer {
     token_embed: Table,
@@ -79,7 +80,7 @@ impl Encoder for TextTransformer {
     const PRESETS: &'static [(&'static str, TextTransformerConfig)] = &[
         // The published models ("L12_W512") with CLIP's vocabulary.
         ("text_l12_w512", TextTransformerConfig::new(49_408, 77, 512, 12, 8)),
-        // Partners of the small ViTs; the vocabulary is that of the tokenizer they are trained with.
+        // Partners of the small ViTs. Their tokenizer sets the vocabulary.
         ("text_nano", TextTransformerConfig::new(2_048, 40, 128, 4, 4)),
         ("text_micro", TextTransformerConfig::new(4_096, 48, 192, 6, 6)),
         ("text_tiny", TextTransformerConfig::new(8_192, 64, 256, 8, 8)),
@@ -106,8 +107,8 @@ impl Encoder for TextTransformer {
         self.config.width
     }
 
-    /// Tokens to the final norm at the end of each text, `[B, width]`. Cut the batch to its longest sequence before: every column
-    /// costs time, those after the last end bring nothing.
+    /// The final norm at the end of each text, `[B, width]`. Trim the batch to its longest sequence first: columns
+    /// after the last end cost time and have no effect.
     fn forward(&self, tokens: Tokens) -> Result<Tensor<2>> {
         let [batch, length] = tokens.check(self.config.context)?;
         let width = self.config.width;
@@ -131,8 +132,9 @@ impl Encoder for TextTransformer {
     }
 }
 
-/// Normal weights with standard deviations W^-0.5 (query, key, value), (2 W depth)^-0.5 (both maps back into the residual stream)
-/// and (2W)^-0.5; attention biases 0, feed-forward biases uniform in 1/sqrt(inputs). (CLIP's and MERU's initialisation.)
+/// Normal weights with standard deviations W^-0.5 (query, key, value), (2 W depth)^-0.5 (both maps back into the
+/// residual stream) and (2W)^-0.5; attention biases 0, feed-forward biases uniform in 1/sqrt(inputs). (CLIP's and
+/// MERU's initialisation.)
 fn first_values(config: &TextTransformerConfig) -> BlockFills {
     let normal = |variance: usize| Fill::Normal((variance as f64).powf(-0.5));
     let uniform = |inputs: usize| Fill::Uniform((inputs as f64).powf(-0.5));

@@ -1,4 +1,5 @@
-//! The vision transformer of the MERU family (Dosovitskiy et al., ICLR 2021; positions of Chen et al., "MoCo v3", ICCV 2021).
+//! The vision transformer of the MERU family (Dosovitskiy et al., ICLR 2021; positions of Chen et al., "MoCo v3", ICCV
+//! 2021).
 
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
@@ -36,7 +37,7 @@ impl VitConfig {
         self.image_size / self.patch
     }
 
-    /// Patches and the class token.
+    /// Number of patches, plus one for the class token.
     pub fn tokens(&self) -> usize {
         self.grid() * self.grid() + 1
     }
@@ -79,7 +80,7 @@ struct PatchEmbed {
     proj: PatchProjection,
 }
 
-/// Kept in the published layout of a convolution, `[width, 3, patch, patch]`; applied as one matrix product.
+/// Stored in the published layout of a convolution, `[width, 3, patch, patch]`; computed as one matrix product.
 #[derive(Module, Debug)]
 struct PatchProjection {
     weight: Param<Tensor<4>>,
@@ -112,11 +113,12 @@ impl Encoder for Vit {
     type Reads = Pixels;
 
     const PRESETS: &'static [(&'static str, VitConfig)] = &[
-        // 12 heads at width 384, as MoCo v3 has it (timm's plain ViT-S has 6).
+        // 12 heads at width 384, as in MoCo v3 (timm's plain ViT-S has 6).
         ("vit_s16", VitConfig::new(224, 16, 384, 12, 12)),
         ("vit_b16", VitConfig::new(224, 16, 768, 12, 12)),
         ("vit_l16", VitConfig::new(224, 16, 1024, 24, 16)),
-        // For two cores and an afternoon: 0.8, 2.8 and 6.4 million parameters, 65, 65 and 145 tokens.
+        // Small enough to train on two cores in an afternoon: 0.8, 2.8 and 6.4 million parameters, 65, 65 and 145
+        // tokens.
         ("vit_nano", VitConfig::new(64, 8, 128, 4, 4)),
         ("vit_micro", VitConfig::new(96, 12, 192, 6, 6)),
         ("vit_tiny", VitConfig::new(96, 8, 256, 8, 8)),
@@ -150,7 +152,7 @@ impl Encoder for Vit {
         self.config.width
     }
 
-    /// Normalised pixels `[B, 3, H, W]` to the class token after the last norm, `[B, width]`.
+    /// Maps normalised pixels `[B, 3, H, W]` to the class token after the last norm, `[B, width]`.
     fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
         let batch = check_pixels(&pixels, self.config.image_size)?;
         let (width, tokens) = (self.config.width, self.config.tokens());
@@ -200,8 +202,8 @@ impl VitBlock {
 /// Fixed positions `[1 + grid^2, width]`, row major: zeros for the class token, then per patch
 /// `[sin(a w), cos(a w), sin(b w), cos(b w)]` with frequencies `w_i = 10000^(-i / (width/4))`.
 ///
-/// For the patch in row r and column c, `a = r` and `b = c`: the published code lists the grid with its column index running
-/// slowest and the patches with their row index running slowest, so what it calls the horizontal position is the row.
+/// For the patch in row r and column c, `a = r` and `b = c`. The published code lists the grid with its column index
+/// running slowest and the patches with their row index running slowest, so its "horizontal" position is the row.
 fn sin_cos_positions(grid: usize, width: usize) -> Vec<f32> {
     let quarter = width / 4;
     let frequencies: Vec<f64> = (0..quarter).map(|i| 10_000_f64.powf(-(i as f64) / quarter as f64)).collect();

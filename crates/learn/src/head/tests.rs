@@ -71,7 +71,7 @@ fn what_is_not_learned_has_no_gradient() {
     }
 }
 
-/// `lift(scale * v)` factor by factor, against the slices of crate `space` in f64.
+/// `lift(scale * v)` factor by factor, against the f64 implementation in `conifer-space`.
 #[test]
 fn lift_scales_each_factor_and_follows_the_current_curvature() {
     let head = head(&product(), "").unwrap();
@@ -118,7 +118,7 @@ fn project_brings_every_scalar_into_its_range() {
     }
 }
 
-/// A manifest keeps the learned curvature, also one that stands at its bound.
+/// A manifest stores the learned curvature, even one at its bound.
 #[test]
 fn a_head_can_be_rebuilt_from_its_own_description() {
     for log in [-9.0, 0.3, 9.0] {

@@ -71,7 +71,7 @@ fn an_event_file_reads_back_field_by_field() {
 
     assert_eq!(events.len(), 3);
     assert_eq!(events[0].text(3), "brain.Event:2");
-    assert_eq!(events[1].number(2), 301, "a session start drops what was said about this step and later");
+    assert_eq!(events[1].number(2), 301, "a session start drops this step and later ones");
     assert_eq!(events[1].inner(7).number(1), 1);
     assert_eq!(events[2].number(2), 301);
     let summary = events[2].inner(5);
@@ -107,8 +107,8 @@ fn only_event_file(folder: &Path) -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
-/// Splits the records, checks their sums, and splits the messages into fields; shares no code with the writer but the checksum,
-/// which has its own test.
+/// Splits the records, verifies their checksums and splits the messages into fields. It shares only the checksum
+/// function with the writer, and that has its own test.
 fn read_events(mut bytes: &[u8]) -> Vec<Fields> {
     let mut events = Vec::new();
     while !bytes.is_empty() {
@@ -123,7 +123,7 @@ fn read_events(mut bytes: &[u8]) -> Vec<Fields> {
     events
 }
 
-/// The fields of a protobuf message as (number, bytes); a varint is kept as eight little-endian bytes.
+/// The fields of a protobuf message as (number, bytes); a varint is stored as eight little-endian bytes.
 struct Fields(Vec<(u64, Vec<u8>)>);
 
 impl Fields {

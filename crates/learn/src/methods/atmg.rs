@@ -1,15 +1,15 @@
-//! ATMG: contrast by the exterior angle alone, so that a caption and its photograph need not be near each other.
+//! ATMG: contrastive loss by the exterior angle alone, so a caption and its photograph need not be near each other.
 //!
-//! Ramasinghe et al., "Accept the Modality Gap: An Exploration in the Hyperbolic Space", CVPR 2024. X is the exterior angle at the
-//! first argument, seen from the root, and L the contrastive loss of a row of logits:
+//! Ramasinghe et al., "Accept the Modality Gap: An Exploration in the Hyperbolic Space", CVPR 2024. X is the exterior
+//! angle at the first argument, seen from the root, and L the contrastive loss of a row of logits:
 //!
 //! ```text
-//! text asks:   similarity -X(T, I)      a photograph lies straight behind its caption
-//! photo asks:  similarity +X(I, T)      and sees it back towards the root, at an angle of pi
-//! loss = 1/2 (L(text asks) + L(photo asks))
+//! text query:  similarity -X(T, I)      a photograph lies straight behind its caption
+//! photo query: similarity +X(I, T)      the caption lies back towards the root, at an angle of pi
+//! loss = 1/2 (L(text query) + L(photo query))
 //! ```
 //!
-//! With `towards_root = false` both directions use `-X`, as the baseline of RCME does.
+//! With `towards_root = false` both directions use `-X`, as in RCME's baseline.
 
 use burn::tensor::Tensor;
 use conifer_data::View;
@@ -22,7 +22,7 @@ use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{Denominator, info_nce};
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "contrast by exterior angles instead of distances, which accepts the gap between the modalities",
@@ -43,11 +43,13 @@ const TERMS: &[&str] = &["contrast_text_image", "contrast_image_text"];
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour: the same loss. (Its other choices are `head.curv = 0.1`, `head.learn_curv = false`.)
+    /// Released behaviour: the same loss, so this changes nothing. Its other choices are `head.curv = 0.1` and
+    /// `head.learn_curv = false`.
     pub reference: bool,
-    /// Whether a photograph looks for its caption towards the root (official code) or away from it (RCME's baseline).
+    /// Whether a photograph's caption is expected towards the root (true: official code) or away from it (false: RCME's
+    /// baseline).
     pub towards_root: bool,
-    /// The two directions. `contrast_<query>_<candidates>`.
+    /// The terms, one per direction: `contrast_<query>_<candidates>`.
     pub terms: Terms,
 }
 

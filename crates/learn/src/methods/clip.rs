@@ -1,7 +1,8 @@
-//! CLIP: symmetric contrast of photographs and captions, cosine similarity.
+//! CLIP: symmetric contrastive loss of photographs and captions by cosine similarity.
 //!
-//! Radford et al., "Learning Transferable Visual Models From Natural Language Supervision", ICML 2021; in the form of the
-//! baselines of MERU, HyCoCLIP and PHyCLIP: `1/2 (L(I, T) + L(T, I))`, the similarity being the cosine on the unit sphere.
+//! Radford et al., "Learning Transferable Visual Models From Natural Language Supervision", ICML 2021. This is the form
+//! of the baselines of MERU, HyCoCLIP and PHyCLIP: `1/2 (L(I, T) + L(T, I))`, with the cosine on the unit sphere as
+//! similarity.
 
 use conifer_data::View;
 use conifer_space::ManifoldSpec;
@@ -14,7 +15,7 @@ use crate::Result;
 use crate::root::RootKind;
 use crate::terms::Denominator;
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "symmetric contrast of photograph and caption on the sphere",
@@ -36,9 +37,11 @@ const REFERENCE: &str = "Radford et al., ICML 2021; baseline of HyCoCLIP Table 1
 pub struct Config {
     /// Released behaviour. Paper and code agree here, so this changes nothing.
     pub reference: bool,
-    /// Whether boxes with their phrases join the batch as additional pairs ("w/ boxes" in HyCoCLIP Table 1). Default: none.
+    /// Whether boxes with their phrases join the batch as additional pairs ("w/ boxes" in HyCoCLIP Table 1). Default:
+    /// none.
     pub boxes: Boxes,
-    /// `contrast_image_text`: photographs ask, captions are the candidates; `contrast_text_image`: the other way. All on.
+    /// `contrast_image_text`: photographs are queries, captions candidates. `contrast_text_image`: the reverse. Both
+    /// on.
     pub terms: Terms,
 }
 
@@ -54,7 +57,7 @@ impl Settings for Config {
     }
 }
 
-/// The objective with these settings.
+/// Builds the objective from its settings.
 ///
 /// # Errors
 /// [`Error::Setting`](crate::Error::Setting) if every term is switched off.

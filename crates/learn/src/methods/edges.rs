@@ -1,4 +1,4 @@
-//! Wholes and parts of a batch, as the methods that read [`View::Edges`](conifer_data::View::Edges) see them.
+//! Wholes and parts of a batch, for the methods that read [`View::Edges`](conifer_data::View::Edges).
 
 use std::sync::Arc;
 
@@ -7,32 +7,32 @@ use conifer_kernels::Answers;
 
 use crate::{Error, Result, terms};
 
-/// Points of crops, `[N, D]`, what each of them shows, and which thing is a part of which.
+/// Crops, the thing that each of them shows, and the whole-part pairs of things.
 #[derive(Clone, Debug)]
 pub struct Edges {
-    /// The crops.
+    /// Points of the crops, `[N, D]`.
     pub points: Tensor<2>,
-    /// `[N]`: equal for crops of the same thing.
+    /// Id of the thing that each crop shows, `[N]`. Crops of the same thing have the same id.
     pub things: Vec<u32>,
-    /// Whole and part.
+    /// Whole-part pairs of thing ids, `[whole, part]`.
     pub parts: Vec<[u32; 2]>,
 }
 
-/// Crops of parts against each other.
+/// Crops of parts that have more than one crop, for a contrast among crops of the same part.
 pub struct Twins {
-    /// `[T, D]`: crops of parts of which there is another crop.
+    /// The crops, `[T, D]`.
     pub points: Tensor<2>,
-    /// `[T, T]`: another crop of the same thing.
+    /// True for another crop of the same thing, `[T, T]`.
     pub positive: Tensor<2, Bool>,
-    /// `[T, T]`: the crop itself.
+    /// True for the crop itself, `[T, T]`.
     pub same: Tensor<2, Bool>,
 }
 
 impl Edges {
-    /// Who asks, who is asked, and which answers are right.
+    /// Rows of the wholes and of the parts, and the pairs of them that are positives or show the same thing.
     ///
     /// # Errors
-    /// [`Error::Shape`] if there is not one thing for each crop, [`Error::Setting`] if no part is left.
+    /// [`Error::Shape`] if the numbers of crops and of things differ, or if the batch has no whole-part pair.
     pub fn answers(&self, method: &str) -> Result<Arc<Answers>> {
         let [rows, width] = self.points.dims();
         if rows != self.things.len() {
@@ -57,7 +57,7 @@ impl Edges {
         Ok(Arc::new(Answers::new(whole_rows, part_rows, positive, same)))
     }
 
-    /// Several crops of one part; none if every part has one crop.
+    /// The crops of parts that have several crops; `None` if every part has one crop.
     pub fn twins(&self, answers: &Answers) -> Option<Twins> {
         let things = Things::new(&self.things);
         let crops = things.places(answers.parts());
@@ -76,10 +76,10 @@ impl Edges {
     }
 }
 
-/// The things of a batch, numbered.
+/// The things of a batch, renumbered consecutively.
 struct Things {
     names: Vec<u32>,
-    /// The number of each row's.
+    /// Number of the thing of each row.
     of: Vec<usize>,
 }
 
@@ -96,14 +96,14 @@ impl Things {
         self.names.binary_search(&name).ok()
     }
 
-    /// Rows of the things that stand on one `side` of the pairs, in order.
+    /// Rows whose thing is on `side` of a pair (0: whole, 1: part), in order.
     fn rows(&self, pairs: &[[u32; 2]], side: usize) -> Vec<u32> {
         let mut stands = vec![false; self.names.len()];
         pairs.iter().filter_map(|pair| self.number(pair[side])).for_each(|number| stands[number] = true);
         (0..self.of.len()).filter(|&row| stands[self.of[row]]).map(|row| row as u32).collect()
     }
 
-    /// By the number of a thing, where in `rows` its rows stand.
+    /// For the number of each thing, the positions in `rows` of its rows.
     fn places(&self, rows: &[u32]) -> Vec<Vec<u32>> {
         let mut places = vec![Vec::new(); self.names.len()];
         rows.iter().enumerate().for_each(|(place, &row)| places[self.of[row as usize]].push(place as u32));

@@ -1,13 +1,13 @@
-//! EuCLIP: flat space, logits of squared distances, a caption's cone holds its photograph.
+//! EuCLIP: Euclidean space, logits from squared distances, and cones of captions that contain their photographs.
 //!
-//! Chou and Alam, "Embedding Geometries of Contrastive Language-Image Pre-Training", 2024. With d the Euclidean distance, L the contrastive
-//! loss of a row of logits and the cone of [`terms::cone`](crate::terms::cone()):
+//! Chou and Alam, "Embedding Geometries of Contrastive Language-Image Pre-Training", 2024. With d the Euclidean
+//! distance, L the contrastive loss of a row of logits and the cone of [`terms::cone`](crate::terms::cone()):
 //!
 //! ```text
 //! total = 1/2 (L(-d^2(I, T)) + L(-d^2(T, I))) + entailment_weight cone(T, I)
 //! ```
 //!
-//! The counter-baseline to MERU: the same objective without curvature, with which the paper matches it.
+//! A counter-baseline to MERU: the same objective without curvature. The paper reports that it matches MERU.
 
 use burn::tensor::Tensor;
 use conifer_data::View;
@@ -20,7 +20,7 @@ use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{ConeShape, Denominator, cone, info_nce};
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "contrast by squared distances in flat space, with flat cones: MERU without curvature",
@@ -41,15 +41,15 @@ const TERMS: &[&str] = &["contrast_image_text", "contrast_text_image", "cone_tex
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour: the same loss.
+    /// Released behaviour: the same loss, so this changes nothing.
     pub reference: bool,
-    /// Whether logits are made of `-d^2` (the paper's choice) or of `-d`.
+    /// Whether the logits use `-d^2` (the paper's choice) or `-d`.
     pub squared: bool,
     /// Factor of the cone term: 0.2, as in MERU.
     pub entailment_weight: f64,
     /// K of the half aperture `asin(K / |parent|)`: 0.1.
     pub min_radius: f64,
-    /// The parts. `contrast_<query>_<candidates>`, `cone_<parent>_<child>`.
+    /// The terms: `contrast_<query>_<candidates>`, `cone_<parent>_<child>`.
     pub terms: Terms,
 }
 

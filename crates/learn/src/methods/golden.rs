@@ -1,5 +1,5 @@
-//! The released implementations' own numbers: `fixtures/losses/` (see its RECIPE.md), reference mode, through head and method.
-//! Loss and terms to 1e-5 relative, gradients to 1e-4 of their norm.
+//! Compares losses and gradients with those of the released implementations: `fixtures/losses/` (see its RECIPE.md), in
+//! reference mode, through head and method. Loss and terms agree to 1e-5 relative, gradients to 1e-4 of their norm.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::head::{Head, HeadConfig};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/losses");
 
-/// Our term and the name of the released code for its mean over the batch.
+/// Our term, and the released code's name for its mean over the batch.
 const TERMS: &[(&str, &str)] = &[
     ("contrastive", "contrastive_loss"),
     ("entailment", "entailment_loss"),
@@ -45,7 +45,8 @@ impl Golden {
         self.tensors.get(name)
     }
 
-    /// The views the file has; a view it lacks is filled with those of its whole, so that reading it would be noticed.
+    /// The views of the file. A missing view is filled with that of its whole, so that a method that reads it gives a
+    /// wrong loss.
     fn features(&self, dim: usize) -> Features {
         Features(std::array::from_fn(|view| {
             let stored = self.get(&format!("in.{}", VIEWS[view])).or(self.get(&format!("in.{}", VIEWS[view % 2])));
@@ -114,7 +115,7 @@ fn meru() {
 
 #[test]
 fn hycoclip() {
-    // This golden was computed with weight 0.1 on half the sum; the released training configuration has 0.2.
+    // This fixture was computed with weight 0.1 on half the sum; the released training configuration uses 0.2.
     check("hycoclip_b24_d32.safetensors", "hycoclip", "entailment_weight = 0.1", &ManifoldSpec::lorentz(32, 1.0));
 }
 
@@ -128,7 +129,7 @@ fn phyclip_l2() {
     check("phyclip_l2_b24_k8_d8.safetensors", "phyclip", "", &ManifoldSpec::product_l2(8, 8, vec![1.0; 8]));
 }
 
-/// Where the originals are at hand, the copies in the repository are theirs.
+/// If the original files are available, the copies in the repository must equal them.
 #[test]
 fn fixtures_are_copies() {
     let (copies, originals) =
@@ -150,7 +151,8 @@ fn fixtures_are_copies() {
     assert_eq!(compared, 6);
 }
 
-/// `../shared/goldens/losses/radial_b16_d48`: the released loss of HierarCaps, 16 chains of four tiers in 48 dimensions.
+/// `../shared/goldens/losses/radial_b16_d48`: the released loss of HierarCaps on 16 chains of four tiers in 48
+/// dimensions.
 #[test]
 fn radial() {
     let golden = Golden::read("radial_b16_d48.safetensors");

@@ -1,7 +1,7 @@
-//! HCL: objects contrasted by their directions, scenes and their objects by the hyperbolic distance.
+//! HCL: contrastive loss of objects by their directions, and of scenes and their objects by the hyperbolic distance.
 //!
-//! Ge et al., "Hyperbolic Contrastive Learning for Visual Representations beyond Objects", CVPR 2023. With two crops z, z' of an object,
-//! a scene s and an object o in it, d the distance of the space and S the cosine:
+//! Ge et al., "Hyperbolic Contrastive Learning for Visual Representations beyond Objects", CVPR 2023. With two crops z,
+//! z' of an object, a scene s and an object o in it, d the distance of the space and S the cosine:
 //!
 //! ```text
 //! object = -log( sum_{z' of the same} exp(S(z, z') / tau) / sum_{z'} exp(S(z, z') / tau) )       over crops of objects
@@ -9,8 +9,9 @@
 //! total  = object + hyperbolic_weight scene
 //! ```
 //!
-//! The paper contrasts with a queue of a momentum encoder (MoCo-v2); here the negatives are the other objects of the batch, under the
-//! weights of the moment (DEVIATIONS.md). Without `data.edges.copies = 2` no object has a second crop and the first term is absent.
+//! The paper takes its negatives from a queue of a momentum encoder (MoCo-v2). Here they are the other objects of the
+//! batch, under the current weights (DEVIATIONS.md). Without `data.edges.copies = 2` no object has a second crop, and
+//! the first term is absent.
 
 use burn::tensor::Tensor;
 use conifer_data::View;
@@ -24,7 +25,7 @@ use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{masks, multi_positive_nce, select};
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "photographs alone: two crops of an object by their cosine, scenes and objects by the hyperbolic distance",
@@ -45,11 +46,11 @@ const TERMS: &[&str] = &["contrast_object_object", "contrast_scene_object"];
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Released behaviour: the same loss.
+    /// Released behaviour: the same loss, so this changes nothing.
     pub reference: bool,
-    /// Factor of the hyperbolic part: 0.1.
+    /// Weight of the hyperbolic term: 0.1.
     pub hyperbolic_weight: f64,
-    /// The parts. `contrast_<query>_<candidates>`.
+    /// The terms: `contrast_<query>_<candidates>`.
     pub terms: Terms,
 }
 
@@ -105,7 +106,7 @@ impl Method for Hcl {
     }
 }
 
-/// Cosines of the directions in which points lie, seen from the origin: `[N, D] -> [N, N]`.
+/// Cosines between the directions of points, seen from the origin: `[N, D] -> [N, N]`.
 fn cosines(space: &Space, points: Tensor<2>) -> Result<Tensor<2>> {
     let sphere = manifold(&ManifoldSpec::sphere(points.dims()[1]), None)?;
     let directions = sphere.lift(space.manifold.unlift(points));

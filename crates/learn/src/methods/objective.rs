@@ -1,4 +1,4 @@
-//! Objectives that are weighted sums of contrasts and cones over the parts of a grounded pair.
+//! Objectives that are weighted sums of contrastive terms and cones over the parts of a grounded pair.
 //!
 //! ```text
 //! contrastive = sum_c weight_c * mean_b info_nce_c(b)
@@ -6,8 +6,8 @@
 //! total       = contrastive + entailment_weight * entailment
 //! ```
 //!
-//! CLIP, MERU, HyCoCLIP and PHyCLIP are such sums, so each of their files only says *which* pairs it looks at and with what
-//! weight. Means over the batch stand where the papers print sums (DEVIATIONS.md).
+//! CLIP, MERU, HyCoCLIP and PHyCLIP are such sums, so each of their files only lists the pairs of parts and their
+//! weights. Means over the batch replace the sums printed in the papers (DEVIATIONS.md).
 
 use burn::tensor::Tensor;
 use conifer_data::View;
@@ -30,45 +30,45 @@ pub enum Part {
     BoxText,
 }
 
-/// What a method without terms of its own for boxes does with them.
+/// How a method without box terms uses boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Boxes {
-    /// Does not read them.
+    /// Boxes are not read.
     None,
-    /// Appends box and phrase as one more pair per sample: the batch has 2B pairs.
+    /// Each box and its phrase are appended as one more pair per sample: the batch has 2B pairs.
     Samples,
 }
 
-/// Query i against all candidates; candidate i is its positive.
+/// A contrastive term: query i against all candidates, of which candidate i is the positive.
 #[derive(Clone, Debug)]
 pub struct Contrast {
     /// Name in the log and in the settings.
     pub name: &'static str,
-    /// What asks.
+    /// The queries.
     pub query: Part,
-    /// What is compared with it.
+    /// The candidates.
     pub candidates: Part,
     /// Factor in the contrastive sum.
     pub weight: f64,
 }
 
-/// Child i shall lie in the cone of parent i.
+/// A cone term: child i should lie in the cone of parent i.
 #[derive(Clone, Debug)]
 pub struct Cone {
     /// Name in the log and in the settings.
     pub name: &'static str,
-    /// The general one, apex of the cone.
+    /// The general side, at the apex of the cone.
     pub parent: Part,
-    /// The specific one.
+    /// The specific side.
     pub child: Part,
-    /// Size of the cones.
+    /// Shape of the cones.
     pub shape: ConeShape,
     /// Factor in the entailment sum.
     pub weight: f64,
 }
 
-/// The whole sum.
+/// The whole objective.
 #[derive(Clone, Debug)]
 pub struct Objective {
     /// Name of the method.
@@ -83,7 +83,7 @@ pub struct Objective {
     pub entailment_weight: f64,
     /// Candidates in the softmax denominators.
     pub denominator: Denominator,
-    /// With [`Boxes::Samples`] every term sees 2B pairs. Only for objectives whose terms name no boxes.
+    /// With [`Boxes::Samples`] every term sees 2B pairs. Only for objectives without box terms.
     pub boxes: Boxes,
 }
 
@@ -136,7 +136,7 @@ impl Method for Objective {
 }
 
 impl Objective {
-    /// The same objective without the terms that `on` refuses by name.
+    /// Keeps the terms for which `on(name)` is true.
     ///
     /// # Errors
     /// [`Error::Setting`] if no term is left.
@@ -149,8 +149,8 @@ impl Objective {
         Ok(self)
     }
 
-    /// Name, weight and losses of every contrastive term. Similarity is symmetric, so what asks in the rows of a table answers in its
-    /// columns: two terms that differ in nothing else share their table.
+    /// Name, weight and losses of every contrastive term. The similarity is symmetric, so two terms that only swap
+    /// query and candidates share one table: its rows serve one term, its columns the other.
     fn contrast_losses(&self, batch: &Embedded, space: &Space) -> Result<Vec<(&'static str, f64, Tensor<1>)>> {
         let mut known: Vec<(Part, Part, Tensor<1>)> = Vec::new();
         let mut losses = Vec::new();
@@ -178,7 +178,6 @@ impl Objective {
         Ok(losses)
     }
 
-    /// Every part that a term names, each once.
     fn parts(&self) -> Vec<Part> {
         let contrasts = self.contrasts.iter().flat_map(|term| [term.query, term.candidates]);
         let cones = self.cones.iter().flat_map(|term| [term.parent, term.child]);

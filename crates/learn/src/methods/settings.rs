@@ -1,4 +1,4 @@
-//! From a `[method]` table to a checked settings struct, and back.
+//! Parses a `[method]` table into a checked settings struct, and back.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) trait Settings: Serialize + DeserializeOwned {
     const METHOD: &'static str;
     /// The paper's values, or with `reference` those of the released code.
     fn defaults(reference: bool) -> Self;
-    /// Refuses values that make no sense.
+    /// Rejects invalid values.
     fn check(&self) -> Result<()>;
 }
 
@@ -25,17 +25,17 @@ pub(super) trait Settings: Serialize + DeserializeOwned {
 pub struct Terms(BTreeMap<String, bool>);
 
 impl Terms {
-    /// Every term on.
+    /// All terms switched on.
     pub fn all(names: &[&str]) -> Self {
         Self(names.iter().map(|name| ((*name).to_owned(), true)).collect())
     }
 
-    /// Whether the term is on.
+    /// True if the term is switched on.
     pub fn on(&self, name: &str) -> bool {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    /// Refuses names that are no terms, and a method without any.
+    /// Rejects unknown terms, and settings that switch every term off.
     ///
     /// # Errors
     /// [`Error::Setting`] for a name that is not in `known`, or if every term is switched off.
@@ -52,10 +52,10 @@ impl Terms {
     }
 }
 
-/// Settings from a `[method]` table (without `kind`).
+/// Parses the settings of a `[method]` table (without `kind`).
 ///
 /// # Errors
-/// [`Error::Setting`] for an unknown key, a value of the wrong type, or what [`Settings::check`] refuses.
+/// [`Error::Setting`] for an unknown key, a value of the wrong type, or a value that [`Settings::check`] rejects.
 pub(super) fn parse<S: Settings>(table: &Table) -> Result<S> {
     let reference = match table.get("reference") {
         None => false,
@@ -69,7 +69,7 @@ pub(super) fn parse<S: Settings>(table: &Table) -> Result<S> {
     Ok(settings)
 }
 
-/// The complete table that `table` stands for.
+/// Completes `table` with the defaults.
 ///
 /// # Errors
 /// As [`parse`].
@@ -77,7 +77,7 @@ pub(super) fn resolve<S: Settings>(table: &Table) -> Result<Table> {
     to_table(&parse::<S>(table)?)
 }
 
-/// `found` unless it is a finite number for which `accept` holds.
+/// Checks that `found` is a finite number for which `accept` holds.
 ///
 /// # Errors
 /// [`Error::Setting`] naming `method.<key>`.
@@ -97,12 +97,12 @@ fn refused<S: Settings>(error: &dyn std::fmt::Display) -> Error {
     Error::setting("method", format!("not understood ({})", error.trim()), format!("settings of {}", S::METHOD))
 }
 
-/// Writes every key of `user` over `base`, table by table.
+/// Merges `user` into `base`, table by table.
 fn overlay(base: &mut Table, user: &Table) {
     for (key, value) in user {
         match (base.get_mut(key), value) {
             (Some(Value::Table(base)), Value::Table(user)) => overlay(base, user),
-            // `weight = 1` is as good as `weight = 1.0` where a number with a fraction stands.
+            // Accept an integer where a float is expected: `weight = 1` means `weight = 1.0`.
             (Some(Value::Float(base)), Value::Integer(user)) => *base = *user as f64,
             _ => {
                 base.insert(key.clone(), value.clone());

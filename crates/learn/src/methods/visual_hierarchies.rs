@@ -1,18 +1,19 @@
-//! Visual hierarchies: a part lies behind its whole, photographs alone, contrast by angles with several positives.
+//! Visual hierarchies: contrastive loss by angles with several positives, on photographs alone, which places a part
+//! behind its whole.
 //!
-//! Wang et al., "Learning Visual Hierarchies in Hyperbolic Space for Image Retrieval", ICCV 2025. X is the exterior angle at the first
-//! argument, W the wholes of the batch, P its parts, P_x the parts of x and W_y the wholes of y:
+//! Wang et al., "Learning Visual Hierarchies in Hyperbolic Space for Image Retrieval", ICCV 2025. X is the exterior
+//! angle at the first argument, W the wholes of the batch, P its parts, P_x the parts of x and W_y the wholes of y:
 //!
 //! ```text
-//! whole asks:  beta  = pi - X(x, y)    a part lies straight behind its whole
-//! part asks:   alpha = X(y, x)         and sees it back towards the root, at an angle of pi
+//! whole query: beta  = pi - X(x, y)    a part lies straight behind its whole
+//! part query:  alpha = X(y, x)         the whole lies back towards the root, at an angle of pi
 //! down_x = -log( sum_{y in P_x} exp(beta_xy / tau) / sum_{y in P} exp(beta_xy / tau) )          mean over x in W
 //! up_y   = -log( sum_{x in W_y} exp(alpha_xy / tau) / sum_{x in W} exp(alpha_xy / tau) )        mean over y in P
 //! loss   = down + up
 //! ```
 //!
-//! A crop is never a candidate for itself, nor for another crop of the same thing. On a Euclidean `[manifold]` X is the angle of Eq. 10,
-//! which is the paper's Euclidean model.
+//! A crop is never a candidate for itself, nor for another crop of the same thing. On a Euclidean `[manifold]` X is the
+//! angle of Eq. 10, as in the paper's Euclidean model.
 
 use conifer_data::View;
 use conifer_space::ManifoldSpec;
@@ -24,7 +25,7 @@ use crate::Result;
 use crate::root::RootKind;
 use crate::terms::angle_contrast;
 
-/// Registry line.
+/// Registry entry.
 pub const ENTRY: MethodEntry = MethodEntry {
     name: NAME,
     summary: "photographs alone: parts behind their wholes, by a contrast of exterior angles with several positives",
@@ -45,9 +46,9 @@ const TERMS: &[&str] = &["contrast_whole_part", "contrast_part_whole"];
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// No code is released: the same loss.
+    /// Released behaviour: no code is released, so this changes nothing.
     pub reference: bool,
-    /// The two directions. `contrast_<query>_<candidates>`.
+    /// The terms, one per direction: `contrast_<query>_<candidates>`.
     pub terms: Terms,
 }
 
@@ -99,11 +100,12 @@ mod tests {
     use super::super::{Edges, Embedded};
     use super::*;
 
-    /// Three photos (things 0, 1, 2) and five crops of four boxes: thing 4 is in photos 0 and 1 and in box 3, and has two crops.
+    /// Three photos (things 0, 1, 2) and five crops of four boxes: thing 4 is in photos 0 and 1 and in box 3, and has
+    /// two crops.
     const THINGS: [u32; 8] = [0, 1, 2, 3, 4, 4, 5, 6];
     const PARTS: [[u32; 2]; 6] = [[0, 3], [0, 4], [1, 4], [3, 4], [1, 5], [2, 6]];
 
-    /// The equations once more, on plain f64 slices.
+    /// Compares with the equations on plain f64 slices.
     #[test]
     fn the_loss_is_that_of_the_paper() {
         let points = Features::random(21, 8, 6).0[0].clone();

@@ -1,4 +1,4 @@
-//! One forward and backward pass: from a batch to gradients.
+//! One forward and backward pass: computes the gradients of a batch.
 
 use burn::tensor::{Device, Tensor};
 use conifer_data::batch::{Batch, ChainBatch, EdgeBatch, TokenBatch};
@@ -9,7 +9,7 @@ use crate::methods::{Chain, Edges, Embedded, Loss, Method};
 use crate::model::{Model, pixels, tokens};
 use crate::optim::GradientSet;
 
-/// What one batch contributes to a step.
+/// Result of a pass over one batch.
 #[derive(Debug)]
 pub(super) struct Pass {
     pub(super) gradients: GradientSet,
@@ -18,20 +18,20 @@ pub(super) struct Pass {
     pub(super) terms: Vec<(&'static str, f64)>,
 }
 
-/// What a pass needs beside the model and the batch.
+/// Inputs of a pass besides the model and the batch.
 pub(super) struct Setting<'a> {
     pub(super) method: &'a dyn Method,
-    /// The model before its first step, without autodiff, for methods that look back at it.
+    /// The model before its first step, without autodiff, for methods that compare with it.
     pub(super) frozen: Option<&'a Model>,
     /// The text whose embedding is the root of this step.
     pub(super) root: Option<&'a TokenBatch>,
     pub(super) device: &'a Device,
 }
 
-/// Embeds `batch`, takes the loss of the method and differentiates it. `step` is only for messages.
+/// Embeds `batch`, computes the loss of the method and its gradients. `step` is used only in messages.
 ///
 /// # Errors
-/// A loss that is not finite, naming the term.
+/// If the loss is not finite; the message names the term.
 pub(super) fn pass(model: &Model, batch: &Batch, setting: &Setting<'_>, step: u64) -> Result<Pass> {
     let mut space = model.head.space()?;
     if let Some(text) = setting.root {
@@ -49,19 +49,18 @@ pub(super) fn pass(model: &Model, batch: &Batch, setting: &Setting<'_>, step: u6
     let loss = mean(total.clone());
     if !loss.is_finite() {
         let term = terms.iter().find(|(_, value)| !value.is_finite());
-        let what =
-            term.map_or("the loss".to_owned(), |(name, value)| format!("the loss; its term `{name}` is {value}"));
+        let what = term.map_or("the loss".to_owned(), |(name, value)| format!("the loss (term `{name}` is {value})"));
         return Err(not_finite(step, &what, loss));
     }
     if !total.is_tracked() {
-        let expected = "a part of the model that the loss of the method depends on";
-        return Err(Error::setting("train.freeze", "everything that could learn", expected));
+        let expected = "at least one trainable part of the model that the loss of the method depends on";
+        return Err(Error::setting("train.freeze", "every part that the loss depends on", expected));
     }
     let gradients = GradientSet::take(model, &mut total.backward());
     Ok(Pass { gradients, loss, terms })
 }
 
-/// The error of a run whose numbers ran away.
+/// The error of a run with a value that is not finite.
 pub(super) fn not_finite(step: u64, what: &str, value: f64) -> Error {
     let name = format!("step {step}: {what}");
     Error::setting(
@@ -71,7 +70,7 @@ pub(super) fn not_finite(step: u64, what: &str, value: f64) -> Error {
     )
 }
 
-/// Every part that the batch has, as points.
+/// Embeds every view that the batch has.
 fn embed(model: &Model, batch: &Batch, device: &Device) -> Result<Embedded> {
     let image = |images: &Option<_>| images.as_ref().map(|it| model.embed_images(pixels(it, device))).transpose();
     let text = |texts: &Option<_>| texts.as_ref().map(|it| model.embed_texts(tokens(it, device))).transpose();
@@ -91,7 +90,7 @@ fn embed_edges(model: &Model, edges: &EdgeBatch, device: &Device) -> Result<Edge
     Ok(Edges { points, things: edges.things.clone(), parts: edges.parts.clone() })
 }
 
-/// All links in one pass of the text encoder, then apart again.
+/// Embeds all links in one pass of the text encoder, then splits them.
 fn embed_chain(model: &Model, chains: &ChainBatch, device: &Device) -> Result<Chain> {
     let points = model.embed_texts(tokens(&chains.texts, device))?;
     let links = if chains.negatives { 2 * chains.tiers } else { chains.tiers };

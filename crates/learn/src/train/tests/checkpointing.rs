@@ -1,9 +1,9 @@
-//! Activations that are computed again in the backward pass.
+//! Activations recomputed in the backward pass.
 
 use super::*;
 
-/// The recomputed numbers are those of the first time, so nothing that is trained differs by a bit, whichever losses (and operations of
-/// our own) are on the way.
+/// Recomputed activations equal the original ones, so training gives the same bits for every loss and every custom
+/// operation.
 #[test]
 fn gradient_checkpointing_changes_no_bit() {
     let folder = tempfile::tempdir().unwrap();

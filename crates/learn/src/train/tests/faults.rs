@@ -1,4 +1,4 @@
-//! What goes wrong in a run, and what a run refuses.
+//! Failures during a run, and requests that a run rejects.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn a_save_that_fails_leaves_the_last_checkpoint_usable() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
     let mut trainer = fresh("clip", &out, "train.checkpoint_every=4");
-    // Something stands where the second checkpoint must be written, as a full disk would.
+    // A file blocks the path of the second checkpoint, so the save fails as on a full disk.
     fs::create_dir_all(out.join(CHECKPOINTS)).unwrap();
     let obstacle = out.join(CHECKPOINTS).join("step_00000008");
     fs::write(&obstacle, b"").unwrap();
