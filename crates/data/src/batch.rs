@@ -33,14 +33,14 @@ pub struct ChainBatch {
     pub texts: TokenBatch,
     /// Number of tiers in a chain.
     pub tiers: usize,
-    /// Whether each positive tier has a negative one. `signs` is 2 if it has, else 1.
+    /// True if each positive tier has a negative one, so that `signs` is 2.
     pub negatives: bool,
 }
 
 /// Photos and boxes cropped from them, with part-of relations. There are more crops than samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeBatch {
-    /// `[N]` crops.
+    /// `[N, 3, size, size]`, the crops.
     pub images: ImageBatch,
     /// `[N]`, the id of the object that each crop shows, from 0. Two crops of the same box or photo share an id, also
     /// across samples of the batch.
@@ -63,7 +63,7 @@ pub struct Batch {
     pub texts: Option<TokenBatch>,
     /// One box crop of each photo.
     pub box_images: Option<ImageBatch>,
-    /// The phrase of that box.
+    /// The phrase of the box in `box_images`.
     pub box_texts: Option<TokenBatch>,
     /// A chain of texts for each sample.
     pub chains: Option<ChainBatch>,

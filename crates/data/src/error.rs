@@ -34,7 +34,7 @@ pub enum Error {
     Config {
         /// The name of the setting.
         key: String,
-        /// Its value.
+        /// The value found.
         found: String,
         /// The valid values.
         expected: String,
@@ -42,7 +42,7 @@ pub enum Error {
     /// A name is not in its registry.
     #[error("data: {what} `{found}` is unknown; expected one of: {known}")]
     Unknown {
-        /// What the name denotes: "source kind", "importer", ...
+        /// Kind of name: "source kind", "importer", ...
         what: &'static str,
         /// The name given.
         found: String,
@@ -54,7 +54,7 @@ pub enum Error {
     Empty {
         /// The source.
         place: String,
-        /// What the source must contain to yield a sample.
+        /// The content that the source needs to yield a sample.
         expected: String,
     },
     /// The edges of a hierarchy do not form a single tree.

@@ -17,7 +17,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     file.finish()
 }
 
-/// Opens a regular file for reading. A named pipe without a writer would block for ever, and a device may never end.
+/// Opens a regular file for reading. A named pipe without a writer would block forever, and a device may never end.
 ///
 /// # Errors
 /// As [`File::open`]. Also if the path is neither a regular file nor a folder.
@@ -76,7 +76,7 @@ pub(crate) struct NewFile {
 impl NewFile {
     /// Creates the temporary file and any missing folders.
     pub(crate) fn create(target: &Path) -> Result<Self> {
-        // Two writers of one target in one process must not share a temporary file.
+        // Two writers of the same target in one process need different temporary files.
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let name = target
@@ -93,7 +93,7 @@ impl NewFile {
         Ok(Self { writer: Some(BufWriter::new(file)), temporary, target: target.to_owned() })
     }
 
-    /// Flushes to the disk and renames.
+    /// Syncs the file to disk and renames it to its target.
     pub(crate) fn finish(mut self) -> Result<()> {
         let Some(writer) = self.writer.take() else {
             return Ok(());

@@ -9,12 +9,12 @@ thread_local! {
     static GUARDED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs `work` and returns its result, or the message of its panic. For third-party parsers that may panic on damaged
-/// files. While `work` runs, the program's panic hook (which prints a backtrace to stderr) is not called for this
-/// thread.
+/// Runs `work` and returns its result, or the message of its panic. Use it for third-party parsers, which may panic on
+/// damaged files. While `work` runs, the program's panic hook (which prints a backtrace to stderr) is not called for
+/// this thread.
 ///
 /// # Errors
-/// The message of the panic.
+/// `work` panicked; the error is the message of the panic.
 pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

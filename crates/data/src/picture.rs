@@ -19,6 +19,7 @@ type Fault = (Cause, String);
 impl ImageRef {
     /// Reads and decodes the image: JPEG, PNG, WebP, GIF (first frame) or BMP. The format is detected from the
     /// content; the file name is ignored.
+    ///
     /// Transparent pixels are blended with white, and grey is expanded to three equal channels. The EXIF orientation
     /// is applied, so the picture is upright.
     ///
@@ -112,7 +113,7 @@ pub(crate) struct Encoded<'a> {
 /// Properties of an image file that are known without decoding its pixels.
 struct Header {
     format: ImageFormat,
-    /// Width and height as stored.
+    /// Width and height before `orientation` is applied.
     size: (u32, u32),
     orientation: Orientation,
 }
@@ -288,7 +289,7 @@ pub(crate) fn extension(bytes: &[u8]) -> &'static str {
 
 fn encode(picture: &Picture, encoder: impl image::ImageEncoder) -> Result<(), Broken> {
     let Picture { width, height, rgb } = picture;
-    // `write_image` panics on a wrong length.
+    // Check the length first, because `write_image` panics if it is wrong.
     let pixels = u64::from(*width) * u64::from(*height);
     let expected = format!("{pixels} pixels of 3 bytes");
     let fault = |found: String| {
@@ -346,7 +347,6 @@ impl Header {
     }
 }
 
-/// Whether the orientation swaps width and height.
 fn is_turned(orientation: Orientation) -> bool {
     use Orientation::{Rotate90, Rotate90FlipH, Rotate270, Rotate270FlipH};
     matches!(orientation, Rotate90 | Rotate270 | Rotate90FlipH | Rotate270FlipH)
@@ -371,7 +371,7 @@ fn check_size(width: u32, height: u32, limits: &PixelLimits) -> Result<(), Fault
     Ok(())
 }
 
-/// Whether the file has its end marker (EOI). Most files end with it. If other bytes follow, the function walks over
+/// True if the file has its end marker (EOI). Most files end with it. If other bytes follow, the function walks over
 /// the marker segments. Their lengths skip the thumbnail that cameras store in the header, which is a complete JPEG
 /// with an end marker.
 fn jpeg_is_whole(bytes: &[u8]) -> bool {

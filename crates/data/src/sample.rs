@@ -35,7 +35,7 @@ pub struct Sample {
     pub grade: Option<f64>,
     /// Names from the root of a taxonomy to this sample's class.
     pub taxon: Vec<String>,
-    /// The class.
+    /// Class name.
     pub label: Option<String>,
     /// Split given by the source: "train", "dev", "test", ...
     pub split: Option<String>,
@@ -48,7 +48,7 @@ pub struct Phrase {
     pub text: String,
     /// Boxes of the object; several if the text names several objects.
     pub boxes: Vec<BBox>,
-    /// Where the captions mention the object.
+    /// Positions of the object in the captions.
     pub spans: Vec<Span>,
     /// The image of the box, if the source stores it separately (processed GRIT).
     pub crop: Option<ImageRef>,
@@ -56,7 +56,7 @@ pub struct Phrase {
     pub score: Option<f32>,
     /// Index in [`Sample::phrases`] of the object that contains this part.
     pub part_of: Option<usize>,
-    /// Whether each box contains a group of objects (OpenImages' IsGroupOf): more than five objects of one class that
+    /// True if each box contains a group of objects (OpenImages' IsGroupOf): more than five objects of one class that
     /// touch each other.
     pub group_of: bool,
 }
@@ -65,13 +65,13 @@ pub struct Phrase {
 /// <= 1`. y points down.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BBox {
-    /// Left.
+    /// Left border.
     pub x1: f32,
-    /// Top.
+    /// Top border.
     pub y1: f32,
-    /// Right.
+    /// Right border.
     pub x2: f32,
-    /// Bottom.
+    /// Bottom border.
     pub y2: f32,
 }
 
@@ -90,7 +90,7 @@ pub struct Span {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tiers {
-    /// "animal", "dog", "black dog", "black dog in the snow".
+    /// General to specific, for example "animal", "dog", "black dog", "black dog in the snow".
     pub positive: Vec<String>,
     /// A chain that is wrong for the photograph. Empty, or as long as `positive`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -122,11 +122,11 @@ pub enum ImageRef {
 /// A decoded photograph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// Pixels in a row.
+    /// Width in pixels.
     pub width: u32,
-    /// Rows.
+    /// Height in pixels.
     pub height: u32,
-    /// `[height, width, 3]`, red green blue, 0 to 255.
+    /// `[height, width, 3]`, channels red, green, blue, values 0 to 255.
     pub rgb: Vec<u8>,
 }
 

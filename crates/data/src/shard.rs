@@ -42,7 +42,7 @@ pub struct Tear {
     pub shard: PathBuf,
     /// Number of complete samples before the damage.
     pub samples: usize,
-    /// What was found where, and what was expected.
+    /// Description of the damage: its position, the bytes found and the bytes expected.
     pub detail: String,
 }
 

@@ -78,7 +78,7 @@ pub struct ChainChoice {
     /// supplement, Table 2.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without: Option<usize>,
-    /// Whether each tier has a negative text, which is wrong for the photo. Negatives are the negative tiers of the
+    /// Add a negative text to each tier, which is wrong for the photo. Negatives are the negative tiers of the
     /// sample, or for taxa another taxon of the same rank, drawn in each epoch. A sample without negatives is broken.
     pub negatives: bool,
     /// Draw a sibling taxon or the nearest other taxon (RCME Sec. 4.3) as the negative, instead of any taxon.

@@ -64,7 +64,7 @@ pub(super) type Thing = (u64, u32);
 /// The crops and relations that one photo adds to a batch.
 #[derive(Debug)]
 pub(super) struct Edges {
-    /// Crops with the object that each shows; the photo comes first.
+    /// (object, pixels) of each crop; the photo is the first.
     pub(super) crops: Vec<(Thing, Vec<u8>)>,
     /// (whole, part) pairs.
     pub(super) parts: Vec<(Thing, Thing)>,

@@ -52,7 +52,7 @@ pub struct Loader {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoaderState {
-    /// Epochs completed.
+    /// Number of completed epochs.
     pub epoch: u64,
     /// Samples of the current epoch that earlier batches have used.
     pub position: u64,
@@ -84,7 +84,7 @@ impl Loader {
             let there = if views.is_empty() { "none".to_owned() } else { views.join(", ") };
             let mut expected = format!("one of the views of source {}: {there}", source.name());
             if *absent == View::Pair && source.name() == image_folder::ENTRY.kind {
-                expected += " (photos in folders have no captions; the option caption makes captions from the folder names: \
+                expected += " (photos in folders have no captions; the option `caption` makes captions from the folder names: \
                              caption=\"a photo of a {label}\")";
             }
             return Err(Error::config("view", absent.name(), expected));

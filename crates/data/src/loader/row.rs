@@ -40,7 +40,7 @@ pub(super) struct Row {
     pub(super) boxed: Option<Half>,
     /// Token ids of the chain's texts, for [`View::Chain`]: positive texts, then negative ones.
     pub(super) chain: Option<Chain>,
-    /// For [`View::Edges`].
+    /// Crops and relations, for [`View::Edges`].
     pub(super) edges: Option<Edges>,
 }
 
@@ -139,7 +139,7 @@ impl RowMaker {
         Ok((photo, boxed))
     }
 
-    /// Whether a row may decode only a part of the photo. The pixel cache stores whole photos.
+    /// True if a row may decode only a part of the photo. The pixel cache stores whole photos.
     fn needs_only_a_part(&self) -> bool {
         self.config.augment.needs_only_a_part() && self.config.cache_pixels.is_none()
     }

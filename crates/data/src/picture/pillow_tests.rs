@@ -79,7 +79,8 @@ fn files_that_lack_their_end_are_refused() {
     }
 }
 
-/// Start of a progressive grey JPEG: a quantisation table of ones, one-bit codes for `dc` and `ac`, and the frame header.
+/// Start of a progressive grey JPEG: a quantisation table of ones, one-bit codes for the symbols `dc` and `ac`, and the
+/// frame header.
 fn progressive_start(side: u16, dc: u8, ac: u8) -> Vec<u8> {
     let mut bytes = vec![0xff, 0xd8, 0xff, 0xdb, 0, 67, 0];
     bytes.extend([1; 64]);

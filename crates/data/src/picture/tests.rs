@@ -299,9 +299,9 @@ fn real_photographs_decode() {
 /// consume the same number of random values.
 ///
 /// The photo is a ramp of 0.4 levels per pixel to the right and 0.3 down, and resampling a ramp gives a ramp. The
-/// remaining difference comes from the rounding of both decoders (1.9 levels, see `jpeg`) and of resampling (1
-/// level). At the borders, kernels are truncated at a pixel that stands for up to 8 pixels, half of which are 1.6
-/// levels. A wrong orientation or offset would differ by about 100 levels.
+/// remaining difference comes from the rounding of both decoders (1.9 levels, see `jpeg`) and of resampling (1 level).
+/// At the borders, kernels are truncated at a scaled pixel, which covers up to 8 photo pixels; half of it is 4 * 0.4 =
+/// 1.6 levels. A wrong orientation or offset would differ by about 100 levels.
 #[test]
 fn a_crop_at_scale_is_the_crop_whichever_way_the_camera_was_held() {
     use rand::Rng;

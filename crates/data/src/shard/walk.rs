@@ -18,7 +18,7 @@ pub(super) struct Member {
     pub(super) begin: u64,
     /// First byte of its content.
     pub(super) offset: u64,
-    /// Length of its content.
+    /// Length of its content, in bytes.
     pub(super) len: u64,
     /// One past its last block.
     pub(super) end: u64,
@@ -29,7 +29,7 @@ pub(super) struct Member {
 pub(super) struct Torn {
     /// Key of the incomplete member, if its name was readable.
     pub(super) key: Option<String>,
-    /// What was found, and what was expected.
+    /// The content found and the content expected.
     pub(super) detail: String,
 }
 
@@ -108,7 +108,7 @@ pub(super) fn walk(
     Ok(())
 }
 
-/// Whether only parts of the member's content are stored. The old format marks this in the header. The POSIX format
+/// True if only parts of the member's content are stored. The old format marks this in the header. The POSIX format
 /// marks it in a PAX record, and prepends a list of parts to the content of an otherwise normal member.
 fn is_sparse<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<bool> {
     if entry.header().entry_type().is_gnu_sparse() {

@@ -41,7 +41,7 @@ pub(super) fn clean(text: &str) -> String {
 
 fn fix_text(text: &str) -> Cow<'_, str> {
     let text = if text.contains('<') { Cow::Borrowed(text) } else { decode_html_entities(text) };
-    // The steps below do not change printable ASCII or white space, so most captions are done here.
+    // The steps below do not change printable ASCII or white space, so most captions return here.
     if text.bytes().all(|b| matches!(b, b' '..=b'~' | b'\t' | b'\n')) {
         return text;
     }
@@ -115,7 +115,7 @@ fn repair_run(run: &[(char, u8)], next: Option<char>, result: &mut String) -> bo
     changed
 }
 
-/// Whether a valid UTF-8 sequence is a decoding error. Sequences of three or more bytes almost always are, and so are
+/// True if a valid UTF-8 sequence is a decoding error. Sequences of three or more bytes almost always are, and so are
 /// pairs that begin with `Â` or `Ã`. Other pairs can be a capital letter followed by punctuation ("CAFÉ™"), so they
 /// stay, unless they are next to a lower-case letter.
 fn is_mojibake(read_as: &[(char, u8)], before: Option<char>, after: Option<char>) -> bool {

@@ -68,11 +68,11 @@ fn growth(normalizer: &Value) -> Result<f64, String> {
         return longest_rewrite(map.as_str().unwrap_or_default());
     }
     Ok(match text("type").unwrap_or_default() {
-        // U+FDFA, 3 bytes, becomes 18 letters.
+        // Worst case: U+FDFA (3 bytes) becomes 18 characters (33 bytes).
         "NFKC" | "NFKD" => 11.0,
-        // U+0390, 2 bytes, becomes three code points.
+        // Worst case: U+0390 (2 bytes) becomes three code points.
         "NFC" | "NFD" => 3.0,
-        // NFD, spaces around Chinese characters, and lower case.
+        // Product of NFD, spaces around Chinese characters, and lower case.
         "BertNormalizer" | "Bert" => 6.0,
         "Lowercase" => 1.5,
         // Bytes above 127 become two-byte characters.

@@ -26,7 +26,7 @@ pub struct Tokenizer(Arc<Inner>);
 
 struct Inner {
     model: tokenizers::Tokenizer,
-    /// Whether this is CLIP's encoding, for which texts are cleaned.
+    /// True for CLIP's encoding, for which texts are cleaned.
     clip: bool,
     vocab_size: usize,
     start: Option<u32>,

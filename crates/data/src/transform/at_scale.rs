@@ -32,7 +32,7 @@ impl Augment {
         Ok(self.apply(&image.open(limits)?, size, rng))
     }
 
-    /// Whether the augmentation uses only a part of the photo.
+    /// True if the augmentation uses only a part of the photo.
     pub(crate) fn needs_only_a_part(&self) -> bool {
         !self.white_pad
     }

@@ -18,7 +18,7 @@ pub struct Augment {
     /// First fit the whole photo or box crop into a white square of the model's input size, as in HyCoCLIP's
     /// preparation of GRIT.
     pub white_pad: bool,
-    /// How the photo becomes a square.
+    /// Method of making the photo square.
     pub crop: Crop,
     /// Probability of a horizontal flip. The published recipes have none, because captions mention "left" and
     /// "right".
@@ -40,7 +40,7 @@ pub struct Augment {
     pub decode_at_scale: Option<f32>,
 }
 
-/// How a training photo becomes a square.
+/// Method of making a training photo square.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Crop {
@@ -70,13 +70,13 @@ pub enum Crop {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Jitter {
-    /// At least 0.
+    /// Maximum change of the brightness factor, at least 0.
     pub brightness: f32,
-    /// At least 0.
+    /// Maximum change of the contrast factor, at least 0.
     pub contrast: f32,
-    /// At least 0.
+    /// Maximum change of the saturation factor, at least 0.
     pub saturation: f32,
-    /// 0 to 0.5.
+    /// Maximum hue rotation as a fraction of a full turn, 0 to 0.5.
     pub hue: f32,
 }
 

@@ -22,7 +22,7 @@ pub use resample::shrink;
 use crate::sample::{BBox, Picture, PixelLimits};
 use resample::{Filter, Region, resample};
 
-/// How a photo becomes a square for evaluation.
+/// Method of making a photo square for evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EvalCrop {
@@ -77,7 +77,7 @@ pub fn crop_box(picture: &Picture, bbox: &BBox) -> Picture {
     crop_pixels(picture, [left, top, right, bottom])
 }
 
-/// `[height, width, 3]` to `[3, height, width]`.
+/// Converts `[height, width, 3]` to `[3, height, width]`.
 fn planar(picture: &Picture) -> Vec<u8> {
     let pixels = picture.rgb.len() / 3;
     let mut result = vec![0; 3 * pixels];

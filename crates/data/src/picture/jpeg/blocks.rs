@@ -50,8 +50,8 @@ pub(super) struct BlockTransform {
     pub(super) height: usize,
     /// For each coefficient in zigzag order: its index in a block `[row][column]`, and its quantisation factor.
     places: [(u8, i32); 64],
-    /// What a value of 1 of each coefficient adds to the samples, `[64, height * width]` in zigzag order. Empty if a
-    /// block becomes 64 samples.
+    /// Basis images: the contribution of each coefficient with value 1 to the samples, `[64, height * width]` in zigzag
+    /// order. Empty if a block becomes 64 samples.
     patterns: Vec<f32>,
 }
 

@@ -44,7 +44,7 @@ pub(super) fn upsamplings(headers: &Headers<'_>) -> Vec<Upsampling> {
 }
 
 impl Upsampling {
-    /// Whether the filter reads neighbouring samples.
+    /// True if the filter reads neighbouring samples.
     pub(super) fn reaches(self) -> bool {
         matches!(self.filter, Filter::Triangle { .. })
     }

@@ -80,7 +80,7 @@ pub(super) struct ScanHeader {
     pub(super) low: u8,
 }
 
-/// A component of a scan.
+/// A component of a scan, with the numbers of its Huffman tables.
 #[derive(Clone, Copy)]
 pub(super) struct ScanMember {
     /// Index of the component in the frame.
@@ -89,7 +89,7 @@ pub(super) struct ScanMember {
     pub(super) ac: usize,
 }
 
-/// What follows the segments before or between scans.
+/// Result of reading the segments before or between scans.
 pub(super) enum Next<'a> {
     /// A scan header, and the bytes from its data to the end of the file.
     Scan(ScanHeader, &'a [u8]),
@@ -197,7 +197,7 @@ impl<'a> Headers<'a> {
         (blocks(self.width, component.across, across), blocks(self.height, component.down, down))
     }
 
-    /// Whether the file has one sequential scan with all components in frame order.
+    /// True if the file has one sequential scan with all components in frame order.
     pub(super) fn is_single_scan(&self) -> bool {
         let members = self.first_scan.members.iter().map(|it| it.component);
         !self.progressive && members.eq(0..self.components.len())

@@ -35,9 +35,9 @@ const END: u8 = 128;
 /// Meaning of the symbols of a code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// Sizes of DC differences.
+    /// Symbols are sizes of DC differences.
     Dc,
-    /// Zero runs and sizes of AC coefficients of sequential scans.
+    /// Symbols are zero runs and sizes of AC coefficients, in sequential scans.
     Ac,
     /// As [`Kind::Ac`] for progressive scans, where a symbol with size 0 and a run below 15 is an EOB run (T.81,
     /// G.1.2.2).

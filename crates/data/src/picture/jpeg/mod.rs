@@ -44,7 +44,7 @@ impl Unreadable {
 
 /// Properties from the headers of a JPEG.
 pub(super) struct Summary {
-    /// Width and height as stored.
+    /// Width and height without the EXIF orientation.
     pub(super) size: (u32, u32),
     /// The EXIF block, starting at its TIFF header.
     pub(super) exif: Option<Vec<u8>>,

@@ -108,7 +108,8 @@ fn smooth_component(component: &mut Coefficients, down: usize) {
 }
 
 /// Indices of the five rows of blocks around `row`, repeated at the borders. libjpeg-turbo counts rows in MCUs of
-/// `down` rows. In the last MCU it counts as if every MCU had only as many rows as that one. This function does the same.
+/// `down` rows. In the last MCU it counts as if every MCU had only as many rows as that one. This function does the
+/// same.
 fn rows_around(row: usize, rows: usize, down: usize) -> [usize; 5] {
     let mcus = rows.div_ceil(down);
     let (mcu, within) = (row / down, row % down);
