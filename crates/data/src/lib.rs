@@ -1,4 +1,4 @@
-//! Photographs, captions, boxes, hierarchies and the batches made of them. Knows no tensor engine.
+//! Reads photographs, captions, boxes and hierarchies, and makes batches of them. Independent of any tensor engine.
 //!
 //! ```text
 //! files, shards, tables, folders, the toy world
@@ -7,8 +7,8 @@
 //!   v loader                   Batch, in an order that depends on the seed alone
 //! ```
 //!
-//! One rule runs through the crate: a bad *sample* never stops a run. It comes back as a [`Broken`] with a [`Cause`]
-//! and is counted; a bad *request* (a missing index file, an unknown option) is an [`Error`].
+//! A bad *sample* never stops a run: it is returned as a [`Broken`] with a [`Cause`], and counted. A bad *request* (a
+//! missing index file, an unknown option) is an [`Error`].
 
 pub mod batch;
 pub mod build;

@@ -1,11 +1,11 @@
-//! Decoded photos kept in memory.
+//! Cache of decoded photos in memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::sample::Picture;
 
-/// A decoded photo, perhaps shrunk. Cheap to clone.
+/// A decoded photo, possibly shrunk. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Photo {
     pub(super) picture: Arc<Picture>,
@@ -13,7 +13,8 @@ pub(super) struct Photo {
     pub(super) original: (u32, u32),
 }
 
-/// Which picture of a sample: the photo itself; the `n`-th usable box or crop of its phrases; the `n`-th of all its boxes.
+/// Identifies an image of a sample: the photo, the `n`-th usable box or crop of its phrases, or the `n`-th of all its
+/// boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Part {
     Whole,
@@ -21,7 +22,7 @@ pub(super) enum Part {
     Edge(u32),
 }
 
-/// Keeps photos until `budget` bytes are full.
+/// Stores photos until `budget` bytes are used. Nothing is evicted.
 #[derive(Debug)]
 pub(super) struct Cache {
     budget: u64,
@@ -40,7 +41,7 @@ impl Cache {
     }
 
     pub(super) fn get(&self, sample: u64, part: Part) -> Option<Photo> {
-        // A panic elsewhere cannot leave the map half written, so a poisoned lock is still good.
+        // A panic in another thread cannot leave the map half written, so the data of a poisoned lock are valid.
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.photos.get(&(sample, part)).cloned()
     }
@@ -55,7 +56,7 @@ impl Cache {
     }
 }
 
-/// Bytes of an entry beside its pixels: the map's slot and the structs, rounded up.
+/// Bytes of an entry in addition to its pixels: the map slot and the structs, rounded up.
 const ENTRY: usize = 128;
 
 #[cfg(test)]

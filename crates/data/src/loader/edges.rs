@@ -1,4 +1,4 @@
-//! Photos, boxes cut out of them, and which is a part of which, for [`View::Edges`](crate::sample::View::Edges).
+//! Rows of [`View::Edges`](crate::sample::View::Edges): photos, box crops, and their part-of relations.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,21 +16,22 @@ use crate::sample::{BBox, Broken, Cause, Picture, Sample};
 use crate::sources::Source;
 use crate::transform::crop_pixels;
 
-/// Which boxes of a photo are used, and what they are parts of (Wang et al., Sec. 3.1 and App. B).
+/// Choice of boxes of a photo and of their part-of relations (Wang et al., Sec. 3.1 and App. B).
 ///
-/// Every box that is used is a part of its photo. One box is a part of another where the data say so (`part_of`, if that
-/// whole has one box) or where it lies inside it by `rule`.
+/// Every chosen box is a part of its photo. A box is a part of another box if the data say so (`part_of`, provided
+/// that the whole has exactly one box), or if it lies inside it by `rule`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EdgeChoice {
-    /// Which boxes are large enough, and which lie inside which.
+    /// Minimum size of boxes, and the rule for one box inside another.
     pub rule: PartRule,
-    /// Most boxes of one photo; of more, some are drawn anew each epoch.
+    /// Maximum number of boxes per photo. If there are more, a random subset is drawn in each epoch.
     pub boxes: usize,
-    /// Cross-image pairs: for each class among the boxes drawn, so many boxes of that class from other photos become parts of this one.
-    /// 1 in the paper, which has it help where a class looks different from photo to photo; 0 for none. The class of a box is its text.
+    /// Cross-image pairs: for each class among the drawn boxes, this many boxes of that class from other photos
+    /// become parts of this photo. The class of a box is its text. The paper uses 1, and reports that it helps for
+    /// classes that look different from photo to photo. 0 disables it.
     pub cross: usize,
-    /// Crops of each box, augmented independently. 1, but HCL compares two.
+    /// Crops per box, augmented independently. Normally 1; HCL compares 2.
     pub copies: usize,
 }
 
@@ -41,10 +42,10 @@ impl Default for EdgeChoice {
 }
 
 impl EdgeChoice {
-    /// Whether the settings make sense.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Names the first one out of its range.
+    /// Names the first setting that is out of its range.
     pub(super) fn check(&self) -> Result<()> {
         let within = |key: &str, found: usize, least: usize| match (least..=1000).contains(&found) {
             true => Ok(()),
@@ -57,28 +58,28 @@ impl EdgeChoice {
     }
 }
 
-/// A photo (box 0) or box number `n - 1` of a photo, counted through all its phrases.
+/// Sample index and box number. Number 0 is the photo; boxes count from 1 across all phrases.
 pub(super) type Thing = (u64, u32);
 
-/// What one photo adds to a batch.
+/// The crops and relations that one photo adds to a batch.
 #[derive(Debug)]
 pub(super) struct Edges {
-    /// Crops with what they show; the photo first.
+    /// (object, pixels) of each crop; the photo is the first.
     pub(super) crops: Vec<(Thing, Vec<u8>)>,
-    /// Whole and part.
+    /// (whole, part) pairs.
     pub(super) parts: Vec<(Thing, Thing)>,
 }
 
-/// Where the boxes of each class are, for cross-image pairs.
+/// Boxes of each class in all samples, for cross-image pairs.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
-    /// Photo and box, by class.
+    /// Sample index and box number, by class.
     members: HashMap<String, Vec<Thing>>,
 }
 
 impl Classes {
-    /// Reads every sample once. A broken one has no boxes; the loader will count it. How many pixels a box has is known only with its photo, so
-    /// a small one is left out when it is drawn.
+    /// Reads every sample once. Broken samples have no boxes here, and the loader counts them later. The size of a
+    /// box in pixels is unknown without its photo, so boxes that are too small are skipped when they are drawn.
     pub(super) fn of(source: &dyn Source, rule: &PartRule) -> Self {
         let mut it = Self::default();
         for index in 0..source.len() {
@@ -95,7 +96,8 @@ impl Classes {
         it
     }
 
-    /// Up to `count` boxes of `class` in other photos than `own`. Few tries: where nearly all are its own, there is none.
+    /// Up to `count` boxes of `class` in photos other than `own`. Draws `4 * count` times at most, so it can find
+    /// fewer if most boxes of the class are in `own`.
     fn others(&self, class: &str, own: u64, count: usize, rng: &mut impl Rng) -> Vec<Thing> {
         let Some(members) = self.members.get(class) else { return Vec::new() };
         let mut found = Vec::new();
@@ -112,13 +114,12 @@ impl Classes {
     }
 }
 
-/// One box of a sample.
 #[derive(Clone, Copy, Debug)]
 struct Found {
-    /// Which phrase.
+    /// Index of the phrase.
     phrase: usize,
     bbox: BBox,
-    /// 1 for the first box of the sample: 0 is the photo.
+    /// Box number in the sample, from 1; 0 is the photo.
     number: u32,
 }
 
@@ -130,7 +131,8 @@ fn boxes(sample: &Sample) -> impl Iterator<Item = Found> + '_ {
 }
 
 impl RowMaker {
-    /// The photo, some of its boxes and of its classes elsewhere, and the relations between them.
+    /// Crops of the photo, of some of its boxes and of boxes of the same classes in other photos, with their
+    /// relations.
     pub(super) fn edges(&self, epoch: u64, index: u64, sample: &Sample) -> Result<Edges, Broken> {
         let EdgeChoice { rule, boxes: most, cross, copies } = self.config.edges;
         let mut rng = rng_for(self.config.seed, epoch, index, Stream::Edges);
@@ -142,7 +144,7 @@ impl RowMaker {
             .collect();
         if usable.is_empty() {
             let detail = format!(
-                "{} boxes; expected one of at least {} of the photo and {} pixels of its {width} x {height}",
+                "{} boxes; expected one that covers at least {} of the photo and {} of its {width} x {height} pixels",
                 boxes(sample).count(),
                 rule.min_area,
                 self.config.min_box_pixels
@@ -174,7 +176,7 @@ impl RowMaker {
             crops.extend((0..copies).map(|_| ((index, it.number), self.augmented(&crop, &mut rng))));
         }
         for thing in elsewhere {
-            // A broken photo of another sample is not the fault of this one: it is counted when its own turn comes.
+            // Skip broken photos of other samples; they are counted when their own rows are made.
             let Ok(crop) = self.elsewhere(thing) else { continue };
             parts.push((own, thing));
             crops.extend((0..copies).map(|_| (thing, self.augmented(&crop, &mut rng))));
@@ -182,11 +184,11 @@ impl RowMaker {
         Ok(Edges { crops, parts })
     }
 
-    /// A box of another sample.
+    /// The crop of a box of another sample.
     fn elsewhere(&self, (index, number): Thing) -> Result<Photo, Broken> {
         let sample = self.source.get(index as usize)?;
         let missing =
-            || Broken::new(&sample.id, Cause::NoBox, format!("no box {number}; expected the one that was there"));
+            || Broken::new(&sample.id, Cause::NoBox, format!("no box {number}; expected the box seen at startup"));
         let found = boxes(&sample).find(|it| it.number == number).ok_or_else(missing)?;
         let open = || self.decoded(&sample)?.get().map(|picture| cut(&picture, &found.bbox));
         let crop = self.photo(&sample, index, Part::Edge(number), open)?;

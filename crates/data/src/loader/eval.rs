@@ -1,4 +1,4 @@
-//! Photos for measuring and embedding: each once, in order, nothing drawn.
+//! Images for evaluation and embedding: each image once, in order, without random augmentation.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use crate::batch::ImageBatch;
 use crate::sample::{Broken, ImageRef, PixelLimits};
 use crate::transform::{EvalCrop, evaluate};
 
-/// One photo as `[3, size, size]` bytes.
+/// Decodes one image to `[3, size, size]` bytes.
 ///
 /// # Errors
-/// The photo is missing, cannot be decoded, or is beyond `limits`.
+/// The image is missing, cannot be decoded, or exceeds `limits`.
 pub fn eval_pixels(image: &ImageRef, size: usize, crop: EvalCrop, limits: &PixelLimits) -> Result<Vec<u8>, Broken> {
     guarded(|| image.place(), || Ok(evaluate(&image.open(limits)?, size as u32, crop)))
 }
 
-/// Some of the photos, in order.
+/// A batch of consecutive images.
 #[derive(Clone, Debug)]
 pub struct EvalBatch {
-    /// `[n]`, which of the photos each row is.
+    /// `[n]`, the index of each row's image in the input list.
     pub rows: Vec<usize>,
-    /// The photos that could be read.
+    /// The images that could be read.
     pub images: ImageBatch,
-    /// Those that could not, with their numbers.
+    /// The images that could not be read, with their indices.
     pub broken: Vec<(usize, Broken)>,
 }
 
@@ -34,8 +34,8 @@ pub struct EvalBatches {
     size: usize,
 }
 
-/// All `images`, `batch_size` at a time (broken ones included in the count), read by `workers` threads (0: one per core) at most two
-/// batches ahead.
+/// Reads all `images` in batches of `batch_size`, which includes broken ones, with `workers` threads (0: one per
+/// core) at most two batches ahead.
 pub fn eval_batches(
     images: Vec<ImageRef>,
     size: usize,

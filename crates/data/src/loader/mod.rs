@@ -1,8 +1,9 @@
-//! Batches for training: read, augmented and tokenised by a few threads ahead of the model, the same whatever their
-//! number.
+//! Training batches, read, augmented and tokenised ahead of the model by several threads. The result does not depend
+//! on the number of threads.
 //!
-//! Every draw is a function of (seed, epoch, sample), the order a function of (seed, epoch); a place in the run is two
-//! numbers ([`LoaderState`]), and going on from there gives the same bytes as never having stopped.
+//! Every random draw is a function of (seed, epoch, sample), and the sample order is a function of (seed, epoch). A
+//! position in the run is two numbers ([`LoaderState`]). A resumed loader returns the same bytes as an uninterrupted
+//! one.
 
 mod cache;
 mod config;
@@ -36,46 +37,46 @@ use edges::{Classes, Edges, Thing};
 use ordered::Ordered;
 use row::{Chain, Half, Row, RowMaker};
 
-/// An endless iterator of batches, epoch after epoch. Ends only after an error.
+/// An endless iterator over batches, epoch after epoch. It ends only after an error.
 pub struct Loader {
     maker: Arc<RowMaker>,
     sampler: Sampler,
     state: LoaderState,
     report: BrokenReport,
-    /// Started by the first batch.
+    /// Created with the first batch.
     rows: Option<Ordered<Place, Found>>,
     failed: bool,
 }
 
-/// A place in a run.
+/// A position in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoaderState {
-    /// Epochs completed.
+    /// Number of completed epochs.
     pub epoch: u64,
-    /// Samples of the current epoch that earlier batches were made of.
+    /// Samples of the current epoch that earlier batches have used.
     pub position: u64,
 }
 
-/// A position of an epoch.
+/// A position in an epoch.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     epoch: u64,
     position: u64,
 }
 
-/// What came of a position: the broken samples that were met first, then a row, unless everything tried was broken.
+/// Result for one position: the broken samples found first, then a row, or `None` if all candidates were broken.
 struct Found {
     broken: Vec<Broken>,
     row: Option<Row>,
 }
 
 impl Loader {
-    /// No photo is read before the first batch is asked for. The names of all samples are, where wrong taxa or boxes of other photos are to be
-    /// drawn among them (`chain.of = "taxon"`, `edges.cross`).
+    /// Creates a loader. No photo is read before the first batch. If negative taxa or boxes of other photos are drawn
+    /// (`chain.of = "taxon"`, `edges.cross`), the annotations of all samples are read here.
     ///
     /// # Errors
-    /// A setting out of its range, a view that the source does not have, or too few samples for one batch.
+    /// A setting is out of its range, the source does not support a view, or there are too few samples for one batch.
     pub fn new(source: Arc<dyn Source>, tokenizer: Tokenizer, config: LoaderConfig) -> Result<Self> {
         config.check()?;
         if let Some(absent) = config.views.iter().find(|view| !source.views().contains(view)) {
@@ -83,18 +84,18 @@ impl Loader {
             let there = if views.is_empty() { "none".to_owned() } else { views.join(", ") };
             let mut expected = format!("one of the views of source {}: {there}", source.name());
             if *absent == View::Pair && source.name() == image_folder::ENTRY.kind {
-                expected += " (photos in folders have no captions; the option caption makes them of the names of the folders: \
+                expected += " (photos in folders have no captions; the option `caption` makes captions from the folder names: \
                              caption=\"a photo of a {label}\")";
             }
             return Err(Error::config("view", absent.name(), expected));
         }
-        // Every text needs its start and end, even an empty one.
+        // Every text, even an empty one, needs its start and end tokens.
         tokenizer.encode("", config.context)?;
         let sampler = Sampler::new(source.len() as u64, config.batch_size as u64, config.drop_last, config.seed)?;
         let cache = config.cache_pixels.map(|cache| Cache::new(cache.bytes));
         let chain = &config.chain;
         let taxa = config.views.contains(&View::Chain) && chain.of == ChainOf::Taxon && chain.negatives;
-        // A broken sample has no taxon; the loader will count it when its turn comes.
+        // Broken samples have no taxon here; the loader counts them when it reads them for a batch.
         let paths = || (0..source.len()).filter_map(|index| source.get(index).ok()).map(|sample| sample.taxon);
         let taxonomy = taxa.then(|| Taxonomy::new(paths()));
         let crossed = config.views.contains(&View::Edges) && config.edges.cross > 0;
@@ -109,10 +110,10 @@ impl Loader {
         })
     }
 
-    /// Goes to a place in the run: the next batch is the one that followed it.
+    /// Sets the position in the run. The next batch is the one that followed this position.
     ///
     /// # Errors
-    /// The place is not between two batches, so it belongs to another batch size or data set.
+    /// The position is not a batch boundary of this batch size and data set.
     pub fn resume(&mut self, state: LoaderState) -> Result<()> {
         let batch_size = self.maker.config.batch_size as u64;
         let between = state.position.is_multiple_of(batch_size);
@@ -130,22 +131,22 @@ impl Loader {
         Ok(())
     }
 
-    /// The place after the last batch that was returned.
+    /// The position after the last returned batch.
     pub fn state(&self) -> LoaderState {
         self.state
     }
 
-    /// Batches in one epoch.
+    /// Number of batches in one epoch.
     pub fn batches_per_epoch(&self) -> u64 {
         self.sampler.batches()
     }
 
-    /// What was broken in the batches returned since the loader was made.
+    /// Broken samples in the batches returned since the loader was created.
     pub fn report(&self) -> &BrokenReport {
         &self.report
     }
 
-    /// Positions of batch number `index`, counted through all epochs.
+    /// Positions of batch `index`, counted across all epochs.
     fn places(sampler: &Sampler, index: u64) -> impl Iterator<Item = Place> + use<> {
         let (epoch, batch) = (index / sampler.batches(), index % sampler.batches());
         sampler.positions(batch).map(move |position| Place { epoch, position })
@@ -207,7 +208,7 @@ impl Loader {
         Batch { index, ids, images, texts, box_images, box_texts, chains, edges }
     }
 
-    /// All crops side by side; what several rows show is one thing.
+    /// Concatenates the crops of all rows. Objects that several rows show get one id.
     fn join_edges(&self, rows: Vec<Edges>) -> EdgeBatch {
         let mut numbers: HashMap<Thing, u32> = HashMap::new();
         let mut number = |thing: Thing| {
@@ -226,7 +227,7 @@ impl Loader {
         EdgeBatch { images, things, parts: parts.into_iter().collect() }
     }
 
-    /// Link by link, the samples of a link side by side.
+    /// Orders texts by tier, then by sample.
     fn join_chains(&self, chains: &[Chain]) -> ChainBatch {
         let config = &self.maker.config.chain;
         let links = if config.negatives { 2 * config.tiers } else { config.tiers };
@@ -258,7 +259,7 @@ impl Iterator for Loader {
     }
 }
 
-/// More broken samples than this in a row means that nothing is usable.
+/// Number of broken samples in a row after which the source counts as unusable.
 const MOST_TRIES: usize = 1000;
 
 fn find(sampler: &Sampler, maker: &RowMaker, place: Place) -> Found {

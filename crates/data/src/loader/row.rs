@@ -1,4 +1,4 @@
-//! One sample of a batch: choose, read, augment.
+//! Makes one row of a batch: chooses texts and boxes, then reads and augments the images.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -18,61 +18,60 @@ use crate::sources::Source;
 use crate::tokenizer::Tokenizer;
 use crate::transform::{crop_pixels, shrink};
 
-/// Makes rows; shared by the threads.
+/// Makes rows. Shared by all threads.
 pub(super) struct RowMaker {
     pub(super) source: Arc<dyn Source>,
     pub(super) tokenizer: Tokenizer,
     pub(super) config: LoaderConfig,
     pub(super) cache: Option<Cache>,
-    /// Of all samples, where wrong taxa are drawn from it.
+    /// Taxonomy of all samples, if negative taxa are drawn.
     pub(super) taxonomy: Option<Taxonomy>,
-    /// Of all samples, where boxes of other photos are drawn.
+    /// Classes of all samples, if boxes of other photos are drawn.
     pub(super) classes: Classes,
 }
 
-/// One row of every part of a batch.
+/// One row of each field of a batch.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) id: String,
-    /// The photo and a caption, for [`View::Pair`] and [`View::Boxes`].
+    /// Photo and caption, for [`View::Pair`] and [`View::Boxes`].
     pub(super) photo: Option<Half>,
-    /// The box and its phrase, for [`View::Boxes`].
+    /// Box crop and its phrase, for [`View::Boxes`].
     pub(super) boxed: Option<Half>,
-    /// The links as tokens, for [`View::Chain`]: the positive ones, then the negative ones.
+    /// Token ids of the chain's texts, for [`View::Chain`]: positive texts, then negative ones.
     pub(super) chain: Option<Chain>,
-    /// For [`View::Edges`].
+    /// Crops and relations, for [`View::Edges`].
     pub(super) edges: Option<Edges>,
 }
 
-/// The texts of a chain, as tokens.
+/// Token ids of the texts of a chain.
 pub(super) type Chain = Vec<Vec<u32>>;
 
-/// A picture and its text.
+/// An image and its text.
 #[derive(Debug)]
 pub(super) struct Half {
     pub(super) image: Vec<u8>,
     pub(super) text: Vec<u32>,
 }
 
-/// The phrase and box that were drawn.
+/// A drawn phrase and box.
 struct Drawn<'a> {
     phrase: &'a Phrase,
     part: Part,
     area: Area<'a>,
 }
 
-/// Where the picture of a phrase comes from.
+/// Source of the image of a phrase.
 #[derive(Clone, Copy)]
 enum Area<'a> {
-    /// Already cut out.
+    /// A separately stored crop.
     Crop(&'a ImageRef),
-    /// Pixels of the original photo.
+    /// A rectangle of the original photo, in pixels.
     Pixels([u32; 4]),
 }
 
 impl RowMaker {
-    /// The row of sample `index` in this epoch; equal for equal arguments, whichever thread asks, whatever the cache
-    /// holds.
+    /// The row of sample `index` in this epoch. It depends on the arguments only, not on the thread or the cache.
     pub(super) fn row(&self, epoch: u64, index: u64) -> Result<Row, Broken> {
         guarded(|| format!("{}[{index}]", self.source.name()), || self.try_row(epoch, index))
     }
@@ -89,7 +88,7 @@ impl RowMaker {
         Ok(Row { id: sample.id, photo, boxed, chain, edges })
     }
 
-    /// Photo and caption, and where `with_box` asks for it a box and its phrase.
+    /// Photo and caption, and with `with_box` also a box and its phrase.
     fn pair(&self, epoch: u64, index: u64, sample: &Sample, with_box: bool) -> Result<(Half, Option<Half>), Broken> {
         let rng = |stream| rng_for(self.config.seed, epoch, index, stream);
         if self.config.caption != CaptionChoice::Tier && !sample.captions.iter().any(|text| is_text(text)) {
@@ -97,7 +96,7 @@ impl RowMaker {
         }
         let decoded = self.decoded(sample)?;
         let whole = || self.photo(sample, index, Part::Whole, || decoded.get());
-        // A photo that only its own crop is taken of need not be decoded in full.
+        // Decode only a part of the photo if its crop is all that is needed.
         let encoded =
             if self.needs_only_a_part() { decoded.encoded().map_err(|it| it.within(&sample.id))? } else { None };
         let size = match encoded {
@@ -140,12 +139,12 @@ impl RowMaker {
         Ok((photo, boxed))
     }
 
-    /// Whether a part of the photo is all that a row takes of it: what is kept in a cache is whole.
+    /// True if a row may decode only a part of the photo. The pixel cache stores whole photos.
     fn needs_only_a_part(&self) -> bool {
         self.config.augment.needs_only_a_part() && self.config.cache_pixels.is_none()
     }
 
-    /// All links that the sample has of the kind that was asked for, general to specific.
+    /// All texts of the sample's chain of the configured kind, general to specific.
     fn links(&self, sample: &Sample) -> Vec<String> {
         match self.config.chain.of {
             ChainOf::Tiers => sample.tiers.as_ref().map(|tiers| tiers.positive.clone()).unwrap_or_default(),
@@ -153,7 +152,7 @@ impl RowMaker {
         }
     }
 
-    /// The chain that was asked for, general to specific.
+    /// The configured chain, general to specific, followed by its negatives.
     fn chain(&self, epoch: u64, index: u64, sample: &Sample) -> Result<Chain, Broken> {
         let ChainChoice { tiers, without, negatives, hard, .. } = self.config.chain;
         let broken = |detail: String| Broken::new(&sample.id, Cause::NoChain, detail);
@@ -173,19 +172,19 @@ impl RowMaker {
                     false => taxonomy.random_negative(own?, rank, &mut rng),
                 };
                 let others: Option<Vec<_>> = kept.iter().map(|&rank| other(rank)).collect();
-                let others =
-                    others.ok_or_else(|| broken("no other taxon of its rank; expected two or more".to_owned()))?;
+                let others = others
+                    .ok_or_else(|| broken("no other taxon of the same rank; expected at least two".to_owned()))?;
                 others.into_iter().map(|taxon| taxonomy.path(taxon).join(" ")).collect()
             }
             (None, true) if wrong_texts(sample).len() != positive.len() => {
-                return Err(broken("no negative chain; expected one (or chain.negatives = false)".to_owned()));
+                return Err(broken("no negative chain; expected one (or set chain.negatives = false)".to_owned()));
             }
             (None, true) => kept.iter().map(|&link| wrong_texts(sample)[link].clone()).collect(),
         };
         kept.iter().map(|&link| &positive[link]).chain(&wrong).map(|text| self.tokens(sample, text)).collect()
     }
 
-    /// The photo of a sample, decoded when it is first asked for, and once.
+    /// The photo of a sample, decoded at most once, on first use.
     pub(super) fn decoded<'a>(&'a self, sample: &'a Sample) -> Result<Decoded<'a>, Broken> {
         let image = sample.image.as_ref();
         let image = image.ok_or_else(|| Broken::new(&sample.id, Cause::NoImage, "no photo; expected one"))?;
@@ -202,8 +201,8 @@ impl RowMaker {
         Ok(Half { image: augment.apply(&photo.picture, *image_size as u32, rng), text: self.tokens(sample, text)? })
     }
 
-    /// A part of the sample as it goes into augmentation: from the cache; else from `open`, and shrunk where a cache is
-    /// asked for.
+    /// An image of the sample before augmentation, from the cache or from `open`. Shrinks it if the cache is
+    /// configured.
     pub(super) fn photo(
         &self,
         sample: &Sample,
@@ -227,7 +226,7 @@ impl RowMaker {
         Ok(photo)
     }
 
-    /// A phrase, each as likely as any other that has a usable box or crop; then one of its usable boxes.
+    /// Draws a phrase uniformly from those with a usable box or crop, then one of its usable boxes.
     fn draw_box<'a>(
         &self,
         sample: &'a Sample,
@@ -258,12 +257,12 @@ impl RowMaker {
         }
         let phrases = sample.phrases.len();
         let boxes: usize = sample.phrases.iter().map(|phrase| phrase.boxes.len()).sum();
-        let expected = format!("a crop or a box of at least {least} pixels of the {width} x {height}");
+        let expected = format!("a crop or a box of at least {least} pixels in the {width} x {height} photo");
         let detail = format!("{phrases} phrases with {boxes} boxes; expected a phrase with {expected}");
         Err(Broken::new(&sample.id, Cause::NoBox, detail))
     }
 
-    /// A caption; there is one that is not blank.
+    /// Draws a caption. At least one caption must not be blank.
     fn draw_caption<'a>(&self, sample: &'a Sample, phrase: Option<&Phrase>, rng: &mut impl Rng) -> &'a str {
         let all = || sample.captions.iter().enumerate().filter(|(_, text)| is_text(text));
         let text = |(_, text): (usize, &'a String)| text.as_str();
@@ -285,7 +284,7 @@ impl RowMaker {
     }
 }
 
-/// See [`RowMaker::decoded`].
+/// A photo that is decoded on first use; see [`RowMaker::decoded`].
 pub(super) struct Decoded<'a> {
     image: &'a ImageRef,
     limits: &'a PixelLimits,
@@ -294,7 +293,7 @@ pub(super) struct Decoded<'a> {
 }
 
 impl<'a> Decoded<'a> {
-    /// The file with its header, read once; `None` for decoded pixels.
+    /// The file with its parsed header, read once; `None` for decoded pixels.
     fn encoded(&self) -> Result<Option<&Encoded<'a>>, Broken> {
         if self.encoded.get().is_none() {
             let encoded = self.image.encoded(self.limits)?;

@@ -1,4 +1,4 @@
-//! PNG, WebP, GIF and BMP, by the decoders of the crate `image`.
+//! Decodes PNG, WebP, GIF and BMP with the `image` crate.
 
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -9,21 +9,22 @@ use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader};
 use super::{Fault, Header, check_size, undecodable};
 use crate::sample::{Picture, PixelLimits};
 
-/// Longest compressed colour profile of a PNG that reaches the decoder, which unpacks it, up to 1,032 times as long, and then ignores it.
+/// Maximum length of a compressed PNG colour profile that is passed to the decoder. The decoder decompresses it (up
+/// to 1,032 times the length) and then ignores it.
 const LONGEST_PROFILE: usize = 16 << 10;
 
-/// Reads the header, and checks its size.
+/// Reads the header and checks the image size.
 pub(super) fn header(bytes: &[u8], format: ImageFormat, limits: &PixelLimits) -> Result<Header, Fault> {
     let bytes = without_long_profile(bytes, format);
     let mut decoder = decoder(&bytes, format, limits)?;
     let size = decoder.dimensions();
     check_size(size.0, size.1, limits)?;
-    // A damaged EXIF block is no reason to lose the photo.
+    // A damaged EXIF block is ignored, because the photo itself can still be used.
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     Ok(Header { format, size, orientation })
 }
 
-/// Decodes a file whose header was read.
+/// Decodes a file whose header has been read.
 pub(super) fn decode(bytes: &[u8], header: &Header, limits: &PixelLimits) -> Result<Picture, Fault> {
     let bytes = without_long_profile(bytes, header.format);
     let decoder = decoder(&bytes, header.format, limits)?;
@@ -39,7 +40,7 @@ fn decoder<'a>(
     limits: &PixelLimits,
 ) -> Result<impl ImageDecoder + use<'a>, Fault> {
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
-    // Pixels of up to 4 x 16 bits; the size itself is checked with a better message.
+    // Memory for pixels of up to 4 x 16 bits. The image size is checked separately, with a clearer message.
     reader.limits({
         let mut memory = image::Limits::no_limits();
         memory.max_alloc = Some(limits.max_pixels.saturating_mul(8).max(1 << 20));
@@ -48,11 +49,11 @@ fn decoder<'a>(
     reader.into_decoder().map_err(not_whole)
 }
 
-/// A PNG without colour profiles (iCCP chunks) longer than [`LONGEST_PROFILE`]: a megabyte of one would unpack to a gigabyte. Pixels are the
-/// same without them.
+/// Removes colour profiles (iCCP chunks) longer than [`LONGEST_PROFILE`] from a PNG, because one megabyte can
+/// decompress to a gigabyte. The pixels do not depend on the profile.
 pub(super) fn without_long_profile(bytes: &[u8], format: ImageFormat) -> Cow<'_, [u8]> {
     let mut shorter: Option<Vec<u8>> = None;
-    // After the signature: length, type, content and check sum of each chunk.
+    // Chunks follow the signature; each has length, type, content and CRC.
     let (mut kept, mut at) = (0, 8);
     while format == ImageFormat::Png
         && let Some(&[l3, l2, l1, l0, a, b, c, d]) = bytes.get(at..).and_then(|rest| rest.first_chunk())
@@ -64,7 +65,7 @@ pub(super) fn without_long_profile(bytes: &[u8], format: ImageFormat) -> Cow<'_,
                 shorter.get_or_insert_default().extend(&bytes[kept..at]);
                 kept = next;
             }
-            // Decoders ignore profiles behind the pixels.
+            // Decoders ignore profiles after the pixel data.
             b"IDAT" => break,
             _ => {}
         }

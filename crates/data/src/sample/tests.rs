@@ -18,7 +18,7 @@ fn sample() -> Sample {
     }
 }
 
-/// The fault of the good sample after `spoil`.
+/// The fault of the valid sample after `spoil` has changed it.
 fn fault(spoil: impl FnOnce(&mut Sample)) -> (Cause, String) {
     let mut bad = sample();
     spoil(&mut bad);
@@ -92,7 +92,7 @@ fn span_outside_its_caption() {
     );
     let (cause, detail) = fault(|s| s.phrases[0].spans[0].caption = 3);
     assert_eq!(cause, Cause::BadSpan);
-    assert!(detail.ends_with("names caption 3; expected one of the 1 captions, from 0"));
+    assert!(detail.ends_with("names caption 3; expected one of the 1 captions, counted from 0"));
 }
 
 #[test]
@@ -127,9 +127,9 @@ fn clipping_forgives_rounding_only() {
 fn pixels_of_a_box_are_inside_and_never_none() {
     let bbox = |x1, y1, x2, y2| BBox { x1, y1, x2, y2 };
     assert_eq!(BBox::from_pixels([10.0, 20.0, 30.0, 40.0], 100.0, 50.0).to_pixels(100, 50), [10, 20, 30, 40]);
-    // A thousandth of a pixel in the last corner.
+    // A box of 1/1000 pixel in the last corner.
     assert_eq!(bbox(0.9999, 0.9999, 1.0, 1.0).to_pixels(10, 10), [9, 9, 10, 10]);
-    // Touched pixels count in full: 0.55 * 10 = 5.5 -> from 5, 0.61 * 10 = 6.1 -> to 7.
+    // Partly covered pixels count in full: 0.55 * 10 = 5.5 starts at 5, and 0.61 * 10 = 6.1 ends at 7.
     assert_eq!(bbox(0.55, 0.0, 0.61, 1.0).to_pixels(10, 1), [5, 0, 7, 1]);
 }
 

@@ -1,4 +1,4 @@
-//! One pass over a part of a tar file.
+//! Walks over the members in a byte range of a tar file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -8,28 +8,28 @@ const BLOCK: u64 = 512;
 /// A member that belongs to a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Member {
-    /// The name up to the first dot of its last component, folders included.
+    /// The name up to the first dot of its last component, including folders.
     pub(super) key: String,
-    /// What follows that dot, in lower case: "jpg", "parent000.txt".
+    /// The rest of the name after that dot, in lower case: "jpg", "parent000.txt".
     pub(super) extension: String,
     /// The full name.
     pub(super) name: String,
-    /// First byte of its headers, those of a long name included.
+    /// First byte of its headers, including those for a long name.
     pub(super) begin: u64,
     /// First byte of its content.
     pub(super) offset: u64,
-    /// Length of its content.
+    /// Length of its content, in bytes.
     pub(super) len: u64,
     /// One past its last block.
     pub(super) end: u64,
 }
 
-/// The point behind which nothing can be read.
+/// Damage after which nothing more can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Torn {
-    /// Key of the member that is cut off, where its name could still be read.
+    /// Key of the incomplete member, if its name was readable.
     pub(super) key: Option<String>,
-    /// What was found, and what was expected.
+    /// The content found and the content expected.
     pub(super) detail: String,
 }
 
@@ -39,9 +39,9 @@ impl std::fmt::Display for Torn {
     }
 }
 
-/// Calls `visit` for every member in bytes `start..stop` that belongs to a sample; its content can be read then and
-/// only then. Folders, links, names without a dot, hidden names and names that begin with `__` (WebDataset's own
-/// records) are passed over.
+/// Calls `visit` for every member in bytes `start..stop` that belongs to a sample. Its content can only be read
+/// during the call. Skips folders, links, names without a dot, hidden names, and names that begin with `__`
+/// (WebDataset's own records).
 pub(super) fn walk(
     mut file: File,
     start: u64,
@@ -60,7 +60,7 @@ pub(super) fn walk(
     let mut begin = start;
     let mut archive = tar::Archive::new(Window { file, start });
     let mut entries = archive.entries_with_seek().map_err(|e| lost(start, e.to_string()))?;
-    // Never ask for a member behind `stop`: it belongs to another sample, and may be torn.
+    // Do not read a member after `stop`: it belongs to another sample and may be damaged.
     while begin < stop {
         let mut entry = match entries.next() {
             None => return Ok(()),
@@ -79,7 +79,7 @@ pub(super) fn walk(
         }
         let (offset, len) = (start + entry.raw_file_position(), entry.size());
         let parts = split(&name).filter(|_| entry.header().entry_type().is_file());
-        // Seeking past the end of a file is no error, so the length has to be compared.
+        // Seeking past the end of a file succeeds, so compare the length.
         let content_end = offset.saturating_add(len);
         if content_end > file_len {
             return Err(Torn {
@@ -108,18 +108,18 @@ pub(super) fn walk(
     Ok(())
 }
 
-/// Whether only parts of the member are stored. In the old form the header says so, in that of POSIX archives a record does, and the
-/// member looks like any other, with a list of parts in front of its content.
+/// True if only parts of the member's content are stored. The old format marks this in the header. The POSIX format
+/// marks it in a PAX record, and prepends a list of parts to the content of an otherwise normal member.
 fn is_sparse<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<bool> {
     if entry.header().entry_type().is_gnu_sparse() {
         return Ok(true);
     }
     let Some(records) = entry.pax_extensions()? else { return Ok(false) };
-    // A record that is none is no sign of a sparse file.
+    // A malformed record does not indicate a sparse file.
     Ok(records.flatten().any(|record| record.key_bytes().starts_with(b"GNU.sparse.")))
 }
 
-/// Key and extension of a member's name: split at the first dot behind the last slash.
+/// Splits a member's name into key and extension at the first dot after the last slash.
 fn split(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix("./").unwrap_or(name);
     let base = name.rfind('/').map_or(0, |slash| slash + 1);
@@ -129,7 +129,7 @@ fn split(name: &str) -> Option<(&str, &str)> {
     (!hidden && !extension.is_empty()).then_some((key, extension))
 }
 
-/// A file whose positions count from `start`: the tar reader takes the place where it begins for 0.
+/// A file with positions relative to `start`, because the tar reader assumes that it starts at 0.
 struct Window {
     file: File,
     start: u64,

@@ -277,7 +277,7 @@ fn torn_shard() {
     assert_eq!(broken.cause, Cause::TornShard);
     assert!(
         broken.detail.ends_with(&format!(
-            "is torn after 1 whole samples: member `b.jpg` has 100 of its {} bytes; expected all of them",
+            "is damaged after 1 complete samples: member `b.jpg` has 100 of its {} bytes; expected all of them",
             photo.len()
         )),
         "{broken}"

@@ -1,5 +1,6 @@
-//! Learns byte pairs from captions. The library's own trainer walks hash maps with random seeds and numbers the tokens
-//! in another order than CLIP; this one is deterministic and keeps CLIP's layout.
+//! Learns byte pairs from captions. The trainer of the `tokenizers` library is not used: it iterates over randomly
+//! seeded hash maps, and numbers tokens in a different order from CLIP. This one is deterministic and keeps CLIP's
+//! layout.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 
 type Pair = (u32, u32);
 
-/// At most `merges` pairs, most frequent first.
+/// Learns at most `merges` pairs, most frequent first.
 pub(super) fn learn_merges<S: AsRef<str>>(captions: impl IntoIterator<Item = S>, merges: usize) -> Result<Merges> {
     let mut tokens = clip::base_tokens();
     let mut known: HashMap<String, u32> = tokens.iter().cloned().zip(0..).collect();
@@ -23,7 +24,7 @@ pub(super) fn learn_merges<S: AsRef<str>>(captions: impl IntoIterator<Item = S>,
     {
         let parts = (tokens[left as usize].clone(), tokens[right as usize].clone());
         let token = format!("{}{}", parts.0, parts.1);
-        // "ab" + "c" after "a" + "bc": two merges of one name would leave a hole in the ids.
+        // "ab" + "c" after "a" + "bc": two merges with the same token would leave a gap in the ids.
         if known.contains_key(&token) {
             continue;
         }
@@ -36,8 +37,8 @@ pub(super) fn learn_merges<S: AsRef<str>>(captions: impl IntoIterator<Item = S>,
     Ok(learnt)
 }
 
-/// Words as CLIP cuts them, bytes as printable characters, with the number of times each occurs; sorted, so that the
-/// order of the captions has no influence.
+/// Counts words, split as in CLIP, with bytes as printable characters. The map is sorted, so the order of the
+/// captions has no influence.
 fn count_words<S: AsRef<str>>(captions: impl IntoIterator<Item = S>) -> Result<BTreeMap<String, u64>> {
     let failed =
         |error: tokenizers::Error| Error::format("captions", error.to_string(), "texts that can be cut into words");
@@ -53,13 +54,13 @@ fn count_words<S: AsRef<str>>(captions: impl IntoIterator<Item = S>) -> Result<B
     Ok(counts)
 }
 
-/// The words as sequences of tokens, and how often each pair of neighbours occurs.
+/// The words as token sequences, with the frequency of each pair of adjacent tokens.
 struct Corpus {
     words: Vec<(Vec<u32>, u64)>,
     counts: HashMap<Pair, u64>,
-    /// Words that hold the pair, or once did.
+    /// Words that contain the pair, or contained it before a merge.
     places: HashMap<Pair, BTreeSet<usize>>,
-    /// Candidates; an entry whose count is no longer true is passed over.
+    /// Candidate pairs by frequency. Entries with an outdated count are skipped.
     queue: BinaryHeap<(u64, Reverse<Pair>)>,
 }
 
@@ -81,7 +82,7 @@ impl Corpus {
         corpus
     }
 
-    /// The most frequent pair, removed from the candidates; `None` when no pair is left that occurs twice.
+    /// Removes and returns the most frequent pair; `None` if no pair occurs at least twice.
     fn most_frequent(&mut self) -> Option<Pair> {
         while let Some((count, Reverse(pair))) = self.queue.pop() {
             if count < 2 {
@@ -94,7 +95,6 @@ impl Corpus {
         None
     }
 
-    /// Replaces `pair` by `token` in every word.
     fn merge(&mut self, pair: Pair, token: u32) {
         let mut touched = BTreeSet::new();
         for word in self.places.remove(&pair).unwrap_or_default() {
@@ -117,7 +117,7 @@ impl Corpus {
         }
     }
 
-    /// Adds the pairs of a word to the counts, and returns them.
+    /// Adds the pairs of a word to the counts, and returns the pairs.
     fn count(&mut self, word: usize) -> Vec<Pair> {
         let (tokens, times) = &self.words[word];
         let pairs: Vec<Pair> = tokens.windows(2).map(|w| (w[0], w[1])).collect();
@@ -128,7 +128,7 @@ impl Corpus {
         pairs
     }
 
-    /// Takes the pairs of a word from the counts, and returns them.
+    /// Subtracts the pairs of a word from the counts, and returns the pairs.
     fn uncount(&mut self, word: usize) -> Vec<Pair> {
         let (tokens, times) = &self.words[word];
         let pairs: Vec<Pair> = tokens.windows(2).map(|w| (w[0], w[1])).collect();

@@ -1,4 +1,4 @@
-//! From an image file to a training crop, with no more decoded than the crop needs.
+//! Decodes an image file to a training crop, without decoding more of the photo than the crop needs.
 
 use rand::Rng;
 
@@ -8,9 +8,12 @@ use crate::picture::Encoded;
 use crate::sample::{Broken, ImageRef, Picture, PixelLimits};
 
 impl Augment {
-    /// One variation of the photo, `[3, size, size]` bytes: those of [`Augment::apply`] of what [`ImageRef::open`] gives, decoding no more of a
-    /// JPEG than the crop needs (what is damaged below it is not noticed); with [`decode_at_scale`](Augment::decode_at_scale) from fewer
-    /// pixels where the crop is large enough. The same draws either way.
+    /// Augments the photo in an image file to `[3, size, size]` bytes, as [`Augment::apply`] on the result of
+    /// [`ImageRef::open`].
+    ///
+    /// It decodes no more of a JPEG than the crop needs, so damage below the crop is not detected. With
+    /// [`decode_at_scale`](Augment::decode_at_scale), large crops are decoded at reduced size. The random draws are
+    /// the same in all cases.
     ///
     /// # Errors
     /// As [`ImageRef::open`].
@@ -29,12 +32,12 @@ impl Augment {
         Ok(self.apply(&image.open(limits)?, size, rng))
     }
 
-    /// Whether it takes a part of the photo and nothing else of it.
+    /// True if the augmentation uses only a part of the photo.
     pub(crate) fn needs_only_a_part(&self) -> bool {
         !self.white_pad
     }
 
-    /// As [`Augment::open`], for one that [`Augment::needs_only_a_part`].
+    /// As [`Augment::open`], if [`Augment::needs_only_a_part`] is true.
     pub(crate) fn open_encoded(
         &self,
         encoded: &Encoded<'_>,
@@ -60,8 +63,8 @@ impl Augment {
     }
 }
 
-/// The region from pixels at the smallest scale that leaves it at least `least` pixels a side; `None` where there is none, or none that can be
-/// decoded.
+/// Decodes and resamples the region at the smallest scale that gives it at least `least` pixels per side. `None` if
+/// there is no such scale, or if decoding fails.
 fn square_at_scale(encoded: &Encoded<'_>, region: Region, size: u32, least: f64) -> Option<Picture> {
     let (upright, cut) = match region {
         Region::Cut { left, top, width, height } => ([left, top, width, height].map(f64::from), true),
@@ -69,7 +72,8 @@ fn square_at_scale(encoded: &Encoded<'_>, region: Region, size: u32, least: f64)
     };
     let [.., width, height] = upright;
     let scale = [8, 4, 2].into_iter().find(|&scale| width.min(height) >= least * f64::from(scale))?;
-    // What kernels see beyond a window: two pixels of the result or of the scaled photo, whichever are larger, and what rounding takes.
+    // Kernels read beyond a window: two pixels of the output or of the scaled photo, whichever are larger, plus one
+    // scaled pixel for rounding.
     let reach = (width.max(height) / f64::from(size)).max(scale.into());
     let part = encoded.part(scale, upright, if cut { 0.0 } else { 2.0 * reach + f64::from(scale) })?;
     let [left, top, width, height] = part.window;

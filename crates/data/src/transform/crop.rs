@@ -1,12 +1,13 @@
-//! Which part of a photo is taken.
+//! Chooses the part of a photo that is used.
 
 use rand::{Rng, RngExt};
 
 use super::resample::Region;
 
-/// The window of a `width` x `height` photo that `Resize(size)` and `CenterCrop(size)` show: the shorter side becomes
-/// `size`, the longer `floor(size * longer / shorter)`, of which the middle is taken, an odd rest rounded half to even
-/// (torchvision). Only the window is resampled, so that a 20,000 x 1 photo is never blown up to 4,480,000 x 224.
+/// The window of a `width` x `height` photo that `Resize(size)` and `CenterCrop(size)` show. The shorter side becomes
+/// `size`, the longer one `floor(size * longer / shorter)`, and the centre of it is used. An odd remainder is rounded
+/// half to even (torchvision). Only the window is resampled, so a 20,000 x 1 photo is never enlarged to 4,480,000 x
+/// 224.
 pub(super) fn center(width: u32, height: u32, size: u32) -> Region {
     let shorter = f64::from(width.min(height));
     let axis = |side: u32| {
@@ -21,9 +22,10 @@ pub(super) fn center(width: u32, height: u32, size: u32) -> Region {
     Region::Window { left, top, width, height }
 }
 
-/// A part of random area and shape: area a uniform share of the photo in `scale`, width / height log-uniform in
-/// `ratio`, at a uniform place. What does not fit in ten tries becomes the largest middle part whose shape is within
-/// `ratio`. (torchvision's `RandomResizedCrop.get_params`, after Szegedy et al. 2015.)
+/// A part with random area, shape and position: its share of the photo's area is uniform in `scale`, width / height
+/// is log-uniform in `ratio`, and the position is uniform. If ten draws do not fit, the result is the largest centred
+/// part whose width / height is in `ratio`. (torchvision's `RandomResizedCrop.get_params`, after Szegedy et al.
+/// 2015.)
 pub(super) fn random_resized(width: u32, height: u32, scale: [f32; 2], ratio: [f32; 2], rng: &mut impl Rng) -> Region {
     let area = f64::from(width) * f64::from(height);
     let [low, high] = ratio.map(f64::from);
@@ -47,15 +49,15 @@ pub(super) fn random_resized(width: u32, height: u32, scale: [f32; 2], ratio: [f
     Region::Cut { left: (width - w) / 2, top: (height - h) / 2, width: w, height: h }
 }
 
-/// A `w` x `h` part at a uniform place.
+/// A `w` x `h` part at a uniformly random position.
 fn placed(width: u32, height: u32, w: u32, h: u32, rng: &mut impl Rng) -> Region {
     let top = rng.random_range(0..=height - h);
     let left = rng.random_range(0..=width - w);
     Region::Cut { left, top, width: w, height: h }
 }
 
-/// The part that a `size` window at a uniform place shows of the photo squeezed to `margin * size` (torchvision's
-/// `Resize` of both sides and `RandomCrop`).
+/// A `size` x `size` window at a uniformly random position of the photo squeezed to `margin * size` (torchvision's
+/// `Resize` of both sides and `RandomCrop`), in pixels of the original photo.
 pub(super) fn random_window(width: u32, height: u32, size: u32, margin: f32, rng: &mut impl Rng) -> Region {
     let resized = (f64::from(size) * f64::from(margin)).round().max(f64::from(size)) as u32;
     let mut axis = |side: u32| {

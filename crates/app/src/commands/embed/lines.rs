@@ -241,7 +241,7 @@ mod tests {
         let read: Vec<_> = (0..4).map(|index| of_sample(source.as_ref(), index, read)).collect();
         assert_eq!(read.iter().filter(|it| it.as_ref().is_ok_and(|&captions| captions > 0)).count(), 3);
         let told = read[2].as_ref().unwrap_err().to_string();
-        assert_eq!(told, "sample `toy[2]`: undecodable_image: its reader panicked: column 7 of 3");
+        assert_eq!(told, "sample `toy[2]`: undecodable_image: the parser panicked: column 7 of 3");
     }
 
     #[test]

@@ -1,29 +1,31 @@
-//! From the samples of the components to pixels.
+//! Upsamples the components and converts them to RGB pixels.
 
 use super::Plane;
 use super::headers::{ColourModel, Headers};
 use crate::sample::Picture;
 
-/// How a component is brought to the size of the photo, with the whole numbers and roundings of libjpeg-turbo's "fancy" upsampling.
+/// Upsampling of a component to the size of the photo, with the integer arithmetic and rounding of libjpeg-turbo's
+/// "fancy" upsampling.
 #[derive(Clone, Copy)]
 pub(super) struct Upsampling {
     filter: Filter,
-    /// Samples of the whole component: beyond them its outermost ones are repeated.
+    /// Samples of the whole component. Beyond the border, the outermost samples are repeated.
     width: usize,
     height: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Filter {
-    /// A sample for each pixel.
+    /// One sample per pixel.
     None,
-    /// A sample for two pixels across, down or both: the triangle filter, three quarters of the nearer sample and one of the next.
+    /// One sample per two pixels across, down or both: triangle filter, 3/4 of the nearer sample plus 1/4 of the
+    /// next.
     Triangle { across: bool, down: bool },
     /// Any other ratio: each sample is repeated.
     Repeat { across: usize, down: usize },
 }
 
-/// Of each component, in full size.
+/// Upsampling of each component for decoding in full size.
 pub(super) fn upsamplings(headers: &Headers<'_>) -> Vec<Upsampling> {
     let most = headers.most();
     let of = |own: (u32, u32)| {
@@ -32,7 +34,7 @@ pub(super) fn upsamplings(headers: &Headers<'_>) -> Vec<Upsampling> {
         let filter = match (most.0 / own.0, most.1 / own.1) {
             (1, 1) => Filter::None,
             (1, 2) => Filter::Triangle { across: false, down: true },
-            // libjpeg repeats the samples of components that have no more than two columns.
+            // libjpeg repeats samples if the component has at most two columns.
             (2, down @ (1 | 2)) if width > 2 => Filter::Triangle { across: true, down: down == 2 },
             (across, down) => Filter::Repeat { across: across as usize, down: down as usize },
         };
@@ -42,12 +44,12 @@ pub(super) fn upsamplings(headers: &Headers<'_>) -> Vec<Upsampling> {
 }
 
 impl Upsampling {
-    /// Whether it looks at samples beside those of a pixel.
+    /// True if the filter reads neighbouring samples.
     pub(super) fn reaches(self) -> bool {
         matches!(self.filter, Filter::Triangle { .. })
     }
 
-    /// Pixels `x1..x2` of row `y`; `sums` and `pixels` are for use on the way.
+    /// Pixels `x1..x2` of row `y`. `sums` and `pixels` are scratch buffers.
     #[inline(always)]
     fn row<'a>(
         self,
@@ -84,7 +86,7 @@ impl Upsampling {
             );
             return pixels;
         }
-        // Samples that the pixels lie in, and one more at either side.
+        // Samples under the requested pixels, plus one on each side.
         let (first, last) = (x1 / 2, (x2 - 1) / 2);
         let (from, to) = (first.saturating_sub(1), (last + 1).min(self.width - 1));
         let inside = from - plane.left..to + 1 - plane.left;
@@ -94,7 +96,7 @@ impl Upsampling {
             near[inside.clone()].iter().zip(&far[inside]).map(|(&near, &far)| 3 * u16::from(near) + u16::from(far)),
         );
         sums.extend((last + 1 == self.width).then_some(0));
-        // Sums of a whole row: one sample has four parts.
+        // At the ends of the whole row, the outermost sample also stands in for its missing neighbour.
         if first == 0 {
             sums[0] = sums[1];
         }
@@ -114,7 +116,8 @@ impl Upsampling {
     }
 }
 
-/// The pixels `[x1, y1, x2, y2]` (at scale); without `upsamplings` where all components have a sample for each.
+/// Converts the pixels `[x1, y1, x2, y2]` (at scale). `upsamplings` is empty if all components have one sample per
+/// pixel.
 #[inline(always)]
 pub(super) fn picture(planes: &[Plane], upsamplings: &[Upsampling], colours: ColourModel, part: [u32; 4]) -> Picture {
     let [x1, y1, x2, y2] = part.map(|it| it as usize);
@@ -142,7 +145,7 @@ pub(super) fn picture(planes: &[Plane], upsamplings: &[Upsampling], colours: Col
                 pixels.iter_mut().zip(three()).zip(d).for_each(|((pixel, cmy), &k)| *pixel = without_ink(cmy, k));
             }
             ColourModel::Ycck => pixels.iter_mut().zip(three()).zip(d).for_each(|((pixel, [y, cb, cr]), &k)| {
-                // libjpeg makes CMY of YCC by `255 - RGB`; Pillow reads them inverted.
+                // libjpeg converts YCC to CMY as `255 - RGB`, and Pillow then inverts it.
                 *pixel = without_ink(colour(y, cb, cr).map(|value| 255 - value), k);
             }),
         }
@@ -150,7 +153,7 @@ pub(super) fn picture(planes: &[Plane], upsamplings: &[Upsampling], colours: Col
     Picture { width: width as u32, height: height as u32, rgb }
 }
 
-/// CMYK as Adobe's programs store it, inverted (255 for no ink), to RGB with the roundings of Pillow.
+/// CMYK as Adobe's programs store it (inverted, 255 means no ink) to RGB, with Pillow's rounding.
 #[inline(always)]
 fn without_ink(cmy: [u8; 3], k: u8) -> [u8; 3] {
     cmy.map(|value| {
@@ -159,7 +162,7 @@ fn without_ink(cmy: [u8; 3], k: u8) -> [u8; 3] {
     })
 }
 
-/// YCbCr to RGB (JFIF, ITU-R 601), 16 bits behind the point, rounded to the nearest level.
+/// YCbCr to RGB (JFIF, ITU-R 601) with 16 fraction bits, rounded to the nearest level.
 #[inline(always)]
 fn colour(y: u8, cb: u8, cr: u8) -> [u8; 3] {
     let (y, cb, cr) = ((i32::from(y) << 16) + (1 << 15), i32::from(cb) - 128, i32::from(cr) - 128);

@@ -1,17 +1,17 @@
-//! The marker segments of a JPEG (ITU-T T.81, annex B): frame header, tables, scan headers and the application data that decide how the
-//! components are converted to RGB.
+//! Parses the marker segments of a JPEG (ITU-T T.81, annex B): frame header, tables, scan headers, and the
+//! application segments that decide the conversion to RGB.
 
 use super::Unreadable;
 use super::huffman::{Code, Kind};
 
-/// Most blocks of one MCU (T.81, B.2.3).
+/// Maximum number of blocks in one MCU of an interleaved scan (T.81, B.2.3).
 const MOST_BLOCKS_IN_MCU: u32 = 10;
 
 const WHOLE: &str = "a whole image";
 const SUPPORTED: &str =
     "baseline or progressive JPEG with Huffman coding and 8 bits (convert the photo with an image editor)";
 
-/// How the components of a pixel become RGB.
+/// Colour space of the components, which decides the conversion to RGB.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ColourModel {
     Grey,
@@ -21,7 +21,7 @@ pub(super) enum ColourModel {
     Ycck,
 }
 
-/// Everything up to the data of the first scan.
+/// All headers before the data of the first scan.
 pub(super) struct Headers<'a> {
     pub(super) width: u32,
     pub(super) height: u32,
@@ -32,23 +32,24 @@ pub(super) struct Headers<'a> {
     pub(super) first_scan: ScanHeader,
     /// From the first byte of the first scan's data to the end of the file.
     pub(super) data: &'a [u8],
-    /// The EXIF block, from its TIFF header on.
+    /// The EXIF block, starting at its TIFF header.
     pub(super) exif: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy)]
 pub(super) struct Component {
     id: u8,
-    /// Sampling factors: blocks of one MCU of an interleaved scan.
+    /// Sampling factors: blocks per MCU of an interleaved scan, across and down.
     pub(super) across: u32,
     pub(super) down: u32,
-    /// The factor down as the frame header has it, also where there is one component only: libjpeg counts rows of blocks by it.
+    /// Vertical factor from the frame header. It differs from `down` in files of one component; libjpeg counts rows
+    /// of blocks by it.
     pub(super) declared_down: u32,
     /// Index of the quantisation table.
     pub(super) quantiser: usize,
 }
 
-/// A Huffman table as the file stores it.
+/// A Huffman table in the form that the file stores.
 #[derive(Clone, Copy)]
 struct CodeLengths<'a> {
     /// Number of codes of each length, 1 to 16.
@@ -56,29 +57,30 @@ struct CodeLengths<'a> {
     symbols: &'a [u8],
 }
 
-/// The tables that are in force; segments between two scans replace them.
+/// The tables currently in force. Segments between two scans can replace them.
 #[derive(Clone, Default)]
 pub(super) struct Tables<'a> {
     /// Quantisation factors in zigzag order.
     quantisers: [Option<[u16; 64]>; 4],
     dc: [Option<CodeLengths<'a>>; 4],
     ac: [Option<CodeLengths<'a>>; 4],
-    /// MCUs between restart markers; 0 for none.
+    /// MCUs between restart markers; 0 means no restart markers.
     pub(super) restart_interval: usize,
 }
 
 #[derive(Clone)]
 pub(super) struct ScanHeader {
     pub(super) members: Vec<ScanMember>,
-    /// First and last coefficient, in zigzag order.
+    /// First and last coefficient of the scan, in zigzag order.
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Successive approximation: the lowest bit that earlier scans sent (0 for none), and the lowest of this scan.
+    /// Successive approximation bit positions: `high` is the lowest bit sent by earlier scans (0 for none), `low` the
+    /// lowest bit of this scan.
     pub(super) high: u8,
     pub(super) low: u8,
 }
 
-/// A component of a scan.
+/// A component of a scan, with the numbers of its Huffman tables.
 #[derive(Clone, Copy)]
 pub(super) struct ScanMember {
     /// Index of the component in the frame.
@@ -87,18 +89,19 @@ pub(super) struct ScanMember {
     pub(super) ac: usize,
 }
 
-/// What ends the segments before or between scans.
+/// Result of reading the segments before or between scans.
 pub(super) enum Next<'a> {
-    /// A scan, and the bytes from its data on.
+    /// A scan header, and the bytes from its data to the end of the file.
     Scan(ScanHeader, &'a [u8]),
     End,
 }
 
-/// Iterates over marker segments. Bytes that belong to no segment are skipped, as libjpeg and Pillow do.
+/// Iterates over marker segments. Bytes outside segments are skipped, as libjpeg and Pillow do.
 struct Segments<'a>(&'a [u8]);
 
 impl<'a> Segments<'a> {
-    /// Marker and content of the next segment; empty content for EOI and SOI, which have none. `None` at the end of the file.
+    /// Marker and content of the next segment; `None` at the end of the file. EOI and SOI have no content, so theirs
+    /// is empty.
     fn next(&mut self) -> Result<Option<(u8, &'a [u8])>, Unreadable> {
         while let Some(at) = self.0.iter().position(|&byte| byte == 0xff) {
             self.0 = &self.0[at..];
@@ -106,7 +109,7 @@ impl<'a> Segments<'a> {
             match marker {
                 // A fill byte before a marker.
                 0xff => self.0 = &self.0[1..],
-                // A stuffed byte, TEM and RSTn: nothing to read.
+                // A stuffed byte, TEM and RSTn have no content.
                 0x00 | 0x01 | 0xd0..=0xd7 => self.0 = &self.0[2..],
                 0xd8 | 0xd9 => {
                     self.0 = &self.0[2..];
@@ -136,7 +139,8 @@ fn damaged(marker: u8) -> Unreadable {
 
 impl<'a> Headers<'a> {
     /// # Errors
-    /// The file is no JPEG, is damaged, or uses a process or sampling that libjpeg-turbo does not decode either, or arithmetic coding.
+    /// The file is not a JPEG, is damaged, or uses arithmetic coding or a process or sampling that libjpeg-turbo does
+    /// not decode either.
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self, Unreadable> {
         let Some(rest) = bytes.strip_prefix(&[0xff, 0xd8]) else {
             return Err(Unreadable::new("JPEG does not begin with ff d8".to_owned(), WHOLE));
@@ -181,19 +185,19 @@ impl<'a> Headers<'a> {
         Err(Unreadable::new("JPEG has no scan".to_owned(), WHOLE))
     }
 
-    /// Largest sampling factors: blocks of an MCU across and down.
+    /// Largest sampling factors of all components: blocks per MCU, across and down.
     pub(super) fn most(&self) -> (u32, u32) {
         most(&self.components)
     }
 
-    /// Blocks of a component across and down, without those that only fill up the last MCUs.
+    /// Number of blocks of a component, across and down, without the padding blocks of the last MCUs.
     pub(super) fn blocks(&self, component: &Component) -> (usize, usize) {
         let (across, down) = self.most();
         let blocks = |side: u32, own: u32, most: u32| (side * own).div_ceil(8 * most) as usize;
         (blocks(self.width, component.across, across), blocks(self.height, component.down, down))
     }
 
-    /// Whether one scan holds all components, in the order of the frame, with all bits of all coefficients.
+    /// True if the file has one sequential scan with all components in frame order.
     pub(super) fn is_single_scan(&self) -> bool {
         let members = self.first_scan.members.iter().map(|it| it.component);
         !self.progressive && members.eq(0..self.components.len())
@@ -208,7 +212,7 @@ fn unsupported(what: &str, marker: u8) -> Unreadable {
     Unreadable::new(format!("JPEG {what} (marker ff {marker:02x})"), SUPPORTED)
 }
 
-/// As libjpeg decides it: by JFIF, then by Adobe's segment, then by the identifiers of the components.
+/// Detects the colour space as libjpeg does: by JFIF, then by Adobe's segment, then by the component identifiers.
 fn colour_model(components: &[Component], jfif: bool, adobe: Option<u8>) -> ColourModel {
     let ids: Vec<u8> = components.iter().map(|it| it.id).collect();
     match (components.len(), adobe) {
@@ -222,7 +226,6 @@ fn colour_model(components: &[Component], jfif: bool, adobe: Option<u8>) -> Colo
     }
 }
 
-/// A frame header.
 struct Frame {
     width: u32,
     height: u32,
@@ -235,7 +238,7 @@ impl Frame {
         let &[bits, h1, h0, w1, w0, count, ref components @ ..] = content else { return Err(damaged(marker)) };
         let (width, height) = (u16::from_be_bytes([w1, w0]).into(), u16::from_be_bytes([h1, h0]).into());
         if bits != 8 {
-            return Err(Unreadable::new(format!("JPEG has {bits} bits a sample"), SUPPORTED));
+            return Err(Unreadable::new(format!("JPEG has {bits} bits per sample"), SUPPORTED));
         }
         if width == 0 || height == 0 {
             return Err(Unreadable::new(format!("JPEG header says {width} x {height} pixels"), "at least 1 x 1"));
@@ -255,7 +258,7 @@ impl Frame {
                 return Err(damaged(marker));
             }
             let declared_down = down;
-            // The MCU of a single component is one block, whatever its factors are.
+            // The MCU of a single component is one block, whatever its sampling factors are.
             let (across, down) = if count == 1 { (1, 1) } else { (across, down) };
             Ok(Component { id, across, down, declared_down, quantiser: quantiser.into() })
         };
@@ -279,7 +282,7 @@ impl ScanHeader {
         let &[from, to, bits] = after.get(2 * count..).unwrap_or_default() else { return Err(broken()) };
         let mut members: Vec<ScanMember> = Vec::new();
         for &[id, codes] in after[..2 * count].as_chunks().0 {
-            // Files with equal identifiers exist: each component is taken once.
+            // Files with duplicate component identifiers exist, so each component is used once.
             let mut found = (0..components.len()).filter(|&it| components[it].id == id);
             let component = found.find(|it| members.iter().all(|member| member.component != *it)).ok_or_else(broken)?;
             let (dc, ac) = (usize::from(codes >> 4), usize::from(codes & 15));
@@ -297,7 +300,7 @@ impl ScanHeader {
 }
 
 impl<'a> Tables<'a> {
-    /// Everything between two scans; `rest` begins behind the data of the first.
+    /// Reads the segments between two scans; `rest` begins after the data of the first scan.
     pub(super) fn read_until_scan(&mut self, rest: &'a [u8], components: &[Component]) -> Result<Next<'a>, Unreadable> {
         let mut segments = Segments(rest);
         while let Some((marker, content)) = segments.next()? {
@@ -310,13 +313,14 @@ impl<'a> Tables<'a> {
         Err(Unreadable::new("JPEG stops between two scans without its end marker".to_owned(), WHOLE))
     }
 
-    /// A segment that may come anywhere before the end.
+    /// Reads a segment that is allowed anywhere before the end marker.
     fn read(&mut self, marker: u8, content: &'a [u8]) -> Result<(), Unreadable> {
         let read = match marker {
             0xc4 => self.read_codes(content),
             0xdb => self.read_quantisers(content),
             0xdd => content.first_chunk().map(|&two| self.restart_interval = u16::from_be_bytes(two).into()),
-            // Application data, comments, conditioning of arithmetic codes, and a line count, which libjpeg ignores.
+            // Application data, comments, arithmetic coding conditioning, and DNL (number of lines), which libjpeg
+            // ignores.
             0xe0..=0xef | 0xfe | 0xcc | 0xdc => Some(()),
             _ => return Err(Unreadable::new(format!("JPEG has a marker ff {marker:02x}"), SUPPORTED)),
         };
@@ -356,7 +360,7 @@ impl<'a> Tables<'a> {
         Some(())
     }
 
-    /// The factors of a component, in zigzag order.
+    /// The quantisation factors of a component, in zigzag order.
     pub(super) fn quantiser(&self, component: &Component) -> Result<[u16; 64], Unreadable> {
         let missing = || Unreadable::new(format!("JPEG has no quantisation table {}", component.quantiser), WHOLE);
         self.quantisers[component.quantiser].ok_or_else(missing)

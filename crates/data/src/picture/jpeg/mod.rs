@@ -1,15 +1,16 @@
-//! JPEG decoder: a part of a photo, in full size or at 1/2, 1/4 or 1/8 of it.
+//! JPEG decoder for a part of a photo, in full size or at 1/2, 1/4 or 1/8.
 //!
-//! Reads baseline, extended sequential and progressive JPEG with Huffman codes and 8 bits: any scan script, any sampling whose factors divide the
-//! largest ones, grey, YCbCr, RGB, CMYK and YCCK. Arithmetic coding, lossless and hierarchical processes and 12 bits are refused; so are damaged
-//! data, wherever they are read.
+//! It reads baseline, extended sequential and progressive JPEG with Huffman coding and 8 bits per sample, in grey,
+//! YCbCr, RGB, CMYK and YCCK. Any scan script is supported, and any sampling whose factors divide the largest ones.
+//! Arithmetic coding, lossless and hierarchical processes, 12 bits per sample, and damaged data (as far as they are
+//! read) are errors.
 //!
-//! In full size the pixels are, byte for byte, those of libjpeg-turbo's defaults, which Pillow and torchvision show. At a scale every pixel is the
-//! mean of the 4, 16 or 64 it stands for (a box filter, as libjpeg-turbo's reduced transforms), straight from the coefficients, and what is larger
-//! is never computed.
+//! In full size the pixels equal those of libjpeg-turbo with default settings byte for byte, and so those of Pillow
+//! and torchvision. At a scale, every pixel is the mean of the 4, 16 or 64 pixels it covers (a box filter, like
+//! libjpeg-turbo's reduced transforms). It is computed from the coefficients directly, without the full-size pixels.
 //!
-//! Files of a single scan are decoded no further than the part reaches: rows behind it are not read, blocks beside it only passed over. Of files of
-//! several scans all coefficients are read.
+//! Files with a single scan are decoded only as far as the part requires: rows below it are not read, and blocks
+//! beside it are parsed but not transformed. For files with several scans all coefficients are read.
 
 mod blocks;
 mod colour;
@@ -31,7 +32,6 @@ use crate::wide::{Work, widest};
 /// Why a JPEG cannot be decoded.
 #[derive(Debug)]
 pub(super) struct Unreadable {
-    /// What was found.
     pub(super) found: String,
     pub(super) expected: &'static str,
 }
@@ -42,18 +42,18 @@ impl Unreadable {
     }
 }
 
-/// What the headers of a JPEG say.
+/// Properties from the headers of a JPEG.
 pub(super) struct Summary {
-    /// Width and height as stored.
+    /// Width and height without the EXIF orientation.
     pub(super) size: (u32, u32),
-    /// The EXIF block, from its TIFF header on.
+    /// The EXIF block, starting at its TIFF header.
     pub(super) exif: Option<Vec<u8>>,
 }
 
 /// A decoded part of a photo.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Scaled pixels, from (`left`, `top`) on.
+    /// Scaled pixels. The top left pixel is at (`left`, `top`) of the scaled photo.
     pub(super) picture: Picture,
     pub(super) left: u32,
     pub(super) top: u32,
@@ -66,11 +66,11 @@ pub(super) fn summary(bytes: &[u8]) -> Result<Summary, Unreadable> {
     Ok(Summary { size: (headers.width, headers.height), exif: headers.exif })
 }
 
-/// Those pixels of the photo at 1/`scale` (1, 2, 4 or 8) that the columns and rows `[x1, y1, x2, y2]` (half open, of the whole photo) have a part
-/// in.
+/// Decodes the pixels of the photo at 1/`scale` (1, 2, 4 or 8) that overlap the columns and rows `[x1, y1, x2, y2]`
+/// (half open, in pixels of the whole photo).
 ///
 /// # Errors
-/// The file is damaged or not supported; its sampling does not allow `scale`; the part does not lie in the photo.
+/// The file is damaged or not supported, its sampling does not allow `scale`, or the part is not inside the photo.
 pub(super) fn decode(bytes: &[u8], scale: u32, part: [u32; 4]) -> Result<Part, Unreadable> {
     let headers = Headers::read(bytes)?;
     let [x1, y1, x2, y2] = part;
@@ -81,7 +81,8 @@ pub(super) fn decode(bytes: &[u8], scale: u32, part: [u32; 4]) -> Result<Part, U
             "a part of the photo",
         ));
     }
-    // Every block takes a bit at least, two in sequential scans (a DC code and the end of the block). Checked before memory is taken for them.
+    // Every block takes at least one bit, and at least two in sequential scans (DC code and end of block). Checked
+    // before memory is allocated for the blocks.
     let blocks: usize =
         headers.components.iter().map(|it| headers.blocks(it)).map(|(columns, rows)| columns * rows).sum();
     let bytes_at_least = if headers.progressive { blocks / 8 } else { blocks / 4 };
@@ -92,9 +93,9 @@ pub(super) fn decode(bytes: &[u8], scale: u32, part: [u32; 4]) -> Result<Part, U
     let transform = |quantiser: &[u16; 64], number: usize| {
         let component = &headers.components[number];
         BlockTransform::new(&headers, component, quantiser, scale)
-            .ok_or_else(|| Unreadable::new(format!("JPEG is sampled too coarsely for 1/{scale}"), "full size"))
+            .ok_or_else(|| Unreadable::new(format!("JPEG sampling does not allow decoding at 1/{scale}"), "full size"))
     };
-    // Before any data: another scale may be possible, and data are then read once.
+    // Check every component before reading data, because the caller may retry with another scale.
     for number in 0..headers.components.len() {
         transform(&[1; 64], number)?;
     }
@@ -102,7 +103,7 @@ pub(super) fn decode(bytes: &[u8], scale: u32, part: [u32; 4]) -> Result<Part, U
         let members = &headers.first_scan.members;
         let quantisers = headers.components.iter().map(|it| headers.tables.quantiser(it));
         let transforms = quantisers.enumerate().map(|(i, it)| transform(&it?, i)).collect::<Result<_, _>>()?;
-        // Components share codes: each is built once.
+        // Components share codes, so build each code once.
         let mut codes = Codes::default();
         for member in members {
             if codes.dc[member.dc].is_none() {
@@ -123,20 +124,20 @@ pub(super) fn decode(bytes: &[u8], scale: u32, part: [u32; 4]) -> Result<Part, U
         .ok_or_else(|| Unreadable::new("JPEG has damaged data".to_owned(), "a whole image"))
 }
 
-/// Where blocks come from, and what makes samples of those of each component.
+/// The blocks of the file, and the transform of each component.
 struct Source {
     transforms: Vec<BlockTransform>,
     blocks: Blocks,
 }
 
 enum Blocks {
-    /// The data of the only scan.
+    /// The compressed data of the only scan.
     Coded(Box<Codes>),
-    /// Read already.
+    /// Coefficients of all scans.
     Stored(Vec<Coefficients>),
 }
 
-/// By number.
+/// Huffman codes by table number.
 #[derive(Default)]
 struct Codes {
     dc: [Option<Code>; 4],
@@ -154,19 +155,19 @@ struct Decode<'a> {
 struct Plane {
     values: Vec<u8>,
     stride: usize,
-    /// Sample of the whole component (at scale) that they begin with.
+    /// Position in the whole component (at scale) of the first sample.
     left: usize,
     top: usize,
 }
 
-/// MCUs that a part touches.
+/// Range of MCUs that overlap a part.
 struct Region {
     columns: std::ops::Range<usize>,
     rows: std::ops::Range<usize>,
 }
 
 impl Plane {
-    /// Of black samples: all that the blocks of the region become.
+    /// A plane of zeros for all blocks of the region.
     fn new(headers: &Headers<'_>, number: usize, transform: &BlockTransform, region: &Region) -> Self {
         let component = &headers.components[number];
         let (width, height) = (component.across as usize * transform.width, component.down as usize * transform.height);
@@ -185,7 +186,7 @@ impl Work for Decode<'_> {
         let scaled = [x1 / scale, y1 / scale, x2.div_ceil(scale), y2.div_ceil(scale)];
         let upsamplings = match scale {
             1 => colour::upsamplings(headers),
-            // Every component is read at a size of its own, which makes all of them equal.
+            // At a scale, every component is decoded at the size of the output.
             _ => Vec::new(),
         };
         let around = if upsamplings.iter().any(|it| it.reaches()) { 2 } else { 0 };
@@ -204,7 +205,7 @@ impl Work for Decode<'_> {
     }
 }
 
-/// What the data of the only scan are decoded with, for one component.
+/// Decoder of one component's blocks from the data of the only scan.
 struct Reader<'a> {
     codes: [&'a Code; 2],
     transform: &'a BlockTransform,
@@ -212,7 +213,7 @@ struct Reader<'a> {
     down: usize,
 }
 
-/// The samples of the region, from the data of the only scan.
+/// Decodes the samples of the region from the data of the only scan.
 #[inline(always)]
 fn coded_planes(
     headers: &Headers<'_>,
@@ -240,7 +241,7 @@ fn coded_planes(
     for row in 0..rows.end {
         for column in 0..mcus {
             if interval > 0 && until_restart == 0 {
-                // What is left of the last byte is padding; more would mean data before the marker.
+                // Fewer than 8 unread bits are padding; more mean data before the marker.
                 if !(0..8).contains(&bits.left()) {
                     return None;
                 }
@@ -274,7 +275,7 @@ fn coded_planes(
     Some(planes)
 }
 
-/// The samples of the region, from coefficients, which are dropped as soon as they were transformed.
+/// Transforms the coefficients of the region to samples. Each component's coefficients are freed after its transform.
 #[inline(always)]
 fn stored_planes(
     headers: &Headers<'_>,

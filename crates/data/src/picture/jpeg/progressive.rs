@@ -1,8 +1,9 @@
-//! The four kinds of scans of a progressive JPEG (T.81, annex G): the bits of one block, added to its coefficients.
+//! The four kinds of scans of a progressive JPEG (T.81, annex G). Each function reads one block and updates its
+//! coefficients.
 
 use super::huffman::{Bits, Code};
 
-/// First scan of DC: the difference to the block before, without its lowest `low` bits.
+/// First DC scan: the difference to the previous block, without its lowest `low` bits.
 #[inline(always)]
 pub(super) fn dc_first(
     bits: &mut Bits<'_>,
@@ -16,14 +17,14 @@ pub(super) fn dc_first(
     Some(())
 }
 
-/// Later scan of DC: one more bit.
+/// Refinement scan of DC: one more bit.
 #[inline(always)]
 pub(super) fn dc_refine(bits: &mut Bits<'_>, low: u8, block: &mut [i16; 64]) -> Option<()> {
     block[0] |= (bits.take(1)? << low) as i16;
     Some(())
 }
 
-/// The coefficients of a scan of AC, and the code of their symbols.
+/// The coefficients `from..=to` of an AC scan, and the Huffman code of its symbols.
 pub(super) struct Band<'a> {
     pub(super) code: &'a Code,
     pub(super) from: usize,
@@ -31,14 +32,15 @@ pub(super) struct Band<'a> {
     pub(super) low: u8,
 }
 
-/// Number of blocks that an EOB run of `run` (0 to 14) covers.
+/// Number of blocks in an EOB run with symbol `run` (0 to 14).
 #[inline(always)]
 fn covered(bits: &mut Bits<'_>, run: usize) -> Option<u32> {
     Some((1 << run) + bits.take(run as u32)?)
 }
 
 impl Band<'_> {
-    /// First scan: coefficients without their lowest `low` bits. `eob_run` counts the blocks, from this one on, that have none left.
+    /// First AC scan: coefficients without their lowest `low` bits. `eob_run` is the number of blocks without further
+    /// coefficients, including this one.
     #[inline(always)]
     pub(super) fn first(&self, bits: &mut Bits<'_>, eob_run: &mut u32, block: &mut [i16; 64]) -> Option<()> {
         if *eob_run > 0 {
@@ -65,7 +67,8 @@ impl Band<'_> {
         Some(())
     }
 
-    /// Later scan: one more bit of the coefficients that are not zero, and coefficients that become 1 or -1 in that bit.
+    /// Refinement scan of AC: one more bit for the non-zero coefficients, and coefficients that become 1 or -1 at
+    /// that bit.
     #[inline(always)]
     pub(super) fn refine(&self, bits: &mut Bits<'_>, eob_run: &mut u32, block: &mut [i16; 64]) -> Option<()> {
         let mut k = self.from;
@@ -79,7 +82,7 @@ impl Band<'_> {
                 0 | 1 => {}
                 _ => return None,
             }
-            // Past `zeros` coefficients that stay zero; those that are not zero get their bits on the way.
+            // Skip `zeros` coefficients that stay zero, and refine the non-zero ones in between.
             while k <= self.to {
                 if block[k & 63] != 0 {
                     self.correct(bits, &mut block[k & 63])?;

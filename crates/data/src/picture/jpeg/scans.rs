@@ -1,5 +1,5 @@
-//! JPEG files of several scans: progressive ones, and sequential ones whose components have scans of their own. All coefficients are kept until
-//! the last scan was read.
+//! Reads JPEG files with several scans: progressive files, and sequential files that store components in separate
+//! scans. All coefficients stay in memory until the last scan has been read.
 
 use super::Unreadable;
 use super::blocks::{Block, CodedBlock};
@@ -9,27 +9,28 @@ use super::progressive::{Band, dc_first, dc_refine};
 use super::smoothing;
 use crate::wide::{Work, widest};
 
-/// A scan may visit every block of the photo at a cost of next to no bytes, and a file may have any number of scans. So the visits of all scans
-/// are limited: to this many for each block of the photo, and [`FREE_VISITS`]. Encoders of today take 6 (libjpeg's default) to 20.
+/// A scan can visit every block of the photo with almost no bytes, and a file can have any number of scans. The total
+/// number of visits is therefore limited to this many per block of the photo, plus [`FREE_VISITS`]. Current encoders
+/// use 6 (libjpeg's default) to 20.
 const VISITS_PER_BLOCK: u64 = 32;
-/// Photos of up to a megapixel may have more scans than T.81 has use for.
+/// Extra visits, so that photos of up to about a megapixel may have more scans than T.81 has a use for.
 const FREE_VISITS: u64 = 1 << 24;
 
-/// A coefficient of which no scan has sent a bit, in [`Coefficients::lowest_bits`].
+/// Value in [`Coefficients::lowest_bits`] of a coefficient for which no scan has sent a bit.
 pub(super) const UNKNOWN: i8 = -1;
 
 /// The quantised coefficients of one component.
 pub(super) struct Coefficients {
-    /// 64 of each block, in zigzag order; row by row.
+    /// 64 coefficients per block in zigzag order; blocks row by row.
     values: Vec<i16>,
-    /// Blocks of a row in `values`: whole MCUs.
+    /// Blocks per row of `values`, a whole number of MCUs.
     stride: usize,
-    /// Blocks across and down, without those that only fill up the last MCUs.
+    /// Blocks across and down, without the padding blocks of the last MCUs.
     pub(super) columns: usize,
     pub(super) rows: usize,
-    /// For each coefficient the lowest bit that was sent: 0 for all of it, [`UNKNOWN`] for none.
+    /// Lowest bit that was sent of each coefficient: 0 if it is complete, [`UNKNOWN`] if nothing was sent.
     pub(super) lowest_bits: [i8; 64],
-    /// Latched when the component's first scan began.
+    /// The quantisation table that was in force when the component's first scan began.
     pub(super) quantiser: Option<[u16; 64]>,
 }
 
@@ -42,13 +43,13 @@ impl Coefficients {
         Self { values, stride, columns, rows, lowest_bits: [UNKNOWN; 64], quantiser: None }
     }
 
-    /// `row` and `column` may lie among the blocks that fill up the last MCUs.
+    /// `row` and `column` may address padding blocks of the last MCUs.
     #[inline(always)]
     pub(super) fn block(&self, row: usize, column: usize) -> &[i16; 64] {
         &self.values.as_chunks().0[row * self.stride + column]
     }
 
-    /// DC of a block; 0 in rows that no scan can reach.
+    /// DC of a block; 0 for padding rows that `values` does not hold.
     pub(super) fn dc(&self, row: usize, column: usize) -> i16 {
         self.values.as_chunks::<64>().0.get(row * self.stride + column).map_or(0, |block| block[0])
     }
@@ -63,10 +64,10 @@ fn damaged(number: usize) -> Unreadable {
     Unreadable::new(format!("JPEG has damaged data in scan {number}"), "a whole image")
 }
 
-/// Reads all scans, up to the end marker.
+/// Reads all scans up to the end marker.
 ///
 /// # Errors
-/// Damaged or missing data, and more scans than a photo has use for.
+/// The data are damaged or incomplete, or the file has too many scans.
 pub(super) fn read(headers: &Headers<'_>) -> Result<Vec<Coefficients>, Unreadable> {
     let mut components: Vec<Coefficients> =
         headers.components.iter().map(|it| Coefficients::new(headers, it)).collect();
@@ -79,8 +80,8 @@ pub(super) fn read(headers: &Headers<'_>) -> Result<Vec<Coefficients>, Unreadabl
         let Next::Scan(scan, data) = next else { break };
         let used = scan.members.iter().map(|it| blocks(&components[it.component])).sum();
         let Some(left) = visits.checked_sub(used) else {
-            let found = format!("JPEG has {number} scans or more of {} x {} pixels", headers.width, headers.height);
-            return Err(Unreadable::new(found, "at most 32 full ones for a photo of that size"));
+            let found = format!("JPEG has at least {number} scans of {} x {} pixels", headers.width, headers.height);
+            return Err(Unreadable::new(found, "at most 32 full scans for a photo of this size"));
         };
         visits = left;
         for member in &scan.members {
@@ -111,7 +112,7 @@ pub(super) fn read(headers: &Headers<'_>) -> Result<Vec<Coefficients>, Unreadabl
     Ok(components)
 }
 
-/// How the blocks of a scan are coded, with the codes of each member.
+/// How the blocks of a scan are coded, with the Huffman codes of each member.
 enum Coding {
     Sequential { dc: Vec<Code>, ac: Vec<Code> },
     DcFirst { codes: Vec<Code> },
@@ -144,7 +145,7 @@ impl Coding {
                 "JPEG has coefficients {from} to {to}, bits {high} to {low}, of {} components in scan {number}",
                 members.len()
             );
-            return Err(Unreadable::new(found, "a progressive scan"));
+            return Err(Unreadable::new(found, "a valid progressive scan"));
         }
         Ok(match (from, high) {
             (0, 0) => Self::DcFirst { codes: dc()? },
@@ -159,7 +160,7 @@ struct ScanReader<'a> {
     headers: &'a Headers<'a>,
     scan: &'a ScanHeader,
     coding: Coding,
-    /// MCUs between restarts; 0 for none.
+    /// MCUs between restart markers; 0 means no restart markers.
     interval: usize,
     content: &'a ScanData,
 }
@@ -198,16 +199,17 @@ impl Work for ReadScan<'_> {
     }
 }
 
-/// What a restart resets.
+/// Decoder state that a restart marker resets.
 #[derive(Default)]
 struct RestartState {
-    /// DC of each member's last block.
+    /// DC of the previous block of each scan member.
     predicted: [i32; 4],
     eob_run: u32,
 }
 
 impl ScanReader<'_> {
-    /// Calls `read` for the blocks of the scan in their order, with the index of the scan's member they belong to.
+    /// Calls `read` for the blocks of the scan in order, with the index of the scan member that each block belongs
+    /// to.
     #[inline(always)]
     fn each_block(
         &self,
@@ -215,7 +217,8 @@ impl ScanReader<'_> {
         mut read: impl FnMut(&mut Bits<'_>, usize, &mut RestartState, &mut [i16; 64]) -> Option<()>,
     ) -> Option<()> {
         let members = &self.scan.members;
-        // Columns and rows of MCUs: of single blocks where a component has the scan to itself, and then without those that fill up.
+        // Columns and rows of MCUs. In a scan of a single component, an MCU is one block, and there are no padding
+        // blocks.
         let (columns, rows) = match members[..] {
             [only] => (components[only.component].columns, components[only.component].rows),
             _ => {
@@ -232,7 +235,7 @@ impl ScanReader<'_> {
             for column in 0..columns {
                 if self.interval > 0 {
                     if until_restart == 0 {
-                        // What is left of the last byte is padding; more would mean data before the marker.
+                        // Fewer than 8 unread bits are padding; more mean data before the marker.
                         if !(0..8).contains(&bits.left()) {
                             return None;
                         }

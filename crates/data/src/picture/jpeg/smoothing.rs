@@ -1,20 +1,23 @@
-//! Estimates of low AC coefficients that a progressive JPEG does not send in full, from the DC coefficients around a block (T.81, K.8, as
-//! libjpeg-turbo extends it to 5 x 5 blocks): such files are rare but legal, and what is shown is then Pillow's picture.
+//! Estimates low AC coefficients that a progressive JPEG does not send in full, from the DC coefficients of the
+//! surrounding blocks.
+//!
+//! The method is T.81, K.8, as libjpeg-turbo extends it to 5 x 5 blocks. Such files are rare but legal, and with the
+//! estimates the pixels equal Pillow's.
 
 use super::scans::{Coefficients, UNKNOWN};
 
 /// Weights of the DC coefficients of 5 x 5 blocks.
 type Kernel = [[i64; 5]; 5];
 
-/// Coefficients 1 to 9 in zigzag order are estimated where no AC coefficient is known at all, 1 to 5 elsewhere.
+/// Coefficients 1 to 9 in zigzag order are estimated if no AC coefficient is known, otherwise only 1 to 5.
 const ESTIMATED: usize = 10;
 
-/// For coefficients 1 to 5 of components whose AC coefficients are known in part: the weights of one row or column.
+/// Weights of one row or column, for coefficients 1 to 5 of components with some known AC coefficients.
 const SLOPE: [i64; 5] = [-7, 50, 0, -50, 7];
 const CURVE: [i64; 5] = [-1, 13, -24, 13, -1];
 const TWIST: Kernel = [[0, -1, 0, 1, 0], [-1, 10, 0, -10, 1], [0; 5], [1, -10, 0, 10, -1], [0, 1, 0, -1, 0]];
 
-/// For components of which nothing but DC is known: coefficients 0 to 9.
+/// Weights for components of which only DC is known, for coefficients 0 to 9.
 const WIDE: [Kernel; ESTIMATED] = {
     let slope: Kernel =
         [[-1, -1, 0, 1, 1], [-3, 13, 0, -13, 3], [-3, 38, 0, -38, 3], [-3, 13, 0, -13, 3], [-1, -1, 0, 1, 1]];
@@ -51,7 +54,7 @@ const fn transposed(kernel: Kernel) -> Kernel {
     result
 }
 
-/// Replaces coefficients that are zero and not known in full, where libjpeg-turbo does.
+/// Estimates coefficients that are zero and not fully known, under the same conditions as libjpeg-turbo.
 pub(super) fn smooth(components: &mut [Coefficients], sampling_down: &[usize]) {
     let is_safe = |it: &Coefficients| {
         let quantiser = it.quantiser.unwrap_or([0; 64]);
@@ -72,7 +75,7 @@ fn smooth_component(component: &mut Coefficients, down: usize) {
     if !only_dc && lowest[1..6].iter().all(|&low| low == 0) {
         return;
     }
-    // Estimates read DC as it was sent.
+    // Copy the DC values first: estimates use DC as it was sent, and the loop overwrites it.
     let (columns, padded) = (component.columns, component.rows.next_multiple_of(down));
     let dc: Vec<i64> = (0..padded * columns).map(|i| component.dc(i / columns, i % columns).into()).collect();
     for row in 0..component.rows {
@@ -86,7 +89,7 @@ fn smooth_component(component: &mut Coefficients, down: usize) {
                 let sum = i64::from(quantiser[0]) * weighted.map(|(weight, dc)| weight * dc).sum::<i64>();
                 let factor = i64::from(quantiser[k]);
                 let size = ((factor << 7) + sum.abs()) / (factor << 8);
-                // What later scans would send is below the bits that are known.
+                // Later scans can only send bits below the known ones, so the estimate stays below `1 << lowest[k]`.
                 let most = if k > 0 && lowest[k] > 0 { (1 << lowest[k]) - 1 } else { i64::MAX };
                 (size.min(most) * sum.signum()) as i16
             };
@@ -104,8 +107,9 @@ fn smooth_component(component: &mut Coefficients, down: usize) {
     }
 }
 
-/// Rows of blocks around `row`. libjpeg-turbo counts rows in MCUs of `down` rows and takes the last MCU for as high as its real rows, which this
-/// has to follow.
+/// Indices of the five rows of blocks around `row`, repeated at the borders. libjpeg-turbo counts rows in MCUs of
+/// `down` rows. In the last MCU it counts as if every MCU had only as many rows as that one. This function does the
+/// same.
 fn rows_around(row: usize, rows: usize, down: usize) -> [usize; 5] {
     let mcus = rows.div_ceil(down);
     let (mcu, within) = (row / down, row % down);
