@@ -14,7 +14,7 @@ pub struct PartRule {
     pub containment: f32,
     /// Minimum share of the photo's area that a box must cover, in [0, 1).
     pub min_area: f32,
-    /// Whether group boxes (OpenImages' IsGroupOf) are excluded as parts of other boxes. They remain parts of their
+    /// True if group boxes (OpenImages' IsGroupOf) are excluded as parts of other boxes. They remain parts of their
     /// photo and may be wholes.
     pub drop_groups: bool,
 }

@@ -135,8 +135,8 @@ impl AllowedRoots {
 }
 
 impl Root {
-    /// Whether `written` passes through a link directly in this root that does not point to an ancestor of the root,
-    /// and `real` is inside the link's target.
+    /// Returns whether `written` passes through a link directly in this root, the link does not point to an ancestor of
+    /// the root, and `real` is inside the target of the link.
     fn links_to(&self, written: &Path, real: &Path) -> bool {
         let rest = written.strip_prefix(&self.written).or_else(|_| written.strip_prefix(&self.real));
         let Some(first) = rest.ok().and_then(|rest| rest.components().next()) else { return false };

@@ -200,7 +200,7 @@ fn shown<'a>(counts: &'a PartCounts, display: &HashMap<String, String>) -> HashM
     counts.classes().map(one).collect()
 }
 
-/// Whether a path leads from one class to another. A class reaches itself.
+/// Returns whether a path leads from one class to another. A class reaches itself.
 fn reaches(below: &HashMap<String, Vec<String>>, from: &str, to: &str) -> bool {
     let mut seen = HashSet::from([from]);
     let mut stack = vec![from];

@@ -250,7 +250,8 @@ struct Synset {
     parent: Option<String>,
 }
 
-/// `offset lex_filenum ss_type w_cnt (word lex_id)... p_cnt (symbol offset pos source/target)... | gloss`; `w_cnt` is hexadecimal.
+/// Parses `offset lex_filenum ss_type w_cnt (word lex_id)... p_cnt (symbol offset pos source/target)... | gloss`. The
+/// field `w_cnt` is hexadecimal.
 fn synset(line: &str) -> Option<Synset> {
     let offset = |text: &str| {
         let digits = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());

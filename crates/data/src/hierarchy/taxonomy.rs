@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(hard("A n z 4", 3), set(&["A m x 1", "A m x 2", "A m y 3"]));
         // The sibling "B p" ends too early, so the result comes from the other kingdom.
         assert_eq!(hard("B o x 5", 3), set(&["A m x 1", "A m x 2", "A m y 3", "A n z 4"]));
-        // Unknown, too short, alone.
+        // An unknown taxon, a taxon that does not reach the rank, a taxonomy with one taxon per rank.
         assert!(hard("A q", 1).is_empty() && hard("A m", 3).is_empty());
         let alone = Taxonomy::new([path("A m")]);
         let own = alone.find(&path("A m")).unwrap();

@@ -156,8 +156,8 @@ impl Source for Jsonl {
 #[serde(deny_unknown_fields)]
 pub(super) struct NoOptions {}
 
-/// Whether a line belongs to the split. Empty lines do not. Lines whose split cannot be parsed do, so that they are
-/// reported.
+/// Returns true if a line belongs to the split. Empty lines do not belong to it. Lines whose split cannot be parsed are
+/// included, so that they are reported.
 fn is_wanted(line: &[u8], split: Option<&str>, splits: &mut BTreeSet<String>) -> bool {
     #[derive(Deserialize)]
     struct Split<'a> {

@@ -160,7 +160,7 @@ fn open(spec: &SourceSpec) -> Result<Taxa> {
     })
 }
 
-/// Whether the last two ranks are genus and species.
+/// Returns whether the last two ranks are genus and species.
 fn ends_in_species(ranks: &[String]) -> bool {
     let is = |rank: &str, names: &[&str]| names.iter().any(|name| rank.eq_ignore_ascii_case(name));
     matches!(ranks, [.., genus, last] if is(genus, &["genus"]) && is(last, &["species", "specific_epithet", "epithet"]))

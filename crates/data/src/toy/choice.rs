@@ -23,7 +23,7 @@ pub enum ClassChoice {
 pub const HELD_OUT_CLASSES: [&str; 8] = ["swan", "parrot", "cow", "willow", "truck", "pear", "mug", "axe"];
 
 impl ClassChoice {
-    /// Whether the main object of a scene may be of this class.
+    /// Returns whether the main object of a scene may be of this class.
     pub fn admits_main(self, class: Class) -> bool {
         match self {
             Self::All => true,
@@ -32,14 +32,14 @@ impl ClassChoice {
         }
     }
 
-    /// Whether the other objects and the texts of a scene may be of this class.
+    /// Returns whether the other objects and the texts of a scene may be of this class.
     pub fn admits(self, class: Class) -> bool {
         self != Self::Seen || !class.is_held_out()
     }
 }
 
 impl Class {
-    /// Whether the class is one of [`HELD_OUT_CLASSES`].
+    /// Returns whether the class is one of [`HELD_OUT_CLASSES`].
     pub fn is_held_out(self) -> bool {
         HELD_OUT_CLASSES.contains(&self.name())
     }

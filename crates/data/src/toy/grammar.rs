@@ -123,7 +123,7 @@ impl Description {
         s.said
     }
 
-    /// Whether the description is true of the scene. Parts are ignored.
+    /// Returns whether the description is true of the scene. Parts are ignored.
     pub(crate) fn holds(&self, scene: &Scene) -> bool {
         self.place.is_none_or(|place| place == scene.background) && self.assign(scene, &mut Vec::new())
     }

@@ -18,7 +18,7 @@ pub fn held_out_background(class: Class) -> Background {
     homes[(5 * class.index() + 1) % homes.len()]
 }
 
-/// Whether the combination occurs in the split `held_out` only.
+/// Returns whether the combination occurs in the split `held_out` only.
 pub fn is_held_out(class: Class, colour: Colour, background: Background) -> bool {
     held_out_colour(class) == colour || held_out_background(class) == background
 }

@@ -298,7 +298,7 @@ impl Cast {
             }
             relations.push(tell(dice, kind, subject, object));
         }
-        // The relation of the main object comes first, with the main object as its subject.
+        // Move a relation of the main object to the front, and make the main object its subject.
         if let Some(first) = relations.iter().position(|r| r.subject == 0 || r.object == 0) {
             relations.swap(0, first);
             let r = &mut relations[0];
@@ -362,7 +362,7 @@ fn spread(dice: &mut Dice, widths: &[f32]) -> Option<Vec<f32>> {
     Some(lefts)
 }
 
-/// Whether all objects are inside the picture, no object hides too much of another, and all relations hold.
+/// Returns whether all objects are inside the picture, no object hides too much of another, and all relations hold.
 fn is_sound(scene: &Scene) -> bool {
     let inside = |b: &BBox| b.x1 >= 0.0 && b.y1 >= 0.0 && b.x2 <= 1.0 && b.y2 <= 1.0;
     let readable = |i: usize, j: usize| {

@@ -153,7 +153,7 @@ fn edit(dice: &mut Dice, scene: &Scene, truth: &Description, kind: NegativeKind)
     (fair && truth.holds(scene) && !edited.holds(scene)).then_some(edited)
 }
 
-/// Whether the description names a class in its held-out colour. No text of a training split may do so.
+/// Returns whether the description names a class in its held-out colour. No text of a training split may do so.
 fn names_held_out(description: &Description) -> bool {
     description.mentions.iter().any(|mention| {
         let class = Class::named(mention.noun);

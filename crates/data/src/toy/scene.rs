@@ -35,7 +35,7 @@ pub struct Object {
     pub colour: Colour,
     /// Size category of the longer side of the box.
     pub size: Size,
-    /// Whether the object faces left (mirrored) instead of right.
+    /// True if the object faces left (mirrored) instead of right.
     pub flip: bool,
     /// Full extent of the drawn outline, including parts hidden by other objects.
     pub bounds: BBox,
@@ -148,7 +148,7 @@ impl RelationKind {
 }
 
 impl Scene {
-    /// Whether the relation holds between the objects `subject` and `object`, judged by their boxes.
+    /// Returns whether the relation holds between the objects `subject` and `object`, judged by their boxes.
     pub fn relates(&self, kind: RelationKind, subject: usize, object: usize) -> bool {
         let (Some(a), Some(b)) = (self.objects.get(subject), self.objects.get(object)) else {
             return false;
@@ -158,7 +158,7 @@ impl Scene {
 }
 
 impl Object {
-    /// Whether the relation holds between this object and another.
+    /// Returns whether the relation holds between this object and another.
     pub fn relates(&self, kind: RelationKind, other: &Self) -> bool {
         let (a, b) = (&self.bounds, &other.bounds);
         match kind {

@@ -51,13 +51,13 @@ impl Truths {
         Self { meaning }
     }
 
-    /// Whether the text is true of the scene; `None` if the text is unknown.
+    /// Returns whether the text is true of the scene; `None` if the text is unknown.
     pub fn holds(&self, text: &str, scene: &Scene) -> Option<bool> {
         self.meaning.get(text).map(|description| description.holds(scene))
     }
 }
 
-/// Whether a scene shows an object of this name: a class, an ancestor node or the root.
+/// Returns whether a scene shows an object of this name: a class, an ancestor node or the root.
 pub fn shows(scene: &Scene, name: &str) -> bool {
     scene.objects.iter().any(|object| object.class.is_a(name))
 }

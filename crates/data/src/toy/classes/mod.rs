@@ -132,7 +132,7 @@ impl Class {
         [a, b, c, name]
     }
 
-    /// Whether `name` is the class or one of its ancestors.
+    /// Returns whether `name` is the class or one of its ancestors.
     pub fn is_a(self, name: &str) -> bool {
         name == ROOT || self.path().contains(&name)
     }
@@ -141,12 +141,12 @@ impl Class {
         self.spec().habitat
     }
 
-    /// Whether it can sit on a larger object.
+    /// Returns whether it can sit on a larger object.
     pub(crate) fn is_small(self) -> bool {
         self.spec().small
     }
 
-    /// Whether the class can occur on this background.
+    /// Returns whether the class can occur on this background.
     pub fn lives_in(self, background: Background) -> bool {
         background.hosts(self.habitat())
     }
