@@ -114,7 +114,7 @@ impl Coco {
                 Some(photo) => photo.captions.push((id, caption.trim().to_owned())),
                 None => {
                     let found = format!("caption {id} of photo {image_id}");
-                    return Err(Error::format(place(), found, "that photo among the images"));
+                    return Err(Error::format(place(), found, "this photo in the list of images"));
                 }
             }
         }

@@ -218,8 +218,8 @@ impl Cast {
         })
     }
 
-    /// Positions the upper object of a stack relative to the lower one, and shifts both so that the column starts at x
-    /// = 0.
+    /// Positions the upper object of a stack relative to the lower one, and shifts both so that the column starts at
+    /// zero.
     fn pile(&mut self, dice: &mut Dice, column: Column) {
         let Column::Stack { kind, upper, lower } = column else {
             return;

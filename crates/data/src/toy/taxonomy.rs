@@ -18,7 +18,7 @@ const CHORDATE: &str = "Chordata";
 const ARTHROPOD: &str = "Arthropoda";
 const PLANT: &str = "Tracheophyta";
 
-/// Class name, phylum, and [class, order, family, genus, species].
+/// Class name, phylum, and the ranks class to species.
 const TAXA: &[(&str, &str, [&str; 5])] = &[
     ("duck", CHORDATE, ["Aves", "Anseriformes", "Anatidae", "Anas", "Anas platyrhynchos"]),
     ("swan", CHORDATE, ["Aves", "Anseriformes", "Anatidae", "Cygnus", "Cygnus olor"]),

@@ -305,7 +305,7 @@ fn captions_of_coco_and_flickr() {
         ("2.jpg".into(), vec!["first".into(), "second".into()])
     );
     write(serde_json::json!([{"id": 5, "image_id": 8, "caption": "lost"}]));
-    assert!(message(&folder, "coco").contains("caption 5 of photo 8; expected that photo among the images"));
+    assert!(message(&folder, "coco").contains("caption 5 of photo 8; expected this photo in the list of images"));
 
     let photo = |name: &str, split: &str, captions: usize| {
         let sentences: Vec<_> =
