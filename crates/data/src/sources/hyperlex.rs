@@ -209,7 +209,7 @@ mod tests {
             those.map(|it| it.grade.unwrap()).collect()
         };
         assert_eq!((of("hyp-1").len(), of("r-hyp-1").len(), of("no-rel").len()), (384, 98, 290));
-        // Raters judge whether WORD1 is a type of WORD2. The mean rating is 7.86 where WordNet has WORD2 above WORD1
+        // Raters judge whether WORD1 is a type of WORD2. The mean rating is 7.86 where WordNet has WORD2 above WORD1,
         // and 4.75 in the opposite direction.
         let mean = |grades: Vec<f64>| grades.iter().sum::<f64>() / grades.len() as f64;
         assert!((mean(of("hyp-1")) - 7.86479).abs() < 1e-4 && (mean(of("r-hyp-1")) - 4.75408).abs() < 1e-4);
