@@ -70,7 +70,7 @@ fn a_record_copies_no_file_of_somebody_else() {
     let told = stderr(at, &["data", "check", "--data", "data/d.jsonl"]);
     let expected = "photo `data/../photos/0.png` lies outside the allowed folders";
     assert!(told.contains(expected) && told.contains("add `--root photos` (in a config: `data.roots`)"), "{told}");
-    refused(at, &["data", "check", "--data", "data/d.jsonl", "--root", "nowhere"], &["nowhere", "no folder"]);
+    refused(at, &["data", "check", "--data", "data/d.jsonl", "--root", "nowhere"], &["nowhere", "not a folder"]);
 }
 
 /// An importer writes paths that its reader may follow, wherever the photos are.

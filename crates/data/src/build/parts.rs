@@ -1,4 +1,4 @@
-//! From files of boxes to a graph of classes and their parts: [`build`].
+//! Builds a graph of classes and their parts from files of boxes: [`build`].
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -17,60 +17,66 @@ use crate::files;
 use crate::import::openimages::read_names;
 use crate::parts::PartRule;
 
-/// What to build.
+/// Input, output and settings of a build.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartsSpec {
-    /// Files of boxes: OpenImages `.csv`, COCO or LVIS `.json`, grounded `.jsonl`. Several are one data set; the rows of a photo lie next to
-    /// each other in one of them.
+    /// Files of boxes: OpenImages `.csv`, COCO or LVIS `.json`, grounded `.jsonl`. Several files form one data set. All
+    /// rows of a photo must be adjacent and in one file.
     pub boxes: Vec<PathBuf>,
     /// Display names of the labels (`class-descriptions-boxable.csv`).
     pub names: Option<PathBuf>,
-    /// The folder for the results, and for the state from which a run that was stopped goes on.
+    /// The folder for the results and for the state from which an interrupted run resumes.
     pub out: PathBuf,
-    /// When a box is a part of another.
+    /// The conditions under which a box is a part of another.
     pub rule: PartRule,
-    /// When a pair of classes is a relation.
+    /// The conditions under which a pair of classes is a relation.
     pub thresholds: Thresholds,
 }
 
-/// How far a build is.
+/// Progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes that were counted.
+    /// Number of bytes counted so far.
     pub done: u64,
-    /// Bytes of all files.
+    /// Total size of all files in bytes.
     pub total: u64,
-    /// Boxes that were read.
+    /// Number of boxes read so far.
     pub boxes: u64,
 }
 
-/// What came out.
+/// Result of a build.
 pub struct Built {
     /// All counts.
     pub counts: PartCounts,
-    /// The relations among them.
+    /// The relations derived from the counts.
     pub graph: PartGraph,
-    /// `parts.json` (everything), `edges.tsv` (parent, child), `tree.tsv` (one parent a class), `tree.txt` (to read).
+    /// `parts.json` (everything), `edges.tsv` (parent, child), `tree.tsv` (one parent per class), `tree.txt`
+    /// (human-readable).
     pub files: Vec<PathBuf>,
 }
 
-/// Bytes of a block. Small enough that the blocks in flight take little memory, large enough that merging their counts costs nothing.
+/// Block size in bytes: small enough to limit the memory of the blocks in flight, large enough to make merging of their
+/// counts negligible.
 const BLOCK: usize = 4 << 20;
 
-/// How often the state is written down.
+/// Interval between saves of the state.
 const SAVE_EVERY: Duration = Duration::from_secs(5);
 
-/// Counts the pairs of all boxes and writes the class graph to `spec.out`. Blocks of the files are counted on all threads of the rayon pool;
-/// memory holds a few blocks, the counts and 8 bytes a photo (JSON files are read at once). `progress` is told after every few blocks and
-/// may stop the work: `None` is returned, and the next call goes on from there, as it does after a crash. The results are byte for byte
-/// the same however often it was stopped.
+/// Counts the part pairs of all boxes and writes the class graph to `spec.out`.
 ///
-/// With the counts complete, another call with other thresholds or names only makes the graph anew.
+/// Blocks of the files are counted in parallel on the rayon pool. Memory holds a few blocks, the counts and 8 bytes per
+/// photo; a JSON file is loaded as a whole.
+///
+/// `progress` is called after every few blocks and may stop the work. Then the result is `None`, and the next call
+/// resumes from there, as it does after a crash. Interruptions do not change the results: they are identical byte for
+/// byte.
+///
+/// If the counts are complete, a call with other thresholds or names only rebuilds the graph.
 ///
 /// # Errors
-/// Settings out of range, no file of boxes, files that cannot be read or lack a column, a photo whose rows lie apart, a folder with the
-/// state of other files.
+/// Settings out of range, no file of boxes, a file that cannot be read or lacks a column, a photo whose rows are not
+/// adjacent, or a folder with the state of other files.
 pub fn build(spec: &PartsSpec, progress: impl FnMut(&Progress) -> ControlFlow<()>) -> Result<Option<Built>> {
     build_in_blocks(spec, BLOCK, SAVE_EVERY, progress)
 }
@@ -84,7 +90,7 @@ pub(super) fn build_in_blocks(
     spec.rule.check()?;
     spec.thresholds.check()?;
     if spec.boxes.is_empty() {
-        return Err(Error::config("boxes", "no file", "at least one file of boxes"));
+        return Err(Error::config("boxes", "empty", "at least one file of boxes"));
     }
     let boxes = spec.boxes.iter().map(|path| BoxFile::open(path)).collect::<Result<Vec<_>>>()?;
     let names = spec.names.as_deref().map(read_names).transpose()?.unwrap_or_default();
@@ -118,9 +124,9 @@ pub(super) fn build_in_blocks(
     Ok(Some(Built { counts: state.counts, graph, files }))
 }
 
-/// Counts the next few blocks of a file; at its end, none.
+/// Counts the next blocks of a file. Does nothing at its end.
 fn count_some(file: &BoxFile, size: usize, rule: &PartRule, state: &mut State) -> Result<()> {
-    // Two a thread: while one takes long, the others still have work.
+    // Two blocks per thread, so that no thread is idle while another works on a slow block.
     let many = 2 * rayon::current_num_threads();
     let mut blocks = Vec::with_capacity(many);
     let mut start = state.place.byte;
@@ -137,8 +143,8 @@ fn count_some(file: &BoxFile, size: usize, rule: &PartRule, state: &mut State) -
             if !state.see(photo) {
                 let place = format!("line {} of `{}`", state.place.line + line + 1, file.path.display());
                 let expected =
-                    "the rows of a photo next to each other, and each photo in one file (sort the rows by ImageID)";
-                return Err(Error::format(place, "a photo that had its rows before", expected));
+                    "all rows of a photo next to each other, and each photo in one file (sort the rows by ImageID)";
+                return Err(Error::format(place, "a row of a photo whose earlier rows are elsewhere", expected));
             }
         }
         let next = Place { byte: one.end, line: state.place.line + one.lines };
@@ -148,7 +154,7 @@ fn count_some(file: &BoxFile, size: usize, rule: &PartRule, state: &mut State) -
     Ok(())
 }
 
-/// `parts.json`.
+/// Content of `parts.json`.
 #[derive(Serialize)]
 struct Report<'a> {
     rule: PartRule,
@@ -161,7 +167,7 @@ struct Report<'a> {
     classes: Vec<Class<'a>>,
     edges: &'a [Edge],
     refused: &'a [Edge],
-    /// Label of the whole, label of the part, pairs of boxes, wholes with such a part.
+    /// Label of the whole, label of the part, number of box pairs, number of wholes with such a part.
     pairs: Vec<(&'a str, &'a str, u64, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! What a build has done so far, on disk: killed at any moment, it goes on after the last block that was written down.
+//! Persistent state of a build. A build that was killed at any time resumes after the last block that was saved.
 
 use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::parts::PartRule;
 
-/// Counts, and how far in which file they reach.
+/// The counts, and the position that they cover.
 pub(super) struct State {
     folder: PathBuf,
     key: Key,
@@ -25,7 +25,7 @@ pub(super) struct State {
     fresh: Vec<u64>,
 }
 
-/// What the counts depend on. Paths do not count: a data set may move.
+/// Everything that the counts depend on. Paths are excluded, so that a data set can be moved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Key {
     /// Name and length of each file.
@@ -33,7 +33,7 @@ struct Key {
     rule: PartRule,
 }
 
-/// `state.json`.
+/// Content of `state.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OnDisk {
@@ -42,21 +42,21 @@ struct OnDisk {
     file: usize,
     byte: u64,
     line: u64,
-    /// How many hashes of [`PHOTOS`] count; what is behind them was written for a state that was not.
+    /// Number of valid hashes in [`PHOTOS`]. Later ones were written before a state that was never saved.
     photos: usize,
     counts: Stored,
 }
 
 const FORMAT: u32 = 1;
 const STATE: &str = "state.json";
-/// Hashes of the ids of the photos so far, 8 bytes each, little endian.
+/// Hashes of the ids of the photos seen so far, 8 bytes each, little endian.
 const PHOTOS: &str = "photos.bin";
 
 impl State {
-    /// The state in `folder`, or the beginning.
+    /// Loads the state from `folder`, or creates an empty one.
     ///
     /// # Errors
-    /// The folder cannot be made, or holds the state of other files or another rule, or one that cannot be read.
+    /// The folder cannot be created, has the state of other files or another rule, or has a state that cannot be read.
     pub(super) fn open(folder: &Path, boxes: &[BoxFile], rule: &PartRule) -> Result<Self> {
         let name = |file: &BoxFile| file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let key = Key { boxes: boxes.iter().map(|file| (name(file), file.len)).collect(), rule: *rule };
@@ -78,7 +78,7 @@ impl State {
             Err(error) => return Err(Error::io("read", &path)(error)),
         };
         let fault = |found: String, expected: &str| {
-            let expected = format!("{expected} (delete the folder to begin anew)");
+            let expected = format!("{expected} (delete the folder to start over)");
             Error::format(format!("`{}`", path.display()), found, expected)
         };
         let disk: OnDisk =
@@ -96,19 +96,19 @@ impl State {
             it.seen = hashes.chunks_exact(8).filter_map(|it| Some(u64::from_le_bytes(it.try_into().ok()?))).collect();
         }
         it.counts = PartCounts::restored(disk.counts)
-            .ok_or_else(|| fault("a pair of unknown classes".into(), "numbers of classes that are listed"))?;
+            .ok_or_else(|| fault("a pair of unknown classes".into(), "indices of listed classes"))?;
         (it.file, it.place) = (disk.file, Place { byte: disk.byte, line: disk.line });
         Ok(it)
     }
 
-    /// Notes a photo; `false` when it was there before.
+    /// Records a photo. Returns `false` if it was seen before.
     pub(super) fn see(&mut self, photo: u64) -> bool {
         let new = self.seen.insert(photo);
         self.fresh.extend(new.then_some(photo));
         new
     }
 
-    /// Writes the state down. The photos come first: without a state that counts them, they do not count.
+    /// Saves the state. Photo hashes are written first: hashes beyond the number in the state file are ignored.
     ///
     /// # Errors
     /// A file cannot be written.

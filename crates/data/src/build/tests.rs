@@ -39,7 +39,6 @@ fn message(spec: &PartsSpec) -> String {
     build(spec, |_| ControlFlow::Continue(())).err().unwrap().to_string()
 }
 
-/// (whole, part) -> (count, wholes)
 fn pairs(counts: &PartCounts) -> BTreeMap<(String, String), (u64, u64)> {
     let named = |(w, p, it): (_, _, counts::Pair)| {
         ((counts.name(w).to_owned(), counts.name(p).to_owned()), (it.count, it.wholes))
@@ -51,7 +50,8 @@ const BIKE: [f32; 4] = [0.1, 0.1, 0.9, 0.9];
 const WHEEL: [f32; 4] = [0.1, 0.5, 0.4, 0.8];
 const OTHER_WHEEL: [f32; 4] = [0.6, 0.5, 0.9, 0.8];
 
-/// Two bicycles with wheels, one without; a wheel too small; wheels in a group; a wheel three quarters inside.
+/// Two bicycles with wheels, one without. One wheel is too small, some wheels form a group, one wheel is three quarters
+/// inside.
 #[test]
 fn parts_of_three_bicycles() {
     let folder = Folder::new();
@@ -102,7 +102,7 @@ fn random_table(photos: u64, rng: &mut ChaCha8Rng) -> Vec<String> {
             let corners = [x1, y1, x2.min(1.0), y2.min(1.0)];
             let group = u8::from(rng.random_bool(0.1));
             rows.push(row(&format!("p{photo}"), &format!("/m/{}", rng.random_range(0..7)), corners, group));
-            // Between the boxes of a photo, which they must not part.
+            // Invalid lines between the boxes of a photo must not split it.
             if photo % 9 == 4 && number == 0 {
                 rows.push(row("elsewhere", "/m/1", [f32::NAN, 0.0, 1.0, 1.0], 0));
                 rows.push("short\n".to_owned());
@@ -113,7 +113,7 @@ fn random_table(photos: u64, rng: &mut ChaCha8Rng) -> Vec<String> {
     rows
 }
 
-/// The same counts by the plain way: all rows at once, photo by photo.
+/// Reference implementation: all rows at once, photo by photo.
 fn slowly(rows: &[String]) -> BTreeMap<(String, String), (u64, u64)> {
     let mut photos: BTreeMap<&str, Vec<(&str, BBox, bool)>> = BTreeMap::new();
     for line in rows {
@@ -162,7 +162,7 @@ fn blocks_of_any_size_count_the_same() {
             format!("sample `line {line} of `{}``: bad_box: box is [NaN, 0, 1, 1]; expected", boxes.display());
         assert!(example.starts_with(&expected), "{example}");
     }
-    // Without a line break at the end, and with those of Windows.
+    // No line break at the end, and Windows line breaks.
     let text = table(&rows);
     let windows = folder.write("windows.csv", text.trim_end().replace('\n', "\r\n"));
     let spec = spec(folder.path().join("windows"), &[windows]);
@@ -170,13 +170,13 @@ fn blocks_of_any_size_count_the_same() {
     assert_eq!(pairs(&built.counts), expected);
 }
 
-/// All files of a folder by name.
+/// Content of all files of a folder, by name.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let read = |it: fs::DirEntry| (it.file_name().into_string().unwrap(), fs::read(it.path()).unwrap());
     fs::read_dir(folder).unwrap().map(|it| read(it.unwrap())).collect()
 }
 
-/// Two files; stopped after every step.
+/// Two files, stopped after every step.
 #[test]
 fn stopped_and_gone_on_with_gives_the_same_bytes() {
     let rows = random_table(80, &mut ChaCha8Rng::seed_from_u64(2));
@@ -204,7 +204,7 @@ fn slow_spec(folder: &Path) -> PartsSpec {
     spec(folder.join("out"), &[folder.join("boxes.csv")])
 }
 
-/// Not a test: what the next one starts and kills.
+/// Not a test: the process that the next test starts and kills.
 #[test]
 fn victim() {
     let Some(folder) = std::env::var_os(VICTIM) else { return };
@@ -241,8 +241,8 @@ fn killed_and_gone_on_with_gives_the_same_bytes() {
         let stored: serde_json::Value = serde_json::from_slice(&fs::read(&state).unwrap()).unwrap();
         partly += u32::from(stored["file"] == 0);
     }
-    assert!(partly > 0, "it was never killed on its way");
-    // What a writer that was killed at its worst moment leaves behind.
+    assert!(partly > 0, "no run was killed before it finished");
+    // A temporary file as left behind by a writer that was killed.
     fs::write(spec.out.join(".state.json.4711-0.tmp"), "{\"format\"").unwrap();
     run(&spec);
     let whole = super::tests::spec(folder.path().join("whole"), &[boxes]);
@@ -257,7 +257,7 @@ fn other_thresholds_read_nothing_again() {
     let boxes = folder.write("boxes.csv", table(&rows));
     let mut spec = spec(folder.path().join("out"), std::slice::from_ref(&boxes));
     assert_eq!(run(&spec).graph.edges.len(), 1);
-    // Of the same length, so that only who reads it would see.
+    // Same length, so that only reading the file would reveal the change.
     fs::write(&boxes, format!("{HEADER}\n{}", "x".repeat(rows.concat().len()))).unwrap();
     spec.thresholds = Thresholds { min_count: 1, min_share: 0.51 };
     assert_eq!(run(&spec).graph.edges.len(), 0);
@@ -269,7 +269,7 @@ fn other_thresholds_read_nothing_again() {
 fn requests_that_cannot_be_served() {
     let folder = Folder::new();
     let out = folder.path().join("out");
-    assert_eq!(message(&spec(out.clone(), &[])), "data: `boxes` is no file; expected at least one file of boxes");
+    assert_eq!(message(&spec(out.clone(), &[])), "data: `boxes` is empty; expected at least one file of boxes");
     let packed = folder.write("a.csv.gz", "");
     assert!(message(&spec(out.clone(), &[packed])).ends_with("unpacked"));
     let bad =
@@ -295,7 +295,7 @@ fn requests_that_cannot_be_served() {
     let other = PartsSpec { rule: PartRule { containment: 0.9, ..PartRule::default() }, ..spec(out, &[one]) };
     let text = message(&other);
     assert!(text.contains("\"containment\":0.8") && text.contains("\"containment\":0.9"), "{text}");
-    assert!(text.contains("delete the folder to begin anew"), "{text}");
+    assert!(text.contains("delete the folder to start over"), "{text}");
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn the_three_formats_say_the_same() {
     }
 }
 
-/// Counts as they would come from photos that each hold one whole with one part.
+/// Counts of photos that each contain one whole with one part.
 fn counts(relations: &[(&str, &str, u64)], alone: &[(&str, u64)]) -> PartCounts {
     let mut counts = PartCounts::default();
     let bbox = |[x1, y1, x2, y2]: [f32; 4]| BBox { x1, y1, x2, y2 };
@@ -350,7 +350,7 @@ fn counts(relations: &[(&str, &str, u64)], alone: &[(&str, u64)]) -> PartCounts 
 
 #[test]
 fn frequent_and_usual_pairs_are_kept() {
-    // 50 of 500 are a tenth; 49 pairs are too few; 50 of 501 are less than a tenth.
+    // 50 of 500 is exactly 10 %; 49 pairs are too few; 50 of 501 is below 10 %.
     let counts = counts(&[("a", "x", 50), ("b", "x", 49), ("c", "x", 50)], &[("a", 450), ("c", 451)]);
     let graph = PartGraph::new(&counts, &Thresholds::default(), &HashMap::new());
     assert_eq!(graph.edge_lines(), "a\tx\n");
@@ -358,7 +358,8 @@ fn frequent_and_usual_pairs_are_kept() {
     assert_eq!(PartGraph::new(&counts, &lvis, &HashMap::new()).edges.len(), 3);
 }
 
-/// face in person 60 of 60 wholes, person in car 50 of 60, car in person 10 of 70: the last would close a cycle; so would person in person.
+/// face in person: 60 of 60 wholes; person in car: 50 of 60; car in person: 10 of 70. The last one would close a cycle,
+/// and so would person in person.
 #[test]
 fn the_less_usual_relation_of_a_cycle_is_refused() {
     let relations = [("person", "face", 60), ("person", "car", 10), ("car", "person", 50), ("person", "person", 20)];
@@ -371,7 +372,7 @@ fn the_less_usual_relation_of_a_cycle_is_refused() {
     assert_eq!(graph.roots(), ["car"]);
 }
 
-/// wheel stands below both, its own part once; tyre is most usually a part of the wheel.
+/// wheel is listed below both wholes, its own part only once. tyre has its largest share as a part of wheel.
 #[test]
 fn a_class_of_two_wholes_is_told_twice_and_its_parts_once() {
     let relations =
@@ -389,7 +390,7 @@ fn a_class_of_two_wholes_is_told_twice_and_its_parts_once() {
     assert_eq!([parent("tyre"), parent("wheel"), parent("bike")], ["wheel", "car", graph::SCENE]);
     assert_eq!(tree.len(), 1 + 6);
 
-    // One name for two classes is none.
+    // A display name of two classes is not used.
     let same = HashMap::from([("car", "it"), ("bike", "it")].map(|(a, b)| (a.to_owned(), b.to_owned())));
     assert_eq!(PartGraph::new(&counts, &all, &same).roots(), ["bike", "car", "house"]);
 }

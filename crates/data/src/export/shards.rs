@@ -1,4 +1,4 @@
-//! Samples as shards.
+//! Writes samples as shards.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,20 +14,20 @@ use crate::transform::{crop_pixels, white_pad};
 /// (extension, content) of every member of a sample.
 type Members = Vec<(String, Vec<u8>)>;
 
-/// Plain shards that are being written.
+/// Plain shards under construction.
 pub(super) struct PairShards {
     out: Numbered,
     limits: PixelLimits,
 }
 
-/// Shards with boxes that are being written.
+/// Box shards under construction.
 pub(super) struct BoxShards {
     out: Numbered,
     cut: Cut,
     limits: PixelLimits,
 }
 
-/// Keys are running numbers: ids may hold dots, or be paths.
+/// Assigns running numbers as keys, because ids may contain dots or be paths.
 struct Numbered {
     writer: ShardWriter,
     next: u64,
@@ -45,10 +45,13 @@ impl Form for PairShards {
     fn prepare(&self, sample: &Sample) -> Result<Members, Broken> {
         let (image, caption) = pair(sample)?;
         let bytes = photo_bytes(image, &self.limits).map_err(|broken| broken.within(&sample.id))?;
-        // The photo is a member of its own, and crops would need one each.
+        // The photo is a separate member, so the record does not name it. Crops have no member, so they are rejected.
         let bare = Sample { image: None, ..sample.clone() };
         let record = Record::from_sample(&bare, |crop| {
-            let detail = format!("a crop of its own, {}; expected boxes (write box shards instead)", crop.place());
+            let detail = format!(
+                "a phrase with a separate crop file, {}; expected boxes (write box shards instead)",
+                crop.place()
+            );
             Err(Broken::new(&sample.id, Cause::BadRecord, detail))
         })?;
         let json = serde_json::to_vec(&record)
@@ -84,7 +87,7 @@ impl BoxShards {
         picture::encode_jpeg(&white_pad(picture, self.cut.side), self.cut.quality)
     }
 
-    /// The picture of a phrase: its crop, or its first box that is large enough.
+    /// The picture of a phrase: its crop file, or its first box that is large enough.
     fn part(&self, photo: &Picture, phrase: &crate::Phrase) -> Result<Option<Picture>, Broken> {
         if let Some(crop) = &phrase.crop {
             return crop.open(&self.limits).map(Some);

@@ -48,21 +48,21 @@ fn grounded_jsonl_comes_back() {
     assert_eq!((report.written, report.skipped.len(), &report.files[..]), (3, 0, &[path.clone()][..]));
 
     let text = fs::read_to_string(&path).unwrap();
-    // A record may not lead out of the folder of its file, so there is a link beside it.
+    // A record may not name files outside of its folder, so a link is created in it.
     assert!(text.starts_with("{\"id\":\"file\",\"image\":\"a_root1/1.jpg\",\"captions\""), "{text}");
     assert_eq!(fs::read_link(folder.path().join("out/a_root1")).unwrap(), Path::new("../elsewhere"));
     assert!(text.contains("\"image\":\"a_photos/"), "{text}");
     let limits = PixelLimits::default();
     for (read, original) in samples(&*open("jsonl", &path)).zip(originals) {
         let read = read.unwrap();
-        // The photo is the same, wherever it is; everything else is equal.
+        // The photo has the same pixels; everything else is equal.
         let pixels = |sample: &Sample| sample.image.as_ref().unwrap().open(&limits).unwrap();
         assert_eq!(pixels(&read), pixels(&original), "{}", read.id);
         assert_eq!(Sample { image: None, ..read }, Sample { image: None, ..original });
     }
 }
 
-/// Photos are named by their content: the same photo twice is one file, and writing again changes nothing.
+/// Photos are named by their content: a repeated photo is one file, and a second export changes nothing.
 #[test]
 fn grounded_jsonl_can_be_written_again() {
     let folder = Folder::new();
@@ -98,8 +98,8 @@ fn plain_shards_come_back() {
     assert_eq!(read[1].image.as_ref().unwrap().open(&limits).unwrap(), halves(100, 80));
 }
 
-/// 100 x 80 in a white 40 x 40 square: 40 x 32, so rows 0 to 3 and 36 to 39 are white. The left half is black, and its
-/// box is 50 x 80: 25 x 40 in the square, from column 7 on. The dot has one pixel and is left out.
+/// 100 x 80 in a white 40 x 40 square is 40 x 32, so rows 0 to 3 and 36 to 39 are white. The left half is black. Its
+/// box of 50 x 80 becomes 25 x 40 and starts at column 7. The dot has one pixel and is skipped.
 #[test]
 fn box_shards_come_back_white_padded() {
     let folder = Folder::new();
@@ -141,7 +141,7 @@ fn settings_out_of_range() {
     assert_eq!(create(Cut { quality: 101, ..Cut::default() }), "data: `quality` is 101; expected 1 to 100");
 }
 
-/// A folder that cannot be made, since a file is in its place: an error, and the file is untouched.
+/// The folder cannot be created because a file has its name: an error, and the file is unchanged.
 #[test]
 fn a_target_that_cannot_be_written() {
     let folder = Folder::new();
@@ -167,7 +167,7 @@ fn reports_count_everything_and_quote_a_few() {
     );
 }
 
-/// What stands under the name of the target is better than an empty file.
+/// An existing target file is kept, because it is more useful than an empty one.
 #[test]
 fn an_export_of_nothing_is_an_error_and_replaces_nothing() {
     let folder = Folder::new();
@@ -179,7 +179,7 @@ fn an_export_of_nothing_is_an_error_and_replaces_nothing() {
     assert_eq!(fs::read(&path).unwrap(), b"old");
 }
 
-/// A record may name any file of the folder; only photos get into a shard.
+/// A record may name any file of the folder; only photos are copied into a shard.
 #[test]
 fn what_is_no_photo_is_not_copied() {
     let folder = Folder::new();
@@ -197,17 +197,18 @@ fn what_is_no_photo_is_not_copied() {
     assert_eq!(report.examples.iter().map(|it| &*it.sample).collect::<Vec<_>>(), ["secret", "cut"]);
     let shard = fs::read(out.join("00000.tar")).unwrap();
     assert!(!shard.windows(7).any(|bytes| bytes == b"root:x:"));
-    // The bytes of a photo stay as they are.
+    // The bytes of a photo are copied unchanged.
     assert!(shard.windows(photo.len()).any(|bytes| bytes == photo));
 
-    // Members of shards become files of their own: the same holds for them.
+    // Shard members become separate files; they are checked in the same way.
     let encoded =
         vec![sample("text", ImageRef::Encoded(b"no photo"[..].into())), sample("whole", ImageRef::File(whole))];
     let report = write(encoded, &Target::Grounded { path: folder.path().join("b.jsonl") });
     assert_eq!((report.written, &report.skipped), (1, &BTreeMap::from([(Cause::UndecodableImage, 1)])));
 }
 
-/// Photos above the folder of the file: a link to the folder above would not be followed, one to the folder beside is.
+/// The root is an ancestor of the file's folder. A link to the ancestor would not be followed, so its subfolder is
+/// linked.
 #[cfg(unix)]
 #[test]
 fn photos_beside_the_way_down_are_linked() {
@@ -220,7 +221,7 @@ fn photos_beside_the_way_down_are_linked() {
         super::write(samples, &[folder.path().to_owned()], &target, &PixelLimits::default()).unwrap();
     }
     assert_eq!(fs::read_link(folder.path().join("out/here/a_root1")).unwrap(), Path::new("../../photos"));
-    assert_eq!(fs::read_dir(folder.path().join("out/here")).unwrap().count(), 2, "the link is used again");
+    assert_eq!(fs::read_dir(folder.path().join("out/here")).unwrap().count(), 2, "the link must be reused");
     let read = samples(&*open("jsonl", &path)).next().unwrap().unwrap();
     assert_eq!(read.image.unwrap().open(&PixelLimits::default()).unwrap().width, 20);
 }

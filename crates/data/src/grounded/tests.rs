@@ -40,7 +40,7 @@ fn nothing_is_required() {
     assert_eq!(read("{}").unwrap(), Sample { id: "17".to_owned(), ..Sample::default() });
 }
 
-/// Fractions go out, so the size is gone; all else comes back.
+/// The record has boxes as fractions, so it has no size; everything else is equal.
 #[test]
 fn a_sample_comes_back_from_its_record() {
     let sample = read(FULL).unwrap();
@@ -51,7 +51,7 @@ fn a_sample_comes_back_from_its_record() {
     let line = serde_json::to_string(&Record::from_sample(&sample, path).unwrap()).unwrap();
     assert_eq!(read(&line).unwrap(), sample);
     assert!(!line.contains("width") && !line.contains("meta"), "{line}");
-    assert_eq!(line.matches("group_of").count(), 1, "false goes without saying: {line}");
+    assert_eq!(line.matches("group_of").count(), 1, "`group_of` must be omitted if false: {line}");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn units_mixed_up() {
     );
     assert_eq!(
         fractions,
-        "phrase 0 (\"dog\"): box is [0.1, 0.1, 0.5, 1.0] in a photo of 640 x 480; expected pixels (boxes as fractions go without `width` and `height`)"
+        "phrase 0 (\"dog\"): box is [0.1, 0.1, 0.5, 1.0] in a photo of 640 x 480; expected pixels (omit `width` and `height` for boxes as fractions)"
     );
     assert_eq!(
         detail(r#"{"width": 640}"#, Cause::BadRecord),

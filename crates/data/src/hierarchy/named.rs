@@ -1,4 +1,4 @@
-//! Trees of classes as they are published, with the words people use for their nodes: [`TREES`].
+//! Readers of published class trees, including the words for their nodes: [`TREES`].
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -12,10 +12,10 @@ use crate::error::{Error, Result, in_one_line};
 use crate::files::open_regular;
 use crate::import::openimages::read_names;
 
-/// The noun above all others in WordNet 3.0.
+/// The root of the nouns in WordNet 3.0.
 const ENTITY: &str = "n00001740";
 
-/// Every published form of a tree that can be read.
+/// All supported tree formats.
 pub const TREES: &[TreeEntry] = &[
     TreeEntry {
         kind: "wordnet",
@@ -24,42 +24,42 @@ pub const TREES: &[TreeEntry] = &[
     },
     TreeEntry {
         kind: "breeds",
-        summary: "hierarchy of BREEDS: a folder with class_hierarchy.txt and node_names.txt",
+        summary: "the BREEDS hierarchy: a folder with class_hierarchy.txt and node_names.txt",
         read: NamedTree::read_breeds,
     },
     TreeEntry {
         kind: "open_images",
-        summary: "classes of Open Images: bbox_labels_600_hierarchy.json; words from class-descriptions-boxable.csv beside it",
+        summary: "classes of Open Images: bbox_labels_600_hierarchy.json; words from class-descriptions-boxable.csv in the same folder",
         read: NamedTree::read_open_images,
     },
     TreeEntry {
         kind: "edges",
-        summary: "a parent and a child a line (tab or space between them), or .jsonl: trees over ImageNet, our own",
+        summary: "one parent and child per line (separated by a tab or space), or .jsonl: ImageNet trees, custom trees",
         read: NamedTree::read_edges,
     },
 ];
 
-/// One form of a tree.
+/// A tree format.
 #[derive(Debug)]
 pub struct TreeEntry {
-    /// Its name, on the command line.
+    /// The name on the command line.
     pub kind: &'static str,
-    /// One line for people.
+    /// Short description for help texts.
     pub summary: &'static str,
     /// Reads the file or folder.
     pub read: fn(&Path) -> Result<NamedTree>,
 }
 
-/// A tree and the words for its nodes.
+/// A tree with words for its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedTree {
-    /// By identifier: "n" and eight digits in WordNet, "/m/..." in Open Images.
+    /// The tree of identifiers: "n" and eight digits in WordNet, "/m/..." in Open Images.
     pub tree: Tree,
-    /// By node of the tree; the most usual word first. Empty where the files give none.
+    /// Words of each node, the most common first. Empty if the files have none.
     pub words: Vec<Vec<String>>,
 }
 
-/// A node of the file of Open Images. A class stands at several places, and not at all of them with everything below it.
+/// A node of the Open Images file. A class can occur in several places, and not all of them list all its descendants.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct OpenImagesNode {
@@ -71,23 +71,25 @@ struct OpenImagesNode {
 }
 
 impl NamedTree {
-    /// A file of edges, without words: [`Tree::read_edges`].
+    /// Reads a file of edges, without words: see [`Tree::read_edges`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Tree::read_edges`].
     pub fn read_edges(path: &Path) -> Result<Self> {
         let tree = Tree::read_edges(path)?;
         Ok(Self { words: vec![Vec::new(); tree.len()], tree })
     }
 
-    /// The is-a tree of Open Images' boxable classes, `bbox_labels_600_hierarchy.json`: nested objects with `LabelName`, `Subcategory` and
-    /// `Part`. It is no tree but a graph: of several classes above one, the first in the file is the parent. `Part` says what a class has,
-    /// not what is one, so its border is not crossed; what lies below a part is read. A class that stands as a part alone is left out, unless
-    /// it has subcategories: then it is a second root, which is an error. Words come from `class-descriptions-boxable.csv`, where that lies
-    /// beside the file.
+    /// Reads the is-a tree of the boxable classes of Open Images, `bbox_labels_600_hierarchy.json`: nested objects with
+    /// `LabelName`, `Subcategory` and `Part`.
+    ///
+    /// The published hierarchy is a graph. If a class has several parents, the first in the file is used. `Part` edges
+    /// are part-of relations, so they are not added to the tree, but the subcategories of a part are. A class that
+    /// occurs only as a part is excluded; if it has subcategories, it becomes a second root, which is an error. Words
+    /// come from `class-descriptions-boxable.csv` in the same folder, if it exists.
     ///
     /// # Errors
-    /// A file that cannot be read or is of another format, a class that is only a part and has subcategories, a cycle.
+    /// A file that cannot be read or has another format, a class that is only a part and has subcategories, a cycle.
     pub fn read_open_images(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
         let root: OpenImagesNode = serde_json::from_str(&text).map_err(|error| {
@@ -96,7 +98,7 @@ impl NamedTree {
         })?;
         let mut draft = Draft::default();
         let mut placed = HashSet::new();
-        // In the order of the file; serde_json has limited the depth.
+        // In the order of the file. serde_json limits the nesting depth.
         let mut stack = vec![&root];
         while let Some(node) = stack.pop() {
             for child in &node.subcategory {
@@ -112,13 +114,16 @@ impl NamedTree {
         Self::new(draft, names.into_iter().map(|(label, name)| (label, vec![name])).collect())
     }
 
-    /// The nouns of WordNet, from the folder of its dictionary (Debian's package `wordnet-base`: `/usr/share/wordnet`) or from `data.noun`
-    /// itself; the format is `wndb(5WN)`. Nodes are "n" and the offset, as in ImageNet when the version is 3.0. Nouns are no tree but a
-    /// graph: of several hypernyms the first in the file is the parent, and an instance (`@i`: a river, a person) is below its first class
-    /// where it has no hypernym.
+    /// Reads the nouns of WordNet from the dictionary folder (Debian's package `wordnet-base`: `/usr/share/wordnet`) or
+    /// from `data.noun` itself; the format is `wndb(5WN)`.
+    ///
+    /// Nodes are "n" and the offset, as in ImageNet for version 3.0. The nouns form a graph. If a noun has several
+    /// hypernyms, the first in the file is the parent. An instance (`@i`: a river, a person) without a hypernym is
+    /// below its first class.
     ///
     /// # Errors
-    /// A file that cannot be read, a line (named by its number) of another format, several nouns without a hypernym, a cycle.
+    /// A file that cannot be read, a line of another format (with its number), several nouns without a hypernym, a
+    /// cycle.
     pub fn read_wordnet(path: &Path) -> Result<Self> {
         let path = if path.is_dir() { path.join("data.noun") } else { path.to_owned() };
         let file = BufReader::new(open_regular(&path).map_err(Error::io("read", &path))?);
@@ -126,9 +131,9 @@ impl NamedTree {
         let mut words = HashMap::new();
         for (number, line) in file.split(b'\n').enumerate() {
             let line = line.map_err(Error::io("read", &path))?;
-            // Glosses hold other encodings in some editions; what is read of a line is ASCII.
+            // Glosses of some editions use other encodings. The fields that are read are ASCII.
             let line = String::from_utf8_lossy(&line);
-            // The licence stands at the top, indented.
+            // The licence at the top of the file is indented.
             if line.starts_with("  ") || line.trim().is_empty() {
                 continue;
             }
@@ -146,12 +151,14 @@ impl NamedTree {
         Self::new(draft, words)
     }
 
-    /// The hierarchy of BREEDS (Santurkar et al.; its code's "info" folder): `class_hierarchy.txt`, a parent and a child a line, and
-    /// `node_names.txt`, a node and its names a line. The modified hierarchy is a tree; in the one of WordNet a node keeps the parent that the
-    /// file names first, and what has none (instances: their classes are not in the file) is put below entity, which is above every noun.
+    /// Reads the BREEDS hierarchy (Santurkar et al.; the "info" folder of its code): `class_hierarchy.txt` with a
+    /// parent and a child per line, and `node_names.txt` with a node and its names per line.
+    ///
+    /// The modified hierarchy is a tree. In the WordNet hierarchy a node keeps the first parent in the file, and a node
+    /// without a parent (an instance whose class is not in the file) is placed below "entity", the root of all nouns.
     ///
     /// # Errors
-    /// A file that cannot be read, a line (named by its number) of another format, several roots, a cycle.
+    /// A file that cannot be read, a line of another format (with its number), several roots, a cycle.
     pub fn read_breeds(folder: &Path) -> Result<Self> {
         let read = |name: &str| {
             let path = folder.join(name);
@@ -187,15 +194,15 @@ impl NamedTree {
         Self::new(draft, words)
     }
 
-    /// The words of a node; empty where there are none.
+    /// The words of a node; may be empty.
     pub fn words(&self, node: usize) -> &[String] {
         &self.words[node]
     }
 
-    /// The node of an identifier, else of a word that only one node has.
+    /// Finds a node by its identifier, or by a word that only one node has.
     ///
     /// # Errors
-    /// There is none, or there are several, which the message names.
+    /// There is no such node, or there are several; the message lists them.
     pub fn find(&self, name: &str) -> Result<usize> {
         if let Some(node) = self.tree.find(name) {
             return Ok(node);
@@ -212,7 +219,8 @@ impl NamedTree {
         }
     }
 
-    /// What to call each node: its first word; where it has none, or two nodes have the same, its identifier stands (behind the word).
+    /// A unique label of each node: its first word. If the word is ambiguous, the identifier is appended. Without a
+    /// word, the identifier alone is the label.
     pub fn labels(&self) -> Vec<String> {
         let mut uses: HashMap<&str, usize> = HashMap::new();
         self.words.iter().filter_map(|words| words.first()).for_each(|word| *uses.entry(word).or_default() += 1);
@@ -236,14 +244,14 @@ impl NamedTree {
     }
 }
 
-/// A line of `data.noun`.
 struct Synset {
     id: String,
     words: Vec<String>,
     parent: Option<String>,
 }
 
-/// `offset lex_filenum ss_type w_cnt (word lex_id)... p_cnt (symbol offset pos source/target)... | gloss`; `w_cnt` is hexadecimal.
+/// Parses `offset lex_filenum ss_type w_cnt (word lex_id)... p_cnt (symbol offset pos source/target)... | gloss`. The
+/// field `w_cnt` is hexadecimal.
 fn synset(line: &str) -> Option<Synset> {
     let offset = |text: &str| {
         let digits = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -280,7 +288,8 @@ mod tests {
     use super::*;
     use crate::fixtures::{Folder, shared_data};
 
-    /// Lines in the format of WordNet 3.0, made up: an entity, two things, a dog of both, a dog that is an instance.
+    /// Made-up lines in the WordNet 3.0 format: an entity, two of its children, a dog below both, and an instance of
+    /// dog.
     const NOUNS: &str = "  1 This software and database is being provided to you.\n\
         00001740 03 n 01 entity 0 002 ~ 00001930 n 0000 ~ 00002137 n 0000 | that which exists | or not\n\
         00001930 03 n 01 physical_entity 0 001 @ 00001740 n 0000 | a thing\n\
@@ -391,7 +400,7 @@ mod tests {
         assert_eq!(named.tree.len(), 602);
     }
 
-    /// Debian's package, where it is installed.
+    /// Uses Debian's WordNet package if it is installed.
     #[test]
     fn wordnet_as_published() {
         let folder = Path::new("/usr/share/wordnet");

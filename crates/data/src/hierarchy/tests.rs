@@ -4,7 +4,7 @@ use crate::fixtures::shared_data;
 
 /// thing > { animal > { dog > { puppy }, cat }, plant }
 fn tree() -> Tree {
-    // Out of order on purpose.
+    // Deliberately out of order.
     Tree::from_edges([
         ("dog", "puppy"),
         ("thing", "animal"),
@@ -60,7 +60,7 @@ fn relations() {
     assert!(!tree.is_ancestor(puppy, dog));
 }
 
-/// The definition: the last node that the two paths from the root share.
+/// Compares with the definition: the last node that the two root paths share.
 #[test]
 fn lca_and_distance_agree_with_the_paths() {
     let tree = tree();
@@ -147,8 +147,7 @@ fn deep_chains_need_no_stack() {
     assert_eq!(tree.depth(tree.get("200000").unwrap()), 200_000);
 }
 
-/// The hierarchies of `../shared/data`: counts as its README states them (hycoclip: 1,371 edges; cvjena: 1,784; breeds:
-/// 1,327).
+/// Node counts from the README of `../shared/data` (edges: hycoclip 1,371; cvjena 1,784; breeds 1,327).
 #[test]
 fn published_trees() {
     for (file, nodes) in [

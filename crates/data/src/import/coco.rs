@@ -1,6 +1,6 @@
-//! COCO: `instances_*.json` (boxes of 80 classes) and `captions_*.json`, joined by photo. A phrase is the name of a
-//! class, with all its boxes in the photo; regions marked as crowds are no boxes of a thing and are left out
-//! (<https://cocodataset.org/#format-data>).
+//! COCO: `instances_*.json` (boxes of 80 classes) and `captions_*.json`, joined by photo
+//! (<https://cocodataset.org/#format-data>). A phrase is a class name with all boxes of this class in the photo. Crowd
+//! regions are skipped because they are not boxes of single objects.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     read,
 };
 
-/// Fields that are not named here, segmentations above all, are skipped while reading.
+/// Other fields, mainly segmentations, are skipped.
 #[derive(Deserialize)]
 struct Instances {
     images: Vec<Image>,
@@ -67,7 +67,7 @@ struct Caption {
     caption: String,
 }
 
-/// A photo and what belongs to it.
+/// A photo with its boxes and captions.
 struct Joined {
     image: Image,
     boxes: Vec<(u64, [f32; 4])>,
@@ -125,7 +125,7 @@ fn add_images(photos: &mut BTreeMap<u64, Joined>, images: Vec<Image>) {
 }
 
 fn orphan(image: u64, what: &str) -> Broken {
-    let detail = format!("a {what} of photo {image}; expected that photo among the images");
+    let detail = format!("a {what} of photo {image}; expected this photo in the list of images");
     Broken::new(image.to_string(), Cause::BadRecord, detail)
 }
 
@@ -144,7 +144,7 @@ fn sample(joined: Joined, names: &BTreeMap<u64, String>, out: &mut Vec<Result<Sa
         }
     }
     out.extend(faults.into_iter().map(Err));
-    // The order of the file is not the order in which they were written down.
+    // Sort by id: the file is not in the order of annotation.
     captions.sort();
     let captions: Vec<_> = captions.into_iter().map(|(_, text)| text).collect();
     for phrase in &mut phrases {

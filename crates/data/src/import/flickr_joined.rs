@@ -1,6 +1,6 @@
-//! Flickr8k with the phrases of Flickr30k Entities, joined into one JSON object a line: `file` (relative to the JSONL
-//! file), `width`, `height`, `split`, `captions`, and `phrases` of `phrase`, `boxes` (pixels), `captions` (`[caption,
-//! start, end]` in characters).
+//! Flickr8k with the phrases of Flickr30k Entities, joined into one JSON object per line: `file` (relative to the JSONL
+//! file), `width`, `height`, `split`, `captions`, and `phrases` of `phrase`, `boxes` (pixels), `captions`
+//! (`[caption, start, end]` in characters).
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ fn read(inputs: &Inputs) -> Result<Samples> {
 }
 
 fn sample(folder: &Path, record: Joined, faults: &mut Vec<Broken>) -> Result<Sample, Broken> {
-    // The name of the photo without its folder: the same photo may come from several.
+    // The file name without its folder: the same photo may be in several folders.
     let id = record.file.rsplit('/').next().unwrap_or_default().trim_end_matches(".jpg").to_owned();
     let image = photo(folder, &record.file, &id)?;
     let mut phrases = Vec::with_capacity(record.phrases.len());

@@ -1,6 +1,6 @@
 //! Flickr8k with the phrases of Flickr30k Entities, as tables: `phrase_boxes.tsv` (image, phrase, xmin, ymin, xmax,
-//! ymax in pixels) and `captions.csv` (image, caption), with lists of the photos of each split. Phrases are looked for
-//! in the captions.
+//! ymax in pixels), `captions.csv` (image, caption), and lists of the photos of each split. Spans are found by
+//! searching the captions for the phrases.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,10 +22,10 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
         Input { name: "phrases", help: "TSV of image, phrase, xmin, ymin, xmax, ymax", required: false },
         Input {
             name: "sizes",
-            help: "TSV of image, width, height of the photos the boxes were drawn on; without it, those of the files",
+            help: "TSV of image, width, height of the photos on which the boxes were drawn; default: the sizes of the files",
             required: false,
         },
-        Input { name: "train", help: "list of photos of the train split, one a line", required: false },
+        Input { name: "train", help: "list of photos of the train split, one per line", required: false },
         Input { name: "dev", help: "list of photos of the dev split", required: false },
         Input { name: "test", help: "list of photos of the test split", required: false },
     ],

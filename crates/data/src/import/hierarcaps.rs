@@ -1,7 +1,7 @@
-//! HierarCaps as published: tables of caption tiers joined by ` => `, general to specific. The test table has `id`,
-//! `captions`, `image_url`; the expanded and training tables have `positive`, `negative`, and mostly `image_url`. A
-//! sample's caption is its most specific tier. Without a folder of photos the samples are texts only
-//! (<https://github.com/TAU-VAILab/hierarcaps>).
+//! HierarCaps as published (<https://github.com/TAU-VAILab/hierarcaps>): tables of caption tiers joined by ` => `,
+//! general to specific. The test table has `id`, `captions`, `image_url`. The expanded and training tables have
+//! `positive`, `negative`, and usually `image_url`. The caption of a sample is its most specific tier. Without a folder
+//! of photos the samples have texts only.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -20,10 +20,10 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
         Input { name: "table", help: "CSV (or .csv.gz) of captions or of positive, negative", required: true },
         Input {
             name: "images",
-            help: "the folder of the photos, by the last part of image_url (COCO: by the names of 2014 or 2017)",
+            help: "the folder of the photos, named by the last component of image_url (for COCO: the 2014 or 2017 name)",
             required: false,
         },
-        Input { name: "exclude", help: "another table whose photos are left out", required: false },
+        Input { name: "exclude", help: "another table whose photos are excluded", required: false },
     ],
     read,
 };
@@ -56,7 +56,7 @@ fn read(inputs: &Inputs) -> Result<Samples> {
 }
 
 impl Row {
-    /// The last part of the address.
+    /// The last component of the URL.
     fn file(&self) -> Option<&str> {
         self.image_url.as_deref()?.rsplit('/').next()
     }
@@ -83,7 +83,8 @@ fn sample(row: Row, number: usize, folder: Option<&Path>) -> Result<Sample, Brok
     })
 }
 
-/// COCO gave its photos other names in 2017: `000000000042.jpg` for `COCO_val2014_000000000042.jpg`. The name that is there counts.
+/// COCO renamed its photos in 2017: `COCO_val2014_000000000042.jpg` became `000000000042.jpg`. Returns the name that
+/// exists in the folder.
 fn name_in<'a>(folder: &Path, file: &'a str) -> &'a str {
     let later = file.strip_prefix("COCO_").and_then(|rest| rest.split_once('_')).map(|(_, name)| name);
     later.filter(|name| !folder.join(file).exists() && folder.join(name).exists()).unwrap_or(file)

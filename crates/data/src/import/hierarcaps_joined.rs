@@ -1,7 +1,7 @@
-//! The HierarCaps test set joined with COCO, one JSON object a line: `file`, `tiers`, `captions`, and `boxes` of
-//! `[name, x1, y1, x2, y2]` in pixels of the original photo. The photos are letterboxed: `letterbox` = {scale, pad_x,
-//! pad_y} takes an original pixel to `x * scale + pad_x`, in a square whose side is the longer side of the photo times
-//! `scale`.
+//! The HierarCaps test set joined with COCO, one JSON object per line: `file`, `tiers`, `captions`, and `boxes` of
+//! `[name, x1, y1, x2, y2]` in pixels of the original photo. The photos are letterboxed: with `letterbox` = {scale,
+//! pad_x, pad_y}, an original pixel x is at `x * scale + pad_x` in a square whose side is `scale` times the longer side
+//! of the photo.
 
 use std::path::Path;
 

@@ -1,6 +1,7 @@
-//! COCO and LVIS `instances` files (<https://cocodataset.org/#format-data>, <https://www.lvisdataset.org/dataset>): every box is a phrase
-//! of its own, whose text is the name of its category (`_` becomes a space); regions marked as crowds are groups. The photo is the file
-//! that `file_name` says, or the last part of `coco_url` (LVIS v1 has only that). For one phrase a category, and captions: importer `coco`.
+//! COCO and LVIS `instances` files (<https://cocodataset.org/#format-data>, <https://www.lvisdataset.org/dataset>).
+//! Every box is a separate phrase, whose text is the category name with `_` replaced by a space. Crowd regions are
+//! group boxes. The photo is `file_name`, or the last component of `coco_url` (LVIS v1 has only the latter). For one
+//! phrase per category, and for captions, use the importer `coco`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +15,7 @@ use crate::sample::{BBox, Broken, Cause, Phrase, Sample};
 
 pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "instances",
-    summary: "COCO and LVIS boxes, one phrase a box, crowds marked",
+    summary: "COCO and LVIS boxes, one phrase per box, crowds marked",
     inputs: &[
         Input { name: "images", help: "the folder of the photos", required: true },
         Input { name: "instances", help: "instances_*.json or lvis_v1_*.json", required: true },
@@ -25,13 +26,13 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
 /// A photo and its boxes.
 pub(crate) struct Photo {
     pub(crate) id: u64,
-    /// File names under which the photo may be found, the likeliest first.
+    /// Candidate file names of the photo, the most likely first.
     pub(crate) files: Vec<String>,
-    /// (name of the category, box, whether it is a crowd).
+    /// (category name, box, true if it is a crowd).
     pub(crate) boxes: Vec<(String, BBox, bool)>,
 }
 
-/// Fields that are not named here, segmentations above all, are skipped while reading.
+/// Other fields, mainly segmentations, are skipped.
 #[derive(Deserialize)]
 struct File {
     images: Vec<Image>,
@@ -54,7 +55,7 @@ struct Annotation {
     id: u64,
     image_id: u64,
     category_id: u64,
-    /// Left, top, width, height in pixels; `null` where a program wrote what is not a number.
+    /// Left, top, width, height in pixels; `null` where the writer had a NaN.
     bbox: Vec<Option<f32>>,
     #[serde(default)]
     iscrowd: u8,
@@ -66,11 +67,11 @@ struct Category {
     name: String,
 }
 
-/// The photos of a file, by their ids, and what is broken in it.
+/// Reads the photos of a file, sorted by id, and the broken annotations.
 ///
 /// # Errors
-/// The file cannot be read, or is no JSON with images, annotations and categories; the message names the field and the line. Also two
-/// categories of one id.
+/// The file cannot be read, or is not JSON with images, annotations and categories (the message names the field and the
+/// line), or one category id has two names.
 pub(crate) fn read_photos(path: &Path) -> Result<(Vec<Photo>, Vec<Broken>)> {
     let File { images, annotations, categories } = read_json(path, "images, annotations with bbox, categories")?;
     let mut names = BTreeMap::new();
@@ -94,7 +95,7 @@ pub(crate) fn read_photos(path: &Path) -> Result<(Vec<Photo>, Vec<Broken>)> {
             faults.push(Broken::new(image_id.to_string(), cause, detail));
         };
         let Some((photo, width, height)) = photos.get_mut(&image_id) else {
-            fault(Cause::BadRecord, format!("a box of photo {image_id}; expected that photo among the images"));
+            fault(Cause::BadRecord, format!("a box of photo {image_id}; expected this photo in the list of images"));
             continue;
         };
         let Some(name) = names.get(&category_id) else {

@@ -1,7 +1,9 @@
-//! OpenImages boxes (V4 and later; <https://storage.googleapis.com/openimages/web/download_v7.html>): a CSV with a row a box, the rows of a
-//! photo next to each other, coordinates as fractions of the photo. Every box is a phrase of its own, whose text is the display name of
-//! its label; a label without one keeps its MID ("/m/011k07"). Columns are found by name, in any order; `IsGroupOf` may be absent
-//! (no box is a group then). Fields hold no commas and no line breaks; quotes around a field are taken off.
+//! OpenImages boxes, V4 and later (<https://storage.googleapis.com/openimages/web/download_v7.html>): a CSV with one
+//! row per box. The rows of a photo are adjacent, and coordinates are fractions of the photo.
+//!
+//! Every box is a separate phrase, whose text is the display name of its label, or the MID ("/m/011k07") if there is
+//! none. Columns are found by name, in any order. `IsGroupOf` may be missing; then no box is a group. Fields must not
+//! contain commas or line breaks; quotes around a field are removed.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
@@ -23,10 +25,10 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     read,
 };
 
-/// Where the columns of a boxes CSV are.
+/// The positions of the columns of a boxes CSV.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
-    /// The slot of each column that is read.
+    /// For each column of the file: its index in [`COLUMNS`] if it is read.
     slots: Vec<Option<usize>>,
 }
 
@@ -39,15 +41,15 @@ pub(crate) struct Row<'a> {
     pub(crate) group_of: bool,
 }
 
-/// In the order of the slots; the last one may be absent.
+/// The columns that are read; the last one is optional.
 const COLUMNS: [&str; 7] = ["ImageID", "LabelName", "XMin", "YMin", "XMax", "YMax", "IsGroupOf"];
 const GROUP: usize = 6;
 
 impl Columns {
-    /// From the first line of a file.
+    /// Parses the header line.
     ///
     /// # Errors
-    /// A column is missing or is there twice; the message names it.
+    /// A column is missing or occurs twice; the message names it.
     pub(crate) fn new(path: &Path, header: &[u8]) -> Result<Self> {
         let header = String::from_utf8_lossy(header.strip_prefix(b"\xef\xbb\xbf").unwrap_or(header)).into_owned();
         let names: Vec<&str> = header.trim_end_matches(['\r', '\n']).split(',').map(|name| bare(name).trim()).collect();
@@ -68,10 +70,10 @@ impl Columns {
         Ok(Self { slots })
     }
 
-    /// A row without its line break.
+    /// Parses a row without its line break.
     ///
     /// # Errors
-    /// What is wrong with it: its length, a coordinate that is no number, a box that cannot be.
+    /// A wrong number of fields, a coordinate that is not a number, or an invalid box.
     pub(crate) fn row<'a>(&self, line: &'a [u8]) -> Result<Row<'a>, (Cause, String)> {
         let bad = |detail: String| (Cause::BadRecord, detail);
         let line = str::from_utf8(line).map_err(|error| bad(format!("{error}; expected UTF-8")))?;
@@ -101,10 +103,10 @@ impl Columns {
     }
 }
 
-/// Display names by MID: `LabelName,DisplayName` a row, with or without that header.
+/// Reads display names by MID: rows of `LabelName,DisplayName`, with or without this header.
 ///
 /// # Errors
-/// The file cannot be read, or a row (named by its number) has other than two fields.
+/// The file cannot be read, or a row (named by its number) does not have two fields.
 pub(crate) fn read_names(path: &Path) -> Result<HashMap<String, String>> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(open_text(path)?);
     let mut names = HashMap::new();
@@ -137,7 +139,7 @@ fn read(inputs: &Inputs) -> Result<Samples> {
     lines.read_until(b'\n', &mut header).map_err(Error::io("read", &path))?;
     let columns = Columns::new(&path, &header)?;
     let (mut now, mut seen, mut number, mut line) = (None::<Sample>, HashSet::new(), 1_u64, Vec::new());
-    // One photo at a time: the whole of a training set's boxes is more than memory should hold.
+    // Streams one photo at a time: the boxes of a training set may exceed the memory.
     let photos = std::iter::from_fn(move || {
         let mut out = Vec::new();
         loop {
@@ -151,7 +153,7 @@ fn read(inputs: &Inputs) -> Result<Samples> {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    // The rest is lost; what came before is not.
+                    // The rest of the file is lost; the samples before it are kept.
                     out.extend(now.take().map(Ok));
                     out.push(Err(Broken::new(place(), Cause::MissingFile, format!("{error}; expected a row"))));
                     line.clear();
@@ -178,7 +180,7 @@ fn read(inputs: &Inputs) -> Result<Samples> {
                     out.extend(now.take().map(Ok));
                     if !seen.insert(row.image.to_owned()) {
                         let detail = format!(
-                            "a box of photo `{}`, which had its rows before; expected the rows of a photo next to each other",
+                            "a box of photo `{}`, whose earlier rows are elsewhere in the file; expected all rows of a photo next to each other",
                             row.image
                         );
                         out.push(Err(Broken::new(place(), Cause::BadRecord, detail)));
@@ -199,7 +201,7 @@ fn read(inputs: &Inputs) -> Result<Samples> {
     })))
 }
 
-/// A field without the quotes around it.
+/// A field without surrounding quotes.
 fn bare(field: &str) -> &str {
     field.strip_prefix('"').and_then(|it| it.strip_suffix('"')).unwrap_or(field)
 }

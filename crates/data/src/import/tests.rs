@@ -63,8 +63,8 @@ fn every_importer_says_what_it_reads() {
     }
 }
 
-/// Two photos of 100 x 50: boxes [x, y, width, height], one past the border, one of width 0, a crowd, an unknown class;
-/// captions out of order.
+/// Two photos of 100 x 50. Boxes [x, y, width, height]: one exceeds the border, one has width 0, one is a crowd, one
+/// has an unknown class. The captions are out of order.
 #[test]
 fn coco() {
     let folder = Folder::new();
@@ -104,7 +104,10 @@ fn coco() {
         [("1", Cause::BadBox), ("1", Cause::BadRecord), ("2", Cause::MissingFile), ("7", Cause::BadRecord)]
     );
     let bad = faults.iter().find(|f| f.cause == Cause::BadBox).unwrap();
-    assert!(bad.detail.starts_with("left out of \"dog\": box is [0.05, 0.1, 0.05, 0.28]; expected 0 <= x1"), "{bad}");
+    assert!(
+        bad.detail.starts_with("skipped for phrase \"dog\": box is [0.05, 0.1, 0.05, 0.28]; expected 0 <= x1"),
+        "{bad}"
+    );
 }
 
 #[test]
@@ -208,7 +211,7 @@ fn flickr_tables() {
     ];
     let (samples, faults) = split(&spec("flickr_tables", &inputs));
     let [a, b] = &samples[..] else { panic!("two photos are there") };
-    // The size is that of the table; b's is that of its file.
+    // The size of a comes from the table, the size of b from its file.
     assert_eq!(a.phrases[0].boxes[0], BBox { x1: 0.05, y1: 0.05, x2: 0.25, y2: 0.25 });
     assert_eq!(a.phrases[0].boxes.len(), 2);
     assert_eq!(a.phrases[0].spans, [Span { caption: 1, start: 8, end: 17 }]);
@@ -258,7 +261,7 @@ fn hierarcaps() {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut packed, expanded.as_bytes()).unwrap();
     let expanded = folder.write("e.csv.gz", packed.finish().unwrap());
-    // Texts alone; the photos of the test table are left out.
+    // Texts only; the photos of the test table are excluded.
     let (samples, faults) = split(&spec("hierarcaps", &[("table", expanded), ("exclude", test)]));
     let [e] = &samples[..] else { panic!("one is left") };
     let tiers = e.tiers.as_ref().unwrap();
@@ -267,7 +270,7 @@ fn hierarcaps() {
     assert_eq!(faults[0].detail, "1 negative tiers; expected 2, one per positive tier");
 }
 
-/// A photo of 480 x 640 in 256 x 256: scale 0.4, 32 pixels of white left and right. x = 80 -> (80 * 0.4 + 32) / 256 =
+/// A photo of 480 x 640 in 256 x 256: scale 0.4, 32 pixels of padding left and right. x = 80 -> (80 * 0.4 + 32) / 256 =
 /// 0.25; y = 320 -> 0.5.
 #[test]
 fn hierarcaps_joined() {
@@ -289,7 +292,8 @@ fn hierarcaps_joined() {
     assert_eq!((samples[0].tiers.as_ref().unwrap().positive.len(), &*samples[0].id), (2, "3"));
 }
 
-/// Reads real files, writes grounded JSONL, reads that again; (samples, phrases, boxes, spans, faults).
+/// Imports real files to grounded JSONL and reads the result. Returns (samples, phrases, boxes, phrases with spans,
+/// faults).
 fn round(kind: &str, inputs: &[(&str, &str)]) -> Option<[usize; 5]> {
     let inputs = inputs.iter().map(|(name, path)| Some((*name, shared_data(path)?))).collect::<Option<Vec<_>>>()?;
     let folder = Folder::new();
@@ -311,7 +315,8 @@ fn round(kind: &str, inputs: &[(&str, &str)]) -> Option<[usize; 5]> {
     ])
 }
 
-/// Counts as the README of the data states them: 2,302 photos, 7,950 phrases, 11,147 boxes, 7,853 phrases in a caption.
+/// Counts from the README of the data: 2,302 photos, 7,950 phrases, 11,147 boxes, 7,853 phrases that occur in a
+/// caption.
 #[test]
 fn real_flickr_joined() {
     if let Some(counts) = round("flickr_joined", &[("records", "flickr8k_grounded/joined_grounded.jsonl")]) {
@@ -319,7 +324,7 @@ fn real_flickr_joined() {
     }
 }
 
-/// 1,000 photos, 7,831 boxes.
+/// The data has 1,000 photos and 7,831 boxes.
 #[test]
 fn real_hierarcaps_joined() {
     if let Some([samples, _, boxes, ..]) =
@@ -329,7 +334,7 @@ fn real_hierarcaps_joined() {
     }
 }
 
-/// 23,479 rows, of which 18,770 are of other photos than the test set's.
+/// The expanded table has 23,479 rows; 18,770 of them are for photos that are not in the test set.
 #[test]
 fn real_hierarcaps_tables() {
     let test = "hierarcaps/hierarcaps_test.csv";
@@ -342,9 +347,9 @@ fn real_hierarcaps_tables() {
     }
 }
 
-/// 80 training photos with 739 boxes, 8 of them of crowds. Phrases and mentions as a few lines of Python's json and re
-/// count them: {(image_id, category_id)} without crowds, and those whose name stands in a caption of the photo. As
-/// shards with boxes they come back, too.
+/// 80 training photos with 739 boxes, 8 of them crowds. The phrase count is that of distinct (image_id, category_id)
+/// pairs without crowds; the span count is that of pairs whose name occurs in a caption. Both were computed with a
+/// short Python script. The test also exports to box shards and reads them.
 #[test]
 fn real_coco() {
     let inputs = [
@@ -375,7 +380,7 @@ fn real_flickr_entities() {
     }
 }
 
-/// 1,000 photos are in that folder; the other 7,091 of the table are missing.
+/// The folder has 1,000 photos; the other 7,091 photos of the table are missing.
 #[test]
 fn real_flickr_tables() {
     let at = |name: &str| format!("flickr8k_grounded/{name}");
@@ -391,7 +396,8 @@ fn real_flickr_tables() {
 const HEADER: &str =
     "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside";
 
-/// One phrase a box; a label without a name; broken rows by their lines; a photo that is not there; rows apart.
+/// One phrase per box; a label without a name; broken rows with line numbers; a missing photo; a photo with
+/// non-adjacent rows.
 #[test]
 fn openimages() {
     let folder = Folder::new();
@@ -429,7 +435,7 @@ fn openimages() {
     assert_eq!(found[2], line(6, "bad_record: 3 fields; expected 13"));
     assert!(found[3].starts_with("sample `gone`: missing_file: "), "{}", found[3]);
     assert!(
-        found[4].starts_with(&line(9, "bad_record: a box of photo `a`, which had its rows before")),
+        found[4].starts_with(&line(9, "bad_record: a box of photo `a`, whose earlier rows are elsewhere in the file")),
         "{}",
         found[4]
     );
@@ -454,7 +460,7 @@ fn openimages_of_another_shape() {
     assert!(text.contains("row 2 of ") && text.ends_with("1 fields; expected a label and its display name"), "{text}");
 }
 
-/// One phrase a box, crowds as groups, the photo by either of its names.
+/// One phrase per box; crowds as groups; the photo found by either of its names.
 #[test]
 fn instances() {
     let folder = Folder::new();

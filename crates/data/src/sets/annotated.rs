@@ -1,4 +1,4 @@
-//! Sets whose labels are in MAT-files or in the description of drawn scenes.
+//! Data sets whose labels are in MAT-files or in scene descriptions.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub(super) const CARS: DataSet = DataSet {
     name: "cars",
     title: "Stanford Cars, test",
     layout: "stanford_cars/{cars_test_annos_withlabels.mat, devkit/cars_meta.mat, cars_test/<n>.jpg}",
-    get: "https://ai.stanford.edu/~jkrause/cars/car_dataset.html (gone; copies are on Kaggle), with \
+    get: "https://ai.stanford.edu/~jkrause/cars/car_dataset.html (offline; copies are on Kaggle), with \
           cars_test_annos_withlabels.mat",
     classes: 196,
     photos: 8041,
@@ -39,7 +39,7 @@ pub(super) const FLOWERS102: DataSet = DataSet {
 
 pub(super) const CLEVR: DataSet = DataSet {
     name: "clevr",
-    title: "CLEVR, number of objects, the first 5,000 of validation (the MERU family takes 5,000 in the order of tfds)",
+    title: "CLEVR, number of objects, the first 5,000 of validation (the MERU family uses 5,000 in the order of tfds)",
     layout: "CLEVR_v1.0/{scenes/CLEVR_val_scenes.json, images/val/<photo>.png}",
     get: "https://cs.stanford.edu/people/jcjohns/clevr, CLEVR_v1.0.zip",
     classes: 8,
@@ -53,18 +53,22 @@ fn cars(folder: &Path) -> Result<Box<dyn Source>> {
     let archive = Archive::new(&CARS, folder, &["stanford_cars"]);
     let path = archive.find(&["devkit/cars_meta.mat", "cars_meta.mat"])?;
     let Value::Cells(cells) = mat::read(&path, "class_names")? else {
-        return Err(Error::format(format!("`class_names` of `{}`", path.display()), "another kind", "cells"));
+        return Err(Error::format(
+            format!("`class_names` of `{}`", path.display()),
+            "an array of another kind",
+            "cells",
+        ));
     };
     let labels: Vec<String> = cells.iter().filter_map(|cell| cell.text().map(str::to_owned)).collect();
     if labels.len() != cells.len() {
         let found = format!("{} texts in {} cells", labels.len(), cells.len());
-        return Err(Error::format(format!("`class_names` of `{}`", path.display()), found, "a text in each"));
+        return Err(Error::format(format!("`class_names` of `{}`", path.display()), found, "a text in each cell"));
     }
     let path = archive.find(&["cars_test_annos_withlabels.mat", "devkit/cars_test_annos_withlabels.mat"])?;
     let place = |at: &str| format!("`annotations{at}` of `{}`", path.display());
     let expected = "structs with a file name `fname` and a number `class`";
     let Value::Structs(fields, values) = mat::read(&path, "annotations")? else {
-        return Err(Error::format(place(""), "another kind", expected));
+        return Err(Error::format(place(""), "an array of another kind", expected));
     };
     let field = |name: &str| {
         let at = fields.iter().position(|field| field == name);
@@ -94,7 +98,7 @@ fn flowers(folder: &Path) -> Result<Box<dyn Source>> {
         let path = archive.find(&[file])?;
         match mat::read(&path, name)? {
             Value::Numbers(numbers) => Ok(numbers),
-            _ => Err(Error::format(format!("`{name}` of `{}`", path.display()), "another kind", "numbers")),
+            _ => Err(Error::format(format!("`{name}` of `{}`", path.display()), "an array of another kind", "numbers")),
         }
     };
     let classes = numbers("imagelabels.mat", "labels")?;
@@ -104,7 +108,7 @@ fn flowers(folder: &Path) -> Result<Box<dyn Source>> {
             let expected = format!("a photo from 1 to {}, as in imagelabels.mat", classes.len());
             return Err(Error::format("`tstid` of setid.mat of flowers102", photo.to_string(), expected));
         };
-        // Displayed without a point: checked to be whole, or no class.
+        // Whole f64 values are formatted without a decimal point. A class that is not a whole number matches no label.
         rows.push((format!("image_{photo:05}.jpg"), class.to_string()));
     }
     let labels = (1..=FLOWERS102.classes).map(|class| class.to_string()).collect();
@@ -112,7 +116,7 @@ fn flowers(folder: &Path) -> Result<Box<dyn Source>> {
     finish(&archive, "test", archive.base.join("jpg"), rows, labels, names)
 }
 
-/// Index of what the file counts from 1.
+/// Converts a 1-based number of the file to an index.
 fn index(number: f64) -> Option<usize> {
     (number >= 1.0 && number.fract() == 0.0).then(|| number as usize - 1)
 }

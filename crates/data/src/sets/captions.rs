@@ -1,4 +1,4 @@
-//! Sets of photos with captions, for retrieval.
+//! Data sets of photos with captions, for retrieval.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub(super) const COCO_KARPATHY: DataSet = DataSet {
 
 pub(super) const FLICKR30K: DataSet = DataSet {
     name: "flickr30k",
-    title: "Flickr30k, Karpathy's test split, five captions a photo",
+    title: "Flickr30k, Karpathy's test split, five captions per photo",
     layout: "dataset_flickr30k.json and flickr30k-images/<photo>.jpg",
     get: "https://cs.stanford.edu/people/karpathy/deepimagesent/caption_datasets.zip, and the photos from \
           https://shannon.cs.illinois.edu/DenotationGraph",
@@ -71,7 +71,7 @@ fn karpathy(set: &'static DataSet, folder: &Path, file: &str, images: &str) -> R
     Ok(Box::new(source))
 }
 
-/// COCO's captions, photos by number and captions in the order they were written.
+/// COCO captions: photos sorted by id, captions sorted by id.
 struct Coco {
     folder: PathBuf,
     photos: Vec<Photo>,
@@ -114,7 +114,7 @@ impl Coco {
                 Some(photo) => photo.captions.push((id, caption.trim().to_owned())),
                 None => {
                     let found = format!("caption {id} of photo {image_id}");
-                    return Err(Error::format(place(), found, "that photo among the images"));
+                    return Err(Error::format(place(), found, "this photo in the list of images"));
                 }
             }
         }

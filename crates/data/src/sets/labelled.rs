@@ -12,64 +12,64 @@ use crate::sample::{Broken, Cause, ImageRef, Picture, Sample, View};
 use crate::shard::hex;
 use crate::sources::{Class, Source};
 
-/// Photographs with a class each, and the list of all classes.
+/// Photos with one class each, and the list of all classes.
 pub(super) struct Labelled {
     set: &'static DataSet,
     photos: Photos,
-    /// Indices of `classes`, one per photo.
+    /// Indices into `classes`, one per photo.
     labels: Vec<u32>,
     classes: Vec<Class>,
     split: &'static str,
     fingerprint: String,
 }
 
-/// Where the photographs are.
+/// Storage of the photos.
 pub(super) enum Photos {
-    /// A folder, and a path in it for each photo.
+    /// A folder, and the relative path of each photo.
     Files(PathBuf, Vec<String>, PathsFrom),
-    /// Pixels in one file.
+    /// Raw pixels in one file.
     Records(Records),
 }
 
-/// Where the paths of photographs come from.
+/// Origin of the photo paths.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathsFrom {
-    /// A file of the data set, which may name any file.
+    /// A file of the data set, which may name any file, so the paths are checked.
     Records,
-    /// The folder itself.
+    /// A listing of the folder.
     Listing,
 }
 
-/// Photographs of one size, as bytes without a header each.
+/// Photos of equal size as raw bytes without headers.
 pub(super) struct Records {
     pub(super) path: PathBuf,
-    /// The content of the file, where it is packed.
+    /// The decompressed content, if the file is compressed or was loaded anyway.
     pub(super) memory: Option<Vec<u8>>,
-    /// Bytes in front of the first record.
+    /// Number of bytes before the first record.
     pub(super) start: usize,
-    /// Bytes in front of the pixels of a record.
+    /// Number of bytes before the pixels of a record.
     pub(super) lead: usize,
     /// Width and height.
     pub(super) side: usize,
     pub(super) pixels: Pixels,
 }
 
-/// The order of the bytes.
+/// Memory layout of the pixels.
 #[derive(Clone, Copy)]
 pub(super) enum Pixels {
-    /// One byte a pixel, row by row.
+    /// One byte per pixel, row by row.
     Grey,
-    /// All of red, all of green, all of blue, each row by row.
+    /// The planes red, green and blue, each row by row.
     Planes,
-    /// As `Planes`, each column by column.
+    /// Like `Planes`, but each plane column by column.
     Columns,
 }
 
 impl Labelled {
-    /// `rows` are (photo, label) for [`Photos::Files`]; labels name `classes`.
+    /// Creates a source of files. `rows` are (photo, label) pairs; every label must be that of a class.
     ///
     /// # Errors
-    /// Another number of classes than the set has, two of one label, a label that is none of them, no photo.
+    /// A wrong number of classes, a duplicate label, a label without a class, or no photo.
     pub(super) fn files(
         set: &'static DataSet,
         split: &'static str,
@@ -94,10 +94,10 @@ impl Labelled {
         Self::checked(set, split, Photos::Files(folder, photos, paths), labels, classes)
     }
 
-    /// `labels` are indices of `classes`.
+    /// Creates a source of records. `labels` are indices into `classes`.
     ///
     /// # Errors
-    /// Another number of classes than the set has, two of one label, a label beyond them, no photo.
+    /// A wrong number of classes, a duplicate label, an index out of range, or no photo.
     pub(super) fn records(
         set: &'static DataSet,
         split: &'static str,
@@ -162,12 +162,12 @@ impl Source for Labelled {
         })
     }
 
-    /// None that training could use: no captions, no boxes.
+    /// Empty: without captions and boxes there is nothing to train on.
     fn views(&self) -> &[View] {
         &[]
     }
 
-    /// Over the classes, their names, and the name and class of each photo.
+    /// Hash of the classes, their names, and the id and class of each photo.
     fn fingerprint(&self) -> String {
         self.fingerprint.clone()
     }
@@ -213,15 +213,15 @@ impl Photos {
 }
 
 impl Records {
-    /// Bytes of a record.
+    /// Size of a record in bytes.
     pub(super) fn stride(&self) -> usize {
         self.lead + self.side * self.side * self.pixels.channels()
     }
 
-    /// How many records a file of `len` bytes holds.
+    /// Number of records in a file of `len` bytes.
     ///
     /// # Errors
-    /// The last one is not whole.
+    /// The last record is incomplete.
     pub(super) fn count(&self, len: usize) -> Result<usize> {
         let stride = self.stride();
         match len.checked_sub(self.start).filter(|rest| rest % stride == 0) {

@@ -1,4 +1,4 @@
-//! Sets whose photos are bytes in one file.
+//! Data sets whose photos are raw pixels in a single file.
 
 use std::fs;
 
@@ -58,7 +58,7 @@ pub(super) const STL10: DataSet = DataSet {
             let found = format!("{} labels", bytes.len());
             return Err(Error::format(format!("`{}`", place.display()), found, format!("{count}, one per photo")));
         }
-        // 1 to 10; 0 becomes a number that is no class.
+        // Labels are 1 to 10; 0 wraps around to an invalid class.
         let labels = bytes.iter().map(|&label| u32::from(label).wrapping_sub(1)).collect();
         let classes = listed(&archive, "class_names.txt")?;
         Labelled::records(&STL10, "test", records, labels, classes)
@@ -68,7 +68,7 @@ pub(super) const STL10: DataSet = DataSet {
 pub(super) const MNIST: DataSet = DataSet {
     name: "mnist",
     title: "MNIST, test",
-    layout: "MNIST/raw/{t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte}, with .gz or without (or the files themselves)",
+    layout: "MNIST/raw/{t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte}, with or without .gz (the folders are optional)",
     get: "https://ossci-datasets.s3.amazonaws.com/mnist, the two t10k files",
     classes: 10,
     photos: 10_000,
@@ -97,10 +97,10 @@ pub(super) const MNIST: DataSet = DataSet {
     },
 };
 
-/// Records of `lead` label bytes, the last of them the class, and 32 x 32 pixels.
+/// Reads records of `lead` label bytes, the last of which is the class, and 32 x 32 pixels.
 fn cifar(archive: &Archive<'_>, file: &str, meta: &str, lead: usize) -> Result<Box<dyn Source>> {
     let path = archive.find(&[file])?;
-    // 31 MB: read for the labels, so kept.
+    // The file is loaded for the labels and kept in memory (31 MB).
     let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
     let records = Records { path, memory: None, start: 0, lead, side: 32, pixels: Pixels::Planes };
     records.count(bytes.len())?;
@@ -109,7 +109,7 @@ fn cifar(archive: &Archive<'_>, file: &str, meta: &str, lead: usize) -> Result<B
     Labelled::records(archive.set, "test", Records { memory: Some(bytes), ..records }, labels, classes)
 }
 
-/// Classes of a file with a label in each line.
+/// Classes listed in a file, one label per line.
 fn listed(archive: &Archive<'_>, file: &str) -> Result<Vec<Class>> {
     let (_, lines) = archive.lines(&[file])?;
     classes(archive, lines.into_iter().map(|(_, line)| line).collect())

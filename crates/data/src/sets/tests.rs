@@ -12,7 +12,6 @@ mod layouts;
 mod mats;
 mod real;
 
-/// Opens a set in `<folder>/<name>`.
 fn open(folder: &Folder, name: &str) -> Result<Box<dyn Source>> {
     find(name)?.open(&folder.path().join(name))
 }
@@ -40,7 +39,7 @@ fn class(source: &dyn Source, index: usize) -> (String, String) {
     (class.label, class.name)
 }
 
-/// `c000`, `c001`, ..., one a line.
+/// `c000`, `c001`, ..., one per line.
 fn labels(count: usize) -> String {
     (0..count).fold(String::new(), |mut text, i| {
         writeln!(text, "c{i:03}").unwrap();
@@ -48,7 +47,7 @@ fn labels(count: usize) -> String {
     })
 }
 
-/// A file of names: `name 0`, `name 1`, ... under each key.
+/// Writes a file of class names: `name 0`, `name 1`, ... under each key.
 fn names(folder: &Folder, path: &str, lists: &[(&str, usize)]) {
     let list = |count| (0..count).map(|i| format!("name {i}")).collect::<Vec<_>>();
     let file: serde_json::Map<_, _> = lists.iter().map(|&(key, n)| (key.to_owned(), list(n).into())).collect();
@@ -72,7 +71,7 @@ fn every_set_is_named_once_and_tells_what_it_lacks() {
     for set in DATA_SETS {
         let text = message(&folder, set.name);
         assert!(text.starts_with(&format!("data: data set {}: `", set.name)), "{text}");
-        assert!(text.ends_with(&format!("not there; expected {}; get it: {}", set.layout, set.get)), "{text}");
+        assert!(text.ends_with(&format!("not found; expected {}; download: {}", set.layout, set.get)), "{text}");
     }
     known.sort_unstable();
     known.dedup();

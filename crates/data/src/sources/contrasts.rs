@@ -1,6 +1,8 @@
-//! Tests of composition: items of a photo, a caption that is right for it, and one that is wrong by a small change.
+//! Shared code of compositionality benchmarks: items of a photo, a correct caption, and an incorrect caption that
+//! differs from it slightly.
 //!
-//! Texts lose the blanks around them: published files have some, and no tokenizer of the family sees them.
+//! Leading and trailing whitespace is removed from the texts: some published files contain it, and the tokenizers of
+//! this project ignore it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::sample::{BBox, Broken, Cause, ImageRef, Phrase, PixelLimits, Sample, View};
 use crate::shard::hex;
 
-/// A list of items, in the order of their files.
+/// The items of a benchmark, in the order of their files.
 pub(super) struct Contrasts {
     kind: &'static str,
     items: Vec<Result<Item, Broken>>,
@@ -27,7 +29,7 @@ pub(super) struct Contrasts {
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) id: String,
-    /// As the file names it.
+    /// The name in the file.
     pub(super) photo: String,
     pub(super) caption: String,
     pub(super) wrong: String,
@@ -36,26 +38,26 @@ pub(super) struct Item {
     pub(super) region: Option<Region>,
 }
 
-/// The part of the photo that the captions are about.
+/// The region of the photo that the captions describe.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
-    /// What is in it.
+    /// Description of the content.
     pub(super) text: String,
     /// Left, top, right, bottom, in pixels.
     pub(super) corners: [f32; 4],
 }
 
-/// Where photos are.
+/// The folder of the photos, with a function that gives the candidate file names of a photo.
 pub(super) struct Photos {
     folder: PathBuf,
     names: fn(&str) -> Vec<String>,
 }
 
 impl Photos {
-    /// The folder `images`, taken relative to `base`; a photo has one of the `names` there.
+    /// Opens the folder `images`, relative to `base`. `names` gives the file names under which a photo may be stored.
     ///
     /// # Errors
-    /// It is no folder.
+    /// It is not a folder.
     pub(super) fn open(spec: &SourceSpec, base: &Path, images: &Path, names: fn(&str) -> Vec<String>) -> Result<Self> {
         let folder = base.join(images);
         if folder.is_dir() {
@@ -65,7 +67,7 @@ impl Photos {
         Err(Error::config(key, found, "a folder of photos"))
     }
 
-    /// The first of its names that is there, else the first.
+    /// The first candidate that exists; if there is none, the first candidate.
     fn find(&self, photo: &str) -> PathBuf {
         let mut paths = (self.names)(photo).into_iter().map(|name| self.folder.join(name));
         let first = paths.next().unwrap_or_else(|| self.folder.join(photo));
@@ -78,7 +80,7 @@ impl Photos {
 
 impl Contrasts {
     /// # Errors
-    /// No item.
+    /// There are no items.
     pub(super) fn new(spec: &SourceSpec, kind: &'static str, items: Items, photos: Option<Photos>) -> Result<Self> {
         if items.0.is_empty() {
             let place = spec.path.as_ref().map_or_else(String::new, |path| format!("`{}`", path.display()));
@@ -140,7 +142,8 @@ impl Source for Contrasts {
 }
 
 impl Region {
-    /// As a phrase with its box, which needs the size of the photo. What lies outside the photo is cut off.
+    /// Converts the region to a phrase with a box in fractions, which needs the size of the photo. The box is clipped
+    /// to the photo.
     fn in_photo(self, image: &ImageRef, sample: &str) -> Result<Phrase, Broken> {
         let (width, height) = image.size(&PixelLimits::default()).map_err(|broken| broken.within(sample))?;
         let bbox = BBox::from_pixels(self.corners, width as f32, height as f32);
@@ -156,15 +159,15 @@ impl Region {
     }
 }
 
-/// Items while they are read.
+/// Collects items from files.
 #[derive(Default)]
 pub(super) struct Items(Vec<Result<Item, Broken>>);
 
 impl Items {
-    /// The records of a file, each under its id; one that is no record is broken.
+    /// Adds the records of a file, each under its id. A record that cannot be parsed becomes a broken item.
     ///
     /// # Errors
-    /// The file has none.
+    /// The file has no records.
     pub(super) fn add<T: DeserializeOwned>(
         &mut self,
         file: &Path,
@@ -185,11 +188,11 @@ impl Items {
     }
 }
 
-/// The file itself, or the JSON files of the folder, sorted; in folders within it down to `depth`. Hidden ones are
-/// passed over.
+/// The file itself, or the JSON files of the folder, sorted; folders are searched down to `depth`. Hidden files are
+/// skipped.
 ///
 /// # Errors
-/// A folder that cannot be read, or no such file in it.
+/// A folder that cannot be read, or no JSON file.
 pub(super) fn json_files(path: &Path, depth: usize) -> Result<Vec<PathBuf>> {
     if path.is_file() {
         return Ok(vec![path.to_owned()]);
@@ -221,15 +224,15 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> 
     Ok(())
 }
 
-/// The name of a file without its extension.
+/// The file name without its extension.
 pub(super) fn stem(file: &Path) -> String {
     file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Checks that the split asked for is one of the subsets.
+/// Checks that the requested split is one of the subsets.
 ///
 /// # Errors
-/// It is none.
+/// It is not.
 pub(super) fn known_subset(spec: &SourceSpec, what: &'static str, subsets: &[&str]) -> Result<()> {
     match &spec.split {
         Some(split) if !subsets.contains(&&**split) => {

@@ -1,4 +1,4 @@
-//! Tables of photos and captions: one row a pair. Rows with the same photo, wherever they are, make one sample with
+//! Tables of photos and captions, one pair per row. Rows with the same photo, adjacent or not, form one sample with
 //! several captions.
 
 use std::collections::HashMap;
@@ -19,12 +19,12 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "csv_pairs",
     summary: "CSV or TSV of photo and caption",
     inputs: "path: the table; split: the value of split_column; options: image, caption (columns, default the names \
-             \"image\", \"caption\"), label, split_column, header (default true; without one columns are numbers from 0), \
-             delimiter (default: tab for .tsv, else comma), quoting (default: not for .tsv), folder (of the photos, relative to the table)",
+             \"image\", \"caption\"), label, split_column, header (default true; if false, columns are numbers from 0), \
+             delimiter (default: tab for .tsv, otherwise comma), quoting (default: false for .tsv, otherwise true), folder (of the photos, relative to the table)",
     open: |spec| Ok(Box::new(CsvPairs::open(spec)?)),
 };
 
-/// A table of pairs; in memory are the places of the rows.
+/// A table of pairs. Memory holds the file offsets of the rows only.
 pub struct CsvPairs {
     path: PathBuf,
     folder: PathBuf,
@@ -62,20 +62,20 @@ impl Default for Options {
     }
 }
 
-/// Numbers of the columns.
+/// Indices of the columns.
 struct Columns {
     image: usize,
     caption: usize,
     label: Option<usize>,
     split: Option<usize>,
-    /// Fields of the header; more of them in a row are a text that was not quoted.
+    /// Number of header fields. A row with more fields contains an unquoted delimiter.
     count: Option<usize>,
 }
 
 /// The rows of one photo.
 struct Rows {
     first: Row,
-    /// Empty, and without memory of its own, for tables with one row a photo.
+    /// Empty, without heap memory, in tables with one row per photo.
     more: Vec<Row>,
 }
 
@@ -83,15 +83,16 @@ struct Rows {
 struct Row {
     offset: u64,
     len: u32,
-    /// Counted from 1, the header included, as spreadsheets do; quoted line breaks make lines another thing.
+    /// Counted from 1 and including the header, as in spreadsheets. It differs from the line number if quoted fields
+    /// contain line breaks.
     number: u32,
 }
 
 impl CsvPairs {
-    /// Reads the table once and keeps the places of its rows.
+    /// Reads the table once and indexes its rows.
     ///
     /// # Errors
-    /// It cannot be read, lacks a column, or has no row (of the split).
+    /// The file cannot be read, lacks a column, or has no row (of the split).
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let path = spec.need_path()?;
         let mut options: Options = spec.parse_options()?;
@@ -102,7 +103,7 @@ impl CsvPairs {
             return Err(Error::config("delimiter", format!("{delimiter:?}"), "an ASCII character"));
         }
         if spec.split.is_some() && options.split_column.is_none() {
-            return Err(Error::config("split_column", "not given", "a column, since a split is asked for"));
+            return Err(Error::config("split_column", "not given", "a column name, because a split is set"));
         }
         let folder = path.parent().unwrap_or(Path::new("")).join(&options.folder);
         let file = open_regular(path).map_err(Error::io("read", path))?;
@@ -138,7 +139,7 @@ impl CsvPairs {
             }
             let at =
                 Row { offset: begin.byte(), len: u32::try_from(end.byte() - begin.byte()).unwrap_or(u32::MAX), number };
-            // A row without a photo stays on its own, to be reported.
+            // A row without a photo is kept as its own sample, which is reported as broken.
             match row.get(columns.image).filter(|name| !name.is_empty()) {
                 Some(name) if of_image.contains_key(name) => samples[of_image[name]].more.push(at),
                 name => {
@@ -150,7 +151,7 @@ impl CsvPairs {
         if samples.is_empty() {
             let expected = match &spec.split {
                 Some(split) => format!("rows of split `{split}`"),
-                None => "a row behind the header".to_owned(),
+                None => "at least one row after the header".to_owned(),
             };
             return Err(Error::Empty { place: format!("`{}`", path.display()), expected });
         }
@@ -197,7 +198,7 @@ impl Source for CsvPairs {
         let fields = self.row(*first)?;
         let get = |fields: &StringRecord, column: usize, name: &str, row: &Row| {
             fields.get(column).map(str::to_owned).ok_or_else(|| {
-                let detail = format!("{} fields; expected `{name}` in number {column}, counted from 0", fields.len());
+                let detail = format!("{} fields; expected `{name}` in field {column}, counted from 0", fields.len());
                 Broken::new(self.place(*row), Cause::BadRecord, detail)
             })
         };
@@ -235,7 +236,7 @@ impl Options {
     fn reader<R: Read>(&self, input: R) -> csv::Reader<R> {
         ReaderBuilder::new()
             .has_headers(false)
-            // A row of another length is a broken sample, not the end of the run.
+            // A row with a different number of fields is a broken sample, not a fatal error.
             .flexible(true)
             .delimiter(self.delimiter.unwrap_or(',') as u8)
             .quoting(self.quoting.unwrap_or(true))
@@ -254,7 +255,7 @@ impl Options {
             };
             let expected = match self.header {
                 true => format!("one of {}", names.join(", ")),
-                false => "a number from 0, since `header` is false".to_owned(),
+                false => "a number from 0, because `header` is false".to_owned(),
             };
             number.ok_or_else(|| {
                 Error::format(format!("column of `{}`", path.display()), format!("`{column}`"), expected)

@@ -1,6 +1,6 @@
-//! GRIT as HyCoCLIP prepares it: shards of `<key>.child.jpg`, `<key>.child.txt` (the photo and its caption),
-//! `<key>.numparents.txt`, and `<key>.parent000.jpg`, `<key>.parent000.txt`, ... (boxes, cut out, and their phrases;
-//! "parent" since a box is more general than its photo). [`crate::export`] writes the same layout.
+//! GRIT as prepared by HyCoCLIP: shards of `<key>.child.jpg` and `<key>.child.txt` (the photo and its caption),
+//! `<key>.numparents.txt`, and `<key>.parent000.jpg`, `<key>.parent000.txt`, ... (cropped boxes and their phrases; they
+//! are called "parent" because a box is more general than its photo). [`crate::export`] writes the same layout.
 
 use super::jsonl::NoOptions;
 use super::{Source, SourceEntry, SourceSpec};
@@ -73,7 +73,7 @@ impl Source for GritProcessed {
     }
 }
 
-/// The number of boxes; as many texts must be there, or a member was lost.
+/// The number of boxes. It must equal the number of texts; otherwise a member is missing.
 fn count(record: &Record) -> Result<usize, Broken> {
     let there = record.extensions().filter(|e| e.starts_with("parent") && e.ends_with(".txt")).count();
     let text = record.need_text("numparents.txt")?;

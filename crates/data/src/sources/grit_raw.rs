@@ -1,6 +1,7 @@
-//! GRIT as img2dataset downloads it: shards of `<key>.jpg`, `<key>.txt` and `<key>.json`, the latter with `caption`,
-//! `noun_chunks` and `ref_exps`. Each of these two is a list of `[start, end, x1, y1, x2, y2, score]`: characters of
-//! the caption, a box in fractions of the photo, a confidence (<https://huggingface.co/datasets/zzliang/GRIT>).
+//! GRIT as downloaded by img2dataset: shards of `<key>.jpg`, `<key>.txt` and `<key>.json`. The JSON has `caption`,
+//! `noun_chunks` and `ref_exps`. Each of the latter two is a list of `[start, end, x1, y1, x2, y2, score]`: a character
+//! range of the caption, a box in fractions of the photo, a confidence
+//! (<https://huggingface.co/datasets/zzliang/GRIT>).
 
 use serde::Deserialize;
 
@@ -25,7 +26,7 @@ pub struct GritRaw {
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Options {
-    /// Boxes with a lower score are left out. GRIT itself was cut at 0.65.
+    /// Boxes with a lower score are dropped. GRIT itself uses a threshold of 0.65.
     min_score: f32,
 }
 
@@ -48,7 +49,7 @@ impl GritRaw {
     /// Indexes the shards.
     ///
     /// # Errors
-    /// See [`Shards::open`]; also an option out of range.
+    /// See [`Shards::open`]; also if an option is out of range.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let options: Options = spec.parse_options()?;
         if !(0.0..=1.0).contains(&options.min_score) {
@@ -97,8 +98,8 @@ impl Source for GritRaw {
     }
 }
 
-/// One phrase for each text, with all its boxes and places: the same words usually come as a noun chunk and as a
-/// referring expression.
+/// One phrase for each distinct text, with all its boxes and spans. The same text usually occurs as a noun chunk and as
+/// a referring expression.
 fn phrases<'a>(
     record: &Record,
     caption: &str,

@@ -1,4 +1,4 @@
-//! Plain image-text shards in the WebDataset layout: `<key>.jpg` with `<key>.txt`, or with the caption in `<key>.json`
+//! Plain image-text shards in the WebDataset layout: `<key>.jpg` with the caption in `<key>.txt` or in `<key>.json`
 //! (RedCaps).
 
 use serde::Deserialize;
@@ -12,8 +12,8 @@ use crate::shard::{Record, Shards};
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "image_text_shards",
     summary: "plain WebDataset shards: photo and caption",
-    inputs: "path: pattern of .tar shards; options: text (members, by commas, with a caption each, default txt), \
-             json_key (field of the .json member, default \"caption\"; read where no text member is there)",
+    inputs: "path: pattern of .tar shards; options: text (extensions of the members with one caption each, separated by commas, default txt), \
+             json_key (caption field of the .json member, default \"caption\"; used if there is no text member)",
     open: |spec| Ok(Box::new(ImageTextShards::open(spec)?)),
 };
 
@@ -26,10 +26,10 @@ pub struct ImageTextShards {
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Options {
-    /// Extensions of members that hold one caption each; those that are there are taken, in this order.
+    /// Extensions of members that contain one caption each. All members that exist are used, in this order.
     #[serde(deserialize_with = "list")]
     text: Vec<String>,
-    /// Field of the `.json` member, taken where no text member is there.
+    /// Field of the `.json` member, used if there is no text member.
     json_key: String,
 }
 
@@ -43,7 +43,7 @@ impl ImageTextShards {
     /// Indexes the shards.
     ///
     /// # Errors
-    /// See [`Shards::open`]; also options that name no text.
+    /// See [`Shards::open`]; also if the options select no caption.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let options: Options = spec.parse_options()?;
         if options.text.is_empty() && options.json_key.is_empty() {

@@ -1,5 +1,5 @@
-//! The files of a published data set as an importer reads them, without writing them down first: for evaluation sets, which
-//! are small. Training sets are imported once, to JSONL or shards (`crate::import`).
+//! Reads the files of a published data set with its importer, without converting them first. Intended for evaluation
+//! sets, which are small. Training sets are converted once, to JSONL or shards (`crate::import`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,12 +15,12 @@ use crate::shard::hex;
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "imported",
     summary: "files of COCO, LVIS, OpenImages, Flickr30k Entities or HierarCaps, read by their importer",
-    inputs: "path: the folder to which the files are relative; split: keep this one; options: importer (a name of `conifer data \
-             import --help`), and the files it reads by their names there",
+    inputs: "path: the folder that file options are relative to; split: keep only this split; options: importer (a name from `conifer data \
+             import --help`), and the input files of this importer under the names listed there",
     open: |spec| Ok(Box::new(Imported::open(spec)?)),
 };
 
-/// The samples of an importer, in memory.
+/// The samples of an importer, held in memory.
 pub struct Imported {
     samples: Vec<Result<Sample, Broken>>,
     views: Vec<View>,
@@ -32,7 +32,7 @@ impl Imported {
     /// Reads all annotations.
     ///
     /// # Errors
-    /// Those of [`crate::import::read`], an option that is no text, and a split without a sample.
+    /// Those of [`crate::import::read`], an option that is not a string, and a split without samples.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let Options { importer, files } = Options::of(spec)?;
         let folder = spec.need_path()?;
@@ -43,11 +43,11 @@ impl Imported {
         })?;
         let inputs = files.into_iter().map(|(name, file)| (name, folder.join(file))).collect();
         let (mut samples, mut broken_boxes) = (Vec::new(), 0);
-        // The folder is named by the user, and what the files name is taken from there.
+        // The user names this folder, and the annotation files refer to photos in it.
         let roots = [folder.clone()].into_iter().chain(spec.roots.iter().cloned()).collect();
         for sample in read(&ImportSpec { kind, inputs, roots, ..ImportSpec::default() })? {
             match sample {
-                // The sample comes by itself, without the box.
+                // The importer also yields the sample itself, without the broken box.
                 Err(fault) if fault.cause == Cause::BadBox => broken_boxes += 1,
                 Ok(sample) if spec.split.is_some() && sample.split != spec.split => {}
                 other => samples.push(other),
@@ -72,7 +72,7 @@ struct Options {
 }
 
 impl Options {
-    /// Names that no importer knows are refused as in other sources; those of another importer are by [`read`].
+    /// Rejects names that no importer has, as other sources do. [`read`] rejects names of another importer.
     fn of(spec: &SourceSpec) -> Result<Self> {
         let inputs = || IMPORTERS.iter().flat_map(|entry| entry.inputs).map(|input| input.name);
         let known: BTreeSet<&str> = inputs().chain(["importer"]).collect();
@@ -81,7 +81,7 @@ impl Options {
             return Err(Error::config(
                 "options of source imported",
                 serde_json::to_string(&spec.options).unwrap_or_default(),
-                format!("other settings: unknown field `{unknown}`, expected one of {}", known.join(", ")),
+                format!("valid options (unknown field `{unknown}`, expected one of {})", known.join(", ")),
             ));
         }
         let mut files: BTreeMap<String, String> = spec.parse_options()?;

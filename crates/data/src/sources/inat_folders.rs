@@ -1,5 +1,5 @@
-//! The folders of iNaturalist 2021, one a species, with its seven ranks in the name:
-//! `00007_Animalia_Arthropoda_Arachnida_Araneae_Araneidae_Agalenatea_redii/`. The label is genus and epithet.
+//! iNaturalist 2021 as folders: one folder per species, with the seven ranks in its name
+//! (`00007_Animalia_Arthropoda_Arachnida_Araneae_Araneidae_Agalenatea_redii/`). The label is genus and epithet.
 
 use serde::Deserialize;
 
@@ -11,8 +11,8 @@ use crate::names::path_of;
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "inat_folders",
-    summary: "iNaturalist 2021 by its folders, NNNNN_Kingdom_Phylum_Class_Order_Family_Genus_species",
-    inputs: "path: the folder of these folders; split: a folder between the two (path/<split>/<species>/...)",
+    summary: "iNaturalist 2021 as folders named NNNNN_Kingdom_Phylum_Class_Order_Family_Genus_species",
+    inputs: "path: the folder that contains these folders; split: a folder between them (path/<split>/<species>/...)",
     open: |spec| Ok(Box::new(open(spec)?)),
 };
 

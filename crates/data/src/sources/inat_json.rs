@@ -1,5 +1,6 @@
-//! iNaturalist 2021 (<https://github.com/visipedia/inat_comp/tree/master/2021>): `train.json`, `val.json`, with the ranks of each category;
-//! where a file lists images only, the ranks are those in the names of their folders. The label is genus and epithet.
+//! iNaturalist 2021 (<https://github.com/visipedia/inat_comp/tree/master/2021>): `train.json`, `val.json`, with the
+//! ranks of each category. If a file has images only, the ranks are parsed from the folder names. The label is genus
+//! and epithet.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -27,10 +27,10 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
     },
 };
 
-/// How many samples are read at the start to see what they provide.
+/// Number of samples that are read on opening to find out which views the file provides.
 const PROBED: usize = 1000;
 
-/// A grounded JSONL file, indexed by line: 16 bytes a sample in memory.
+/// A grounded JSONL file with an index of its lines, which takes 16 bytes of memory per sample.
 pub struct Jsonl {
     path: PathBuf,
     folder: PathBuf,
@@ -48,11 +48,11 @@ struct Line {
 }
 
 impl Jsonl {
-    /// Finds the lines, of one split where one is given. A line that is no record stays, and is broken when it is asked
-    /// for.
+    /// Indexes the lines of the file, or those of one split. A line that is not a valid record is kept; reading it
+    /// gives a broken sample.
     ///
     /// # Errors
-    /// The file cannot be read, or has no line (of that split).
+    /// The file cannot be read, or has no line (of the split).
     pub fn open(path: &Path, split: Option<&str>) -> Result<Self> {
         let mut file = BufReader::new(open_regular(path).map_err(Error::io("read", path))?);
         let mut lines = Vec::new();
@@ -95,7 +95,7 @@ impl Jsonl {
 
     fn read(&self, line: Line) -> Result<Sample, Broken> {
         let bytes = files::read_range(&self.path, line.offset, u64::from(line.len)).map_err(|error| {
-            let detail = format!("cannot be read: {error}; expected the line that was there at the start");
+            let detail = format!("cannot be read: {error}; expected the file to be unchanged since it was opened");
             Broken::new(place(&self.path, line.number), Cause::MissingFile, detail)
         })?;
         let record: Record = serde_json::from_slice(without_mark(&bytes)).map_err(|error| {
@@ -108,7 +108,7 @@ impl Jsonl {
         })
     }
 
-    /// Notes what the first readable samples provide.
+    /// Collects the views that the first readable samples provide.
     fn probe(&mut self) {
         let mut views = BTreeSet::new();
         for number in 0..self.lines.len().min(PROBED) {
@@ -151,13 +151,13 @@ impl Source for Jsonl {
     }
 }
 
-/// For sources that have no options: refuses any.
+/// Options of sources without options: any option is an error.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NoOptions {}
 
-/// Whether a line is of the split. Empty lines are not; lines whose split cannot be read are, so that they get
-/// reported.
+/// Returns true if a line belongs to the split. Empty lines do not belong to it. Lines whose split cannot be parsed are
+/// included, so that they are reported.
 fn is_wanted(line: &[u8], split: Option<&str>, splits: &mut BTreeSet<String>) -> bool {
     #[derive(Deserialize)]
     struct Split<'a> {
@@ -181,7 +181,7 @@ fn is_wanted(line: &[u8], split: Option<&str>, splits: &mut BTreeSet<String>) ->
     }
 }
 
-/// The text behind a byte order mark, which some editors write.
+/// Strips a UTF-8 byte order mark, which some editors write.
 fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }

@@ -1,5 +1,5 @@
-//! The splits of Karpathy and Li (2015, "Deep Visual-Semantic Alignments"): `dataset_coco.json`,
-//! `dataset_flickr30k.json` and `dataset_flickr8k.json`, each photo with its split and its sentences.
+//! The Karpathy splits (Karpathy and Li 2015, "Deep Visual-Semantic Alignments"): `dataset_coco.json`,
+//! `dataset_flickr30k.json` and `dataset_flickr8k.json`, with the split and the sentences of each photo.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ use crate::shard::hex;
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "karpathy",
     summary: "COCO, Flickr30k or Flickr8k captions with the splits of Karpathy and Li",
-    inputs: "path: the dataset_*.json; split: train, val, test or restval (COCO's training takes train and restval); \
-             options: images (the folder of the photos, from that of the file; its own folder), captions (at most so \
-             many of each photo, the first ones; all)",
+    inputs: "path: the dataset_*.json; split: train, val, test or restval (for COCO, models are usually trained on train and restval); \
+             options: images (the folder of the photos, relative to the file; default: the folder of the file), captions (use at most this \
+             many captions of each photo, the first ones; default: all)",
     open: |spec| Ok(Box::new(Karpathy::open(spec)?)),
 };
 
@@ -41,7 +41,7 @@ struct File {
     images: Vec<Image>,
 }
 
-/// Of COCO's file, `filepath` is the folder of the photo; the others have none.
+/// In the COCO file, `filepath` is the folder of the photo. The other files do not have it.
 #[derive(Deserialize)]
 struct Image {
     #[serde(default)]
@@ -51,7 +51,7 @@ struct Image {
     sentences: Vec<Sentence>,
 }
 
-/// Tokens and numbers are skipped while reading.
+/// Tokens and ids are skipped.
 #[derive(Deserialize)]
 struct Sentence {
     raw: String,
@@ -68,7 +68,7 @@ impl Karpathy {
     /// Reads the file.
     ///
     /// # Errors
-    /// It cannot be read, is of another format, or has no photo of the split.
+    /// The file cannot be read, has another format, or has no photo of the split.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let path = spec.need_path()?;
         let options: Options = spec.parse_options()?;

@@ -13,20 +13,20 @@ use crate::import::shared::read_json;
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "sugarcrepe",
-    summary: "SugarCrepe: photos of COCO with a right and a wrong caption, in seven subsets",
+    summary: "SugarCrepe: COCO photos with a correct and an incorrect caption, in seven subsets",
     inputs: "path: the folder of the JSON files, or one of them; split: one of add_att, add_obj, replace_att, replace_obj, \
-             replace_rel, swap_att, swap_obj; options: images (folder of the photos, by their names of 2017 or \
-             COCO_val2014_*, relative to the folder of the files)",
+             replace_rel, swap_att, swap_obj; options: images (folder of the photos, named as in COCO 2017 or \
+             COCO_val2014_*, relative to the folder of the JSON files)",
     open: |spec| Ok(Box::new(open(spec)?)),
 };
 
-/// The subsets, by the names of their files.
+/// The subsets, equal to the names of their files.
 const SUBSETS: &[&str] = &["add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"];
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Options {
-    /// Without it the samples are texts only.
+    /// Without this option the samples have texts only.
     images: Option<PathBuf>,
 }
 
@@ -75,7 +75,8 @@ fn open(spec: &SourceSpec) -> Result<Contrasts> {
     Contrasts::new(spec, ENTRY.kind, items, photos)
 }
 
-/// The photos of val2017 are photos of val2014, which had other names: `COCO_val2014_000000000042.jpg`.
+/// Candidate names of a photo: val2017 is a subset of val2014, which used other names
+/// (`COCO_val2014_000000000042.jpg`).
 fn names(file: &str) -> Vec<String> {
     vec![file.to_owned(), format!("COCO_val2014_{file}")]
 }

@@ -1,8 +1,9 @@
-//! Tables of photos with their taxa: a row a photo, a column a rank; or with a name that a second table, a taxonomy, knows the ranks of.
+//! CSV or TSV tables of photos with taxa. A row is a photo. Its ranks are columns of the table, or come from a second
+//! table, the taxonomy.
 //!
-//! With `taxonomy`, the row whose `taxonomy_key` equals the photo's `key` gives the ranks. Names are compared by their letters and digits
-//! alone, upper and lower case alike: "ABBOTTS BABBLER" is "Abbott's Babbler". Ranks are looked for among the taxonomy's columns, then
-//! among the table's.
+//! With the option `taxonomy`, the ranks come from the row whose `taxonomy_key` equals the photo's `key`. Keys are
+//! compared by letters and digits only, ignoring case: "ABBOTTS BABBLER" equals "Abbott's Babbler". A rank is taken
+//! from the taxonomy if it has such a column, otherwise from the table.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,10 +21,10 @@ use crate::sample::{Broken, Cause};
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "taxon_table",
     summary: "CSV or TSV of photos with a column for each rank of a taxonomy",
-    inputs: "path: the table, with a header; split: the value of split_column; options: ranks (columns by commas, general to specific: ranks=kingdom,phylum), \
-             image (column, default \"image\"), label (column; default: the last rank, of a species genus and epithet), caption (column), split_column, folder (of the \
-             photos, relative to the table), delimiter (default: tab for .tsv, else comma), taxonomy (another table, relative to this \
-             one, that has the ranks), key (column of this table) and taxonomy_key (column of that one) by which they are joined",
+    inputs: "path: the table, with a header; split: the value of split_column; options: ranks (columns separated by commas, general to specific: ranks=kingdom,phylum), \
+             image (column, default \"image\"), label (column; default: the last rank, or genus and epithet for species), caption (column), split_column, folder (of the \
+             photos, relative to the table), delimiter (default: tab for .tsv, otherwise comma), taxonomy (a second table with the ranks, relative to this \
+             one), key (column of this table) and taxonomy_key (column of the taxonomy) on which the two are joined",
     open: |spec| Ok(Box::new(open(spec)?)),
 };
 
@@ -60,33 +61,32 @@ impl Default for Options {
     }
 }
 
-/// A table with a header.
 struct Table {
     path: PathBuf,
     columns: Vec<String>,
     reader: csv::Reader<File>,
 }
 
-/// Where the name of a rank is.
+/// The column of a rank.
 enum From {
     Table(usize),
     Taxonomy(usize),
 }
 
-/// A row of the taxonomy.
+/// The ranks of a name in the taxonomy.
 struct Known {
     names: Vec<String>,
     line: u64,
-    /// Another row of that name that says something else.
+    /// Line of another row with the same name but different ranks.
     other: Option<u64>,
 }
 
-/// Reads the table, and the taxonomy, once.
+/// Reads the table, and the taxonomy if there is one.
 fn open(spec: &SourceSpec) -> Result<Taxa> {
     let options: Options = spec.parse_options()?;
     let path = spec.need_path()?;
     let beside = path.parent().unwrap_or(Path::new(""));
-    // A path that is not there is the more likely mistake, and no option mends it.
+    // Open the table before checking the options: a wrong path is the more likely mistake.
     let mut table = Table::open(path, options.delimiter)?;
     check_ranks(&options.ranks)?;
     let mut taxonomy = match (&options.taxonomy, &options.key, &options.taxonomy_key) {
@@ -98,7 +98,7 @@ fn open(spec: &SourceSpec) -> Result<Taxa> {
         _ => return Err(Error::config("taxonomy, key, taxonomy_key", "only some of them", "all three, or none")),
     };
     if spec.split.is_some() && options.split_column.is_none() {
-        return Err(Error::config("split_column", "not given", "a column, since a split is asked for"));
+        return Err(Error::config("split_column", "not given", "a column name, because a split is set"));
     }
     let image = table.column(&options.image)?;
     let label = options.label.as_deref().map(|it| table.column(it)).transpose()?;
@@ -152,19 +152,21 @@ fn open(spec: &SourceSpec) -> Result<Taxa> {
         rows.push(Row { image: folder.join(&id), path: number, label, caption: text(caption), id });
     }
     Taxa::new(ENTRY.kind, spec.split.clone(), rows, paths, || {
-        let rows =
-            spec.split.as_ref().map_or("a row behind the header".to_owned(), |it| format!("rows of split `{it}`"));
+        let rows = spec
+            .split
+            .as_ref()
+            .map_or("at least one row after the header".to_owned(), |it| format!("rows of split `{it}`"));
         (format!("`{}`", path.display()), rows)
     })
 }
 
-/// Whether the last two ranks are genus and species.
+/// Returns whether the last two ranks are genus and species.
 fn ends_in_species(ranks: &[String]) -> bool {
     let is = |rank: &str, names: &[&str]| names.iter().any(|name| rank.eq_ignore_ascii_case(name));
     matches!(ranks, [.., genus, last] if is(genus, &["genus"]) && is(last, &["species", "specific_epithet", "epithet"]))
 }
 
-/// Genus and epithet, where the table does not write the species with its genus already.
+/// Genus and epithet; the last name alone if it already includes the genus.
 fn species(names: &[String]) -> Option<String> {
     let [.., genus, species] = names else { return None };
     let whole = plain(species).starts_with(&plain(genus)) && species.contains(char::is_whitespace);
@@ -185,7 +187,7 @@ fn check_ranks(ranks: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The ranks that the taxonomy knows of a name.
+/// The ranks of a name in the taxonomy.
 fn join<'a>(known: &'a HashMap<String, Known>, name: &str, other: &Table) -> Result<&'a [String], String> {
     let place = other.path.display();
     match known.get(&plain(name)) {
@@ -197,7 +199,7 @@ fn join<'a>(known: &'a HashMap<String, Known>, name: &str, other: &Table) -> Res
     }
 }
 
-/// Letters and digits, in lower case.
+/// Join key: letters and digits in lower case.
 fn plain(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
@@ -218,7 +220,7 @@ impl Table {
         Ok(Self { path: path.to_owned(), columns, reader })
     }
 
-    /// The number of a column.
+    /// The index of a column.
     fn column(&self, name: &str) -> Result<usize> {
         let mut places = (0..self.columns.len()).filter(|&it| self.columns[it] == name);
         let fault = |found: String| {
@@ -232,7 +234,7 @@ impl Table {
         }
     }
 
-    /// The next row and its line.
+    /// Reads the next row; returns its line number.
     fn next(&mut self, record: &mut StringRecord) -> Result<Option<u64>> {
         let there = self.reader.read_record(record).map_err(|error| {
             Error::format(format!("`{}`", self.path.display()), error.to_string(), "a table in UTF-8")
@@ -240,7 +242,7 @@ impl Table {
         Ok(there.then(|| record.position().map_or(0, csv::Position::line)))
     }
 
-    /// The ranks of all names.
+    /// Reads the ranks of all names in the taxonomy.
     fn read_known(&mut self, key: usize, places: &[From]) -> Result<HashMap<String, Known>> {
         let mut known: HashMap<String, Known> = HashMap::new();
         let mut record = StringRecord::new();

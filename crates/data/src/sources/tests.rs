@@ -42,7 +42,7 @@ fn every_source_of_files_refuses_unknown_options_and_missing_paths() {
         let unknown = with(spec(entry.kind, "nowhere"), json!({"colour": 1}));
         let text = message(&unknown);
         let head = format!(
-            "data: `options of source {}` is {{\"colour\":1}}; expected other settings: unknown field",
+            "data: `options of source {}` is {{\"colour\":1}}; expected valid options (unknown field",
             entry.kind
         );
         assert!(text.starts_with(&head), "{text}");
@@ -78,7 +78,7 @@ fn jsonl() {
     assert_eq!((&*one.id, &one.captions[..]), ("one", &texts(&["a dog"])[..]));
     let picture = one.image.unwrap().open(&PixelLimits::default()).unwrap();
     assert_eq!((picture.width, picture.height), (40, 20));
-    // The id is the number of the line, empty ones counted.
+    // The default id is the line number; empty lines count.
     assert_eq!(source.get(1).unwrap().id, "3");
 
     let torn = source.get(2).unwrap_err();
@@ -88,7 +88,7 @@ fn jsonl() {
     let mut test = spec("jsonl", &path);
     test.split = Some("test".to_owned());
     let source = open(&test).unwrap();
-    // The torn line could be of any split.
+    // The torn line is kept because its split is unknown.
     assert_eq!((source.len(), source.get(0).unwrap().id), (2, "3".to_owned()));
 }
 
@@ -147,7 +147,7 @@ fn grit(folder: &Folder, json: &str) -> Box<dyn Source> {
     open(&spec("grit_raw", path)).unwrap()
 }
 
-/// The caption has two letters outside ASCII before the phrases: offsets are characters.
+/// The caption has two non-ASCII letters: spans are character offsets, not byte offsets.
 #[test]
 fn grit_as_downloaded() {
     let folder = Folder::new();
@@ -162,7 +162,7 @@ fn grit_as_downloaded() {
     assert_eq!((&*sample.id, &*sample.captions[0]), ("000", "Jürgen and a dög run"));
     let [dog, man] = &sample.phrases[..] else { panic!("two phrases") };
     assert_eq!((&*dog.text, &*man.text), ("a dög", "Jürgen"));
-    // Three rows of one text, of which two are the same box; 1.0000001 is clipped.
+    // Three rows have the same text, and two of them the same box; 1.0000001 is clipped to 1.
     let right = BBox { x1: 0.5, y1: 0.0, x2: 1.0, y2: 1.0 };
     assert_eq!(dog.boxes, [BBox { x1: 0.0, x2: 0.5, ..right }, right]);
     assert_eq!(dog.spans, [Span { caption: 0, start: 11, end: 16 }]);
@@ -259,8 +259,8 @@ fn plain_shards() {
     assert_eq!(source.get(1).unwrap().captions, ["cats"]);
 }
 
-/// A shard cut off in the middle of its last photo: the samples before it are used, the loss is a broken sample of its
-/// own.
+/// A shard cut off in the middle of its last photo: the samples before the cut are used, and the cut gives one broken
+/// sample.
 #[test]
 fn torn_shard() {
     let photo = jpeg(8, 8);
@@ -305,9 +305,9 @@ fn tables() {
     let broken = source.get(3).unwrap_err();
     assert_eq!(
         (broken.cause, &*broken.detail),
-        (Cause::BadRecord, "1 fields; expected `caption` in number 1, counted from 0")
+        (Cause::BadRecord, "1 fields; expected `caption` in field 1, counted from 0")
     );
-    // The header is row 1, and a quoted line break begins no row.
+    // The header is row 1, and a quoted line break does not start a row.
     assert_eq!(broken.sample, format!("row 6 of `{}`", path.display()));
 
     let mut test = photos.clone();
@@ -320,7 +320,7 @@ fn tables() {
 #[test]
 fn tables_of_other_shapes() {
     let folder = Folder::new();
-    // Conceptual Captions: no header, caption first; quotes are letters in TSV.
+    // Conceptual Captions: no header, caption first; in TSV, quotes are ordinary characters.
     let path = folder.write("cc.tsv", "a \"dog\tx.jpg\nb\ty.jpg\n");
     let numbered = json!({"header": false, "image": "1", "caption": "0"});
     let source = open(&with(spec("csv_pairs", &path), numbered)).unwrap();
@@ -375,7 +375,7 @@ fn folders() {
     );
 }
 
-/// What a source of files says does not depend on who asks, nor on the order.
+/// `get` does not depend on the thread or on the order of the calls.
 #[test]
 fn sources_are_pure() {
     let folder = Folder::new();
@@ -431,7 +431,7 @@ fn karpathy() {
     assert!(message(&all).contains("missing field `split`"), "{}", message(&all));
 }
 
-/// One rule for all sources whose records name files.
+/// The rule applies to all sources whose records name files.
 #[test]
 fn records_name_files_of_their_folders_only() {
     let folder = Folder::new();
@@ -471,7 +471,7 @@ fn records_name_files_of_their_folders_only() {
         roots,
         ..SourceSpec::default()
     };
-    assert!(open(&spec).err().unwrap().to_string().contains("absent`, which is no folder"));
+    assert!(open(&spec).err().unwrap().to_string().contains("absent`, which is not a folder"));
 }
 
 #[cfg(unix)]
@@ -492,7 +492,7 @@ fn names_that_are_no_utf8_are_read() {
     assert_eq!(samples[1].image.as_ref().unwrap().open(&PixelLimits::default()).unwrap().width, 4);
 }
 
-/// A pipe without a writer would block for ever.
+/// Opening a pipe without a writer would block forever.
 #[cfg(unix)]
 #[test]
 fn a_pipe_is_no_data_file() {

@@ -1,4 +1,5 @@
-//! The toy world as a source. [`crate::export`] writes it as files like any other source; its gallery also becomes an image folder here.
+//! The toy world as a source. [`crate::export`] writes it to files like any other source; this module also writes its
+//! gallery as an image folder.
 
 use std::fs;
 use std::path::Path;
@@ -19,12 +20,12 @@ use crate::toy::{
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "toy",
-    summary: "the drawn toy world: no download, any size, all views",
-    inputs: "split: train (default), val, test or held_out; options: size (4096 scenes), resolution (64 pixels), seed (0), \
-             classes (all; seen: without the eight held-out classes; held_out: one of them in every scene), words (captions; \
-             general: class names and nodes above them by themselves, too; names: mostly these), singles (0: per cent of scenes with one object), \
-             per_class (instead of scenes, this many pictures of single objects of each class), hard_negatives (false; true: \
-             one sample for each wrong caption of each scene, by kinds)",
+    summary: "the synthetic toy world: no download, any size, all views",
+    inputs: "split: train (default), val, test or held_out; options: size (number of scenes, default 4096), resolution (pixels, default 64), seed (default 0), \
+             classes (all, the default; seen: without the eight held-out classes; held_out: one of them in every scene), words (captions, the default; \
+             general: also texts that name one object by its class or a more general name; names: mostly such texts), singles (percentage of additional scenes with one object, default 0), \
+             per_class (generate this many pictures of single objects of each class instead of scenes), hard_negatives (default false; true: \
+             one sample for each wrong caption of each scene, with the kind of the error as its split)",
     open: |spec| open(spec),
 };
 
@@ -48,7 +49,8 @@ impl Default for Options {
     }
 }
 
-/// Scenes are drawn when they are asked for, but where each stands is kept in memory.
+/// Upper limit of the number of scenes. Scenes are rendered on access, but the sampling order of all scenes is kept in
+/// memory.
 const MOST_SCENES: usize = 10_000_000;
 
 fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
@@ -56,7 +58,7 @@ fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
         return Err(Error::config(
             "path of source toy",
             format!("`{}`", path.display()),
-            "none: it is drawn, not read",
+            "no path: the toy world is generated, not read",
         ));
     }
     let Options { size, resolution, seed, classes, words, singles, per_class, hard_negatives } =
@@ -73,8 +75,8 @@ fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
         (Some(count), true) => {
             return Err(Error::config(
                 "hard_negatives of the toy world",
-                format!("true beside per_class = {count}"),
-                "one of the two",
+                format!("true together with per_class = {count}"),
+                "only one of the two options",
             ));
         }
     })
@@ -143,7 +145,7 @@ impl Source for Contrasts {
         &[View::Pair, View::Boxes, View::Edges]
     }
 
-    /// That of the scenes, and the texts of every sample.
+    /// Hash of the fingerprint of the scenes and of the texts of every sample.
     fn fingerprint(&self) -> String {
         let scenes = fingerprint(self.world().config(), Contrasts::len(self), |index| self.scene(index));
         let mut hash = Sha256::new();
@@ -153,15 +155,16 @@ impl Source for Contrasts {
     }
 }
 
-/// Scenes are a function of the configuration and of this program. The first ones stand for the program: another drawing or another
-/// wording gives another fingerprint.
+/// Hash of the configuration and of rendered scenes. Scenes depend on the configuration and on this program; the
+/// rendering of up to 64 of them makes the fingerprint change if the drawings or the wording change.
 fn fingerprint(config: ToyConfig, len: usize, scene: impl Fn(usize) -> Scene) -> String {
     const SAMPLED: usize = 64;
     let mut hash = Sha256::new();
     let ToyConfig { size, resolution, seed, split, classes, words, singles } = config;
     let world = format!("ToyConfig {{ size: {size}, resolution: {resolution}, seed: {seed}, split: {split:?} }}");
     hash.update(format!("toy world: {world}, {len} pictures\n"));
-    // Choices that came later are hashed only where they are made: the fingerprints of older runs and sets stay valid.
+    // Options added later are hashed only if they differ from the default, so that fingerprints of older runs and data
+    // sets stay valid.
     let ordinary = ToyConfig::default();
     if (classes, words, singles) != (ordinary.classes, ordinary.words, ordinary.singles) {
         hash.update(format!("{classes:?} {words:?} {singles}\n"));
@@ -174,7 +177,7 @@ fn fingerprint(config: ToyConfig, len: usize, scene: impl Fn(usize) -> Scene) ->
     hex(hash)
 }
 
-/// Writes a gallery as one folder of PNG pictures for each class: `<folder>/<class>/<number>.png`.
+/// Writes a gallery as an image folder with one folder of PNG files per class: `<folder>/<class>/<number>.png`.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -190,7 +193,7 @@ pub fn write_folder(gallery: &Gallery, folder: &Path) -> Result<()> {
         PngEncoder::new(&mut bytes)
             .write_image(&picture.rgb, picture.width, picture.height, ExtendedColorType::Rgb8)
             .map_err(|error| Error::format(format!("`{}`", path.display()), error.to_string(), "a picture"))?;
-        // Plain writes: to sync thousands of small files one by one would take longer than to draw them again.
+        // No fsync: syncing thousands of small files would take longer than generating them again.
         fs::write(&path, bytes).map_err(Error::io("write", &path))
     })
 }
@@ -238,7 +241,11 @@ mod tests {
         let expected: Vec<_> =
             (0..6).flat_map(|i| hard_negatives(&world.scene(i)).into_iter().map(move |it| (i, it))).collect();
         assert_eq!(source.len(), expected.len());
-        assert!(source.len() > 6 && source.len() <= 42, "one to seven a scene, {} of six", source.len());
+        assert!(
+            source.len() > 6 && source.len() <= 42,
+            "expected one to seven per scene, found {} for six scenes",
+            source.len()
+        );
         for (index, (scene, it)) in expected.iter().enumerate() {
             let sample = source.get(index).unwrap();
             sample.check().unwrap();
@@ -260,12 +267,12 @@ mod tests {
             (spec(None, json!({"sise": 5})), "sise"),
             (
                 spec(None, json!({"per_class": 1, "hard_negatives": true})),
-                "is true beside per_class = 1; expected one of the two",
+                "is true together with per_class = 1; expected only one of the two options",
             ),
             (spec(None, json!({"resolution": 1})), "`resolution of the toy world` is 1; expected 16 to 4096"),
             (
                 SourceSpec { path: Some("x".into()), ..spec(None, json!({})) },
-                "`path of source toy` is `x`; expected none",
+                "`path of source toy` is `x`; expected no path",
             ),
         ] {
             let Err(error) = crate::open(&spec) else { unreachable!("{spec:?} was accepted") };

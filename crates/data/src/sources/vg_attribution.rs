@@ -1,9 +1,10 @@
-//! Visual Genome Attribution of ARO (Yuksekgonul et al. 2023, <https://github.com/mertyg/vision-language-models-are-bows>):
-//! `visual_genome_attribution.json`, a list of items with a photo, a box in pixels, two captions whose attributes are
-//! exchanged, and the two attributes. The captions are about the box alone.
+//! Visual Genome Attribution of ARO (Yuksekgonul et al. 2023,
+//! <https://github.com/mertyg/vision-language-models-are-bows>): `visual_genome_attribution.json`, a list of items with
+//! a photo, a box in pixels, two captions whose attributes are swapped, and the two attributes. The captions describe
+//! the box only.
 //!
-//! The phrase of a sample has the box and the names of its two things; the label is the pair of attributes in the order of
-//! the file, `white_black`, as its evaluator groups them.
+//! The phrase of a sample has the box and the names of its two objects. The label is the pair of attributes in the
+//! order of the file, such as `white_black`, which is how the official evaluator groups the items.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ use crate::import::shared::read_json;
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "vg_attribution",
-    summary: "ARO's Visual Genome Attribution: boxes with two captions whose attributes are exchanged",
+    summary: "ARO's Visual Genome Attribution: boxes with two captions whose attributes are swapped",
     inputs: "path: visual_genome_attribution.json; options: images (folder of the photos, relative to the file; default \"images\")",
     open: |spec| Ok(Box::new(open(spec)?)),
 };
@@ -25,7 +26,7 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Options {
-    /// Boxes are pixels, so that without the photos there are no samples.
+    /// Folder of the photos. Required: the boxes are in pixels, so each sample needs the size of its photo.
     images: PathBuf,
 }
 
@@ -45,7 +46,7 @@ struct Record {
     true_caption: String,
     false_caption: String,
     attributes: [String; 2],
-    /// For people; no number depends on the names, so that a file without them will do.
+    /// Shown to people only. No metric depends on the names, so they may be missing.
     obj1_name: Option<String>,
     obj2_name: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What is said about a scene: captions, the phrases in them, and tiers from general to specific.
+//! Texts of a scene: captions, the phrases in them, and tiers from general to specific.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,30 @@ use super::paint::painting_order;
 use super::scene::{Object, Scene};
 use crate::sample::{BBox, Phrase, Span, Tiers};
 
-/// A part is worth a phrase when both sides of its box have at least this share of the picture: two or three pixels of 64.
+/// Minimum width and height of a part's box for it to become a phrase, as a fraction of the picture: two to three
+/// pixels of 64.
 const SMALLEST_PART: f32 = 0.04;
 
-/// More instances than this are a texture, not parts: the petals of a sunflower.
+/// Maximum number of instances of a part. More of them are a texture rather than parts, such as the petals of a
+/// sunflower.
 const MOST_INSTANCES: usize = 6;
 
 /// Captions of a scene, and the phrases in them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Captions {
-    /// Five, all true: everything; another build of the sentence; told from the other object; in general words; with parts. With
-    /// [`Words::General`] five more, each of one object.
+    /// Five true captions: the full description; another sentence form; the view from another object of a relation;
+    /// general class names; with parts. [`Words::General`] adds five captions of one object each.
     pub texts: Vec<String>,
-    /// Objects as the captions call them, then parts.
+    /// First the objects as the captions name them, then the parts.
     pub phrases: Vec<Phrase>,
 }
 
-/// Captions and phrases of a scene. The choice of words is part of the scene.
+/// Captions and phrases of a scene with [`Words::Captions`]. The result is deterministic for each scene.
 pub fn captions(scene: &Scene) -> Captions {
     captions_in(scene, Words::Captions)
 }
 
-/// Captions and phrases in these words.
+/// Captions and phrases of a scene with the given kinds of texts.
 pub fn captions_in(scene: &Scene, words: Words) -> Captions {
     let told = told(scene, words);
     let said: Vec<Said> = told.iter().map(|(description, style)| description.say(*style)).collect();
@@ -43,7 +45,7 @@ pub fn captions_in(scene: &Scene, words: Words) -> Captions {
     Captions { phrases, texts: said.into_iter().map(|said| said.text).collect() }
 }
 
-/// What the captions say in these words.
+/// The descriptions of all captions, with their styles.
 pub(super) fn told(scene: &Scene, words: Words) -> Vec<(Description, Style)> {
     let whole = descriptions(scene);
     match words {
@@ -53,7 +55,7 @@ pub(super) fn told(scene: &Scene, words: Words) -> Vec<(Description, Style)> {
     }
 }
 
-/// What the five captions of the whole scene say, and in which words.
+/// Descriptions and styles of the five captions of the whole scene.
 pub(super) fn descriptions(scene: &Scene) -> [(Description, Style); 5] {
     let mut dice = Dice::new([scene.variant, 0, 0, CAPTIONS]);
     [
@@ -65,9 +67,10 @@ pub(super) fn descriptions(scene: &Scene) -> [(Description, Style); 5] {
     ]
 }
 
-/// Four captions from general to specific, each true and said by the next; and four that are false of the scene, each a slip away.
+/// Four true captions from general to specific, each implied by the next, and four false ones, each with one small
+/// error.
 ///
-/// "animal", "a land bird", "a red parrot", "a small red parrot to the left of a blue car in a meadow".
+/// Example: "animal", "a land bird", "a red parrot", "a small red parrot to the left of a blue car in a meadow".
 pub fn tiers(scene: &Scene) -> Tiers {
     let mut dice = Dice::new([scene.variant, 0, 0, TIERS]);
     let main = scene.objects[0].class;
@@ -102,13 +105,13 @@ pub fn tiers(scene: &Scene) -> Tiers {
 const CAPTIONS: u64 = 1;
 const TIERS: u64 = 2;
 
-/// The object, with colour and size.
+/// Mentions an object with its class, colour and size.
 pub(super) fn mention(scene: &Scene, object: usize) -> Mention {
     let Object { class, colour, size, .. } = scene.objects[object];
     Mention { object, noun: class.name(), colour: Some(colour), size: Some(size) }
 }
 
-/// The main object, its relation and the place: "a small red parrot to the left of a blue car in a meadow".
+/// The main object, its relation and the background: "a small red parrot to the left of a blue car in a meadow".
 pub(super) fn nucleus(scene: &Scene) -> Description {
     let mut mentions = vec![mention(scene, 0)];
     let relation = scene.relations.first();
@@ -123,7 +126,7 @@ pub(super) fn nucleus(scene: &Scene) -> Description {
     }
 }
 
-/// The nucleus and everything else there is.
+/// The nucleus and all other objects.
 fn full(scene: &Scene) -> Description {
     let mut description = nucleus(scene);
     for object in 0..scene.objects.len() {
@@ -134,7 +137,7 @@ fn full(scene: &Scene) -> Description {
     description
 }
 
-/// The nucleus in another build and other words, with fewer details.
+/// The nucleus with another sentence form, synonyms and sometimes without the size.
 fn again(scene: &Scene, dice: &mut Dice) -> (Description, Style) {
     let mut description = nucleus(scene);
     if dice.chance(0.5) {
@@ -143,7 +146,7 @@ fn again(scene: &Scene, dice: &mut Dice) -> (Description, Style) {
     (description, Style { form: dice.pick([Form::PlaceFirst, Form::Setting]), synonyms: true })
 }
 
-/// One of the scene's relations, told from the other object; a lone object is called a picture.
+/// A relation of the scene from the point of view of its object. A scene with one object becomes "a picture of ...".
 fn reversed(scene: &Scene, dice: &mut Dice) -> (Description, Style) {
     let Some(relation) = dice.choose(&scene.relations) else {
         let lone = Description { mentions: vec![Mention { size: None, ..mention(scene, 0) }], ..nucleus(scene) };
@@ -158,14 +161,14 @@ fn reversed(scene: &Scene, dice: &mut Dice) -> (Description, Style) {
     (description, Style { form: dice.pick([Form::Plain, Form::Picture]), synonyms: dice.chance(0.5) })
 }
 
-/// All objects, called by more general names.
+/// All objects with more general class names.
 fn general(scene: &Scene, dice: &mut Dice) -> (Description, Style) {
     let alone = scene.objects.len() == 1;
     let mentions = (0..scene.objects.len())
         .map(|object| Mention {
             noun: scene.objects[object].class.path()[1 + dice.below(2)],
             size: None,
-            // Colours tell two birds apart.
+            // Colours distinguish two birds.
             colour: (!alone || dice.chance(0.5)).then_some(scene.objects[object].colour),
             ..mention(scene, object)
         })
@@ -197,7 +200,7 @@ fn with_parts(scene: &Scene, dice: &mut Dice) -> Description {
     description
 }
 
-/// Kinds of parts of an object that can be seen well, with the boxes of all their instances.
+/// Kinds of clearly visible parts of an object, with the boxes of all their instances.
 fn visible_parts(scene: &Scene, index: usize) -> BTreeMap<&'static str, Vec<BBox>> {
     let object = &scene.objects[index];
     let order = painting_order(scene);
@@ -212,14 +215,16 @@ fn visible_parts(scene: &Scene, index: usize) -> BTreeMap<&'static str, Vec<BBox
         let kind = kinds.entry(name).or_insert_with(|| Some(Vec::new()));
         match kind {
             Some(boxes) if clear && big && boxes.len() < MOST_INSTANCES => boxes.push(part),
-            // One hidden wheel, and "the wheels of the car" would have a wrong set of boxes.
+            // A kind with a hidden instance is dropped: otherwise "the wheels of the car" would have an incomplete set
+            // of boxes.
             _ => *kind = None,
         }
     }
     kinds.into_iter().filter_map(|(name, boxes)| Some((name, boxes?))).collect()
 }
 
-/// One phrase for each text under which an object or a part is met, with all its places; and the object of each.
+/// One phrase for each distinct text of an object or a part, with all its spans; and the index of the object of each
+/// phrase.
 fn phrases(scene: &Scene, said: &[Said]) -> (Vec<Phrase>, Vec<usize>) {
     let mut phrases: Vec<Phrase> = Vec::new();
     let mut owners: Vec<usize> = Vec::new();
@@ -257,7 +262,8 @@ fn boxes(scene: &Scene, object: usize, part: Option<&'static str>) -> Vec<BBox> 
     }
 }
 
-/// A name as general as `class.path()[level]` that nothing in the scene bears; a sibling where there is one.
+/// A name at depth `level` of the tree that applies to no object in the scene; preferably a sibling of
+/// `class.path()[level]`.
 fn absent(dice: &mut Dice, scene: &Scene, class: Class, level: usize) -> &'static str {
     let parent = if level == 0 { ROOT } else { class.path()[level - 1] };
     let mut names: Vec<&'static str> = Vec::new();

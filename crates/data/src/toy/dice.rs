@@ -1,13 +1,14 @@
-//! Random choices, each stream a function of the words it is made from and of nothing else.
+//! Deterministic random number streams: each stream depends on its four seed words only.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// A stream of choices. The methods are written out here, so that a scene stays the same whatever a random number library changes.
+/// A stream of random choices. The distributions are implemented here, so that scenes do not change when a random
+/// number library changes its algorithms.
 pub(crate) struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// The stream of four words (seed, split, index, purpose): different words, unrelated streams.
+    /// The stream with the seed words (seed, split, index, purpose). Different words give independent streams.
     pub(crate) fn new(words: [u64; 4]) -> Self {
         let mut key = [0; 32];
         for (bytes, word) in key.chunks_exact_mut(8).zip(words) {
@@ -16,7 +17,7 @@ impl Dice {
         Self(ChaCha8Rng::from_seed(key))
     }
 
-    /// Any number.
+    /// A uniform 64-bit number.
     pub(crate) fn word(&mut self) -> u64 {
         self.0.next_u64()
     }
@@ -37,13 +38,12 @@ impl Dice {
         self.between(0.0, 1.0) < probability
     }
 
-    /// One of these.
     pub(crate) fn pick<T: Copy, const N: usize>(&mut self, items: [T; N]) -> T {
         const { assert!(N > 0) };
         items[self.below(N)]
     }
 
-    /// One of these, if there is any.
+    /// A random item; `None` if there are none.
     pub(crate) fn choose<T: Copy>(&mut self, items: &[T]) -> Option<T> {
         items.get(self.below(items.len())).copied()
     }

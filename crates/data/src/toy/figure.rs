@@ -1,4 +1,5 @@
-//! A finished drawing: measured once, scaled to the unit square, then painted in any colour at any place.
+//! Compiled drawings of object classes: measured once, scaled to the unit square, then painted in any colour and
+//! position.
 
 use tiny_skia::{
     Color, GradientStop, LinearGradient, Paint, Path, Pixmap, PixmapMut, Point, Rect, Shader, SpreadMode, Transform,
@@ -9,25 +10,23 @@ use super::shape::{At, RULE, Sketch};
 use super::silhouette;
 use crate::sample::BBox;
 
-/// Side of the square on which outlines and the visible extent of parts are measured, in pixels.
+/// Side length of the raster on which outlines and the visible extent of parts are measured, in pixels.
 const GRID: u32 = 512;
 
-/// A part is worth naming when this share of it is not covered by later shapes.
+/// Minimum share of a part that later shapes must leave visible for the part to be listed.
 const VISIBLE: f32 = 0.3;
 
-/// A measured drawing. All coordinates are fractions of its frame, the box around everything drawn, rim included.
+/// A measured drawing. All coordinates are fractions of its frame: the tight box around all shapes, rims included.
 pub(crate) struct Figure {
     /// Width over height of the frame.
     pub(crate) aspect: f32,
-    /// Where something small may sit.
+    /// The point on which a small object can sit.
     pub(crate) perch: Option<At>,
-    /// The visible, named parts.
     pub(crate) parts: Vec<Part>,
     rim: Path,
     shapes: Vec<(Path, Ink)>,
 }
 
-/// One visible instance of a named part.
 pub(crate) struct Part {
     pub(crate) name: &'static str,
     pub(crate) bounds: BBox,
@@ -41,7 +40,7 @@ pub(crate) struct Tint {
 }
 
 impl Figure {
-    /// Draws and measures. `None` when nothing was drawn.
+    /// Draws and measures the figure. `None` if nothing was drawn.
     pub(crate) fn new(draw: fn(&mut Sketch)) -> Option<Self> {
         let mut sketch = Sketch::default();
         draw(&mut sketch);
@@ -68,7 +67,7 @@ impl Figure {
         })
     }
 
-    /// Paints the drawing so that its frame fills `bounds` (in pixels).
+    /// Paints the drawing so that its frame fills `bounds` (left, top, right, bottom in pixels).
     pub(crate) fn paint(&self, canvas: &mut PixmapMut<'_>, bounds: [f32; 4], flip: bool, tint: Tint) {
         let [x1, y1, x2, y2] = bounds;
         let place = if flip {
@@ -77,7 +76,7 @@ impl Figure {
             Transform::from_row(x2 - x1, 0.0, 0.0, y2 - y1, x1, y1)
         };
         fill(canvas, &self.rim, solid(tint.rim), place);
-        // One light for all: each tone runs from warm and pale at the top of the object to cool and dark at its foot.
+        // Common lighting: each tone runs from warm and pale at the top of the object to cool and dark at the bottom.
         let tones = [tint.body, tint.body.mix(GLOW, 0.42), tint.body.mix(SHADE, 0.26)].map(shaded);
         for (path, ink) in &self.shapes {
             let shader = match ink {
@@ -113,7 +112,7 @@ fn fill(canvas: &mut PixmapMut<'_>, path: &Path, shader: Shader<'_>, place: Tran
     canvas.fill_path(path, &paint, RULE, place, None);
 }
 
-/// One outline around all shapes and their rims.
+/// One outline around the union of all shapes and their rims.
 fn outline(sketch: &Sketch, to_unit: Transform) -> Option<Path> {
     let mut grid = Pixmap::new(GRID, GRID)?;
     let place = to_unit.post_scale(GRID as f32, GRID as f32);
@@ -127,12 +126,13 @@ fn outline(sketch: &Sketch, to_unit: Transform) -> Option<Path> {
     silhouette::trace(&mask, GRID as usize)
 }
 
-/// Paint for measuring: a number instead of a colour, and no soft edges.
+/// Measuring paint: writes `number` to the red channel, without anti-aliasing.
 fn numbered(number: u8) -> Paint<'static> {
     Paint { shader: Shader::SolidColor(Color::from_rgba8(number, 0, 0, 255)), anti_alias: false, ..Paint::default() }
 }
 
-/// Boxes of the parts as they are seen: every shape is drawn in the number of its part, and what is left of each number is measured.
+/// Bounding boxes of the visible parts: paints every shape with the number of its part, then measures the pixels that
+/// remain of each number.
 fn visible_parts(shapes: &[(Path, Ink)], owner: &[Option<usize>], names: &[&'static str]) -> Option<Vec<Part>> {
     let mut grid = Pixmap::new(GRID, GRID)?;
     let place = Transform::from_scale(GRID as f32, GRID as f32);

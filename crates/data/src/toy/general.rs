@@ -1,6 +1,7 @@
-//! General words said by themselves: "a bus", "a vehicle", "a photo of a bus".
+//! Captions and phrases that name one object by its class or an ancestor: "a bus", "a vehicle", "a photo of a bus".
 //!
-//! Without them every noun of a text has a colour, and a text encoder never reads "a bus" or "an animal" alone.
+//! In the usual captions every noun has a colour. Without these texts a text encoder would never see "a bus" or "an
+//! animal" alone.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,26 +12,27 @@ use super::grammar::{Description, Form, Mention, Said, Style, article};
 use super::scene::Scene;
 use crate::sample::{Phrase, Span};
 
-/// Which texts a world has.
+/// The kinds of texts of a world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Words {
     /// Five captions of the whole scene, and the phrases in them.
     #[default]
     Captions,
-    /// Also captions and phrases that name one object by its class or by a node above it.
+    /// Adds captions and phrases that name one object by its class or an ancestor of it.
     ///
-    /// The spans of such a phrase are the places where a caption names the object as specifically or more: "a vehicle" has a span at "a red
-    /// bus". So a caption that is drawn for a phrase (`with_phrase`) always says at least what the phrase says.
+    /// The spans of such a phrase are the places where a caption names the object at least as specifically: "a vehicle"
+    /// has a span at "a red bus". A caption sampled for a phrase (`with_phrase`) therefore always implies the phrase.
     General,
-    /// Names first: of five captions three say the class of an object alone, one a node above it, and one everything. A batch of such texts
-    /// cannot be told apart by colours and places, so an image encoder has to look at shapes.
+    /// Mostly class names: of five captions, three name the class of one object, one names an ancestor, and one
+    /// describes the whole scene. Colours and positions cannot distinguish the texts of such a batch, so an image
+    /// encoder has to use shapes.
     Names,
 }
 
-/// A node of the is-a tree as a text: its name and the name with its article ("bird", "a bird"), general before specific.
+/// Every node of the is-a tree below the root as texts: the name, and the name with its article ("bird", "a bird").
 ///
-/// Every node below the root once, in the order in which [`Class::all`] first meets it.
+/// Ancestors come before descendants, in the order of [`Class::all`]; each node occurs once.
 pub fn class_words() -> Vec<(&'static str, String)> {
     let mut words: Vec<(&'static str, String)> = Vec::new();
     for name in Class::all().flat_map(Class::path) {
@@ -41,7 +43,8 @@ pub fn class_words() -> Vec<(&'static str, String)> {
     words
 }
 
-/// Captions beside the usual five, each of one object: its class alone, with a colour, with the place, as a photo, and a node above it.
+/// The five additional captions of [`Words::General`], each of one object: the class alone, with a colour, with the
+/// background, as a photo, and an ancestor.
 pub(super) fn descriptions(scene: &Scene) -> [(Description, Style); 5] {
     let mut dice = Dice::new([scene.variant, 0, 0, GENERAL]);
     let of = |dice: &mut Dice| Mention { colour: None, size: None, ..mention(scene, dice.below(scene.objects.len())) };
@@ -82,8 +85,8 @@ pub(super) fn names(scene: &Scene) -> Vec<(Description, Style)> {
     told
 }
 
-/// Adds the names of every object, its class and the nodes above it, as phrases with its box. `told` are the captions with what they say, `owners`
-/// the objects of the phrases that there are.
+/// Adds phrases with the names of every object (its class and ancestors) and its box. `told` holds the descriptions of
+/// the captions, `owners` the object of each existing phrase.
 pub(super) fn name_objects(
     scene: &Scene,
     told: &[(Description, Style)],
@@ -95,7 +98,7 @@ pub(super) fn name_objects(
     let mut dice = Dice::new([scene.variant, 0, 0, NAMES]);
     for (index, object) in scene.objects.iter().enumerate() {
         let path = object.class.path();
-        // One of the four without its article, as labels and the most general tier are written.
+        // One name without its article, which is the form of labels and of the most general tier.
         let (from, bare) = match words {
             Words::Names => (path.len() - 1, path.len() - 1),
             _ => (0, dice.below(path.len())),
@@ -112,7 +115,7 @@ pub(super) fn name_objects(
     }
 }
 
-/// Where captions call the object by one of these nouns.
+/// Spans where a caption names the object by one of these nouns.
 fn spans(told: &[(Description, Style)], said: &[Said], object: usize, nouns: &[&str]) -> Vec<Span> {
     let mut spans = Vec::new();
     for (caption, ((description, _), said)) in told.iter().zip(said).enumerate() {
@@ -129,6 +132,6 @@ fn with_article(name: &str) -> String {
     format!("{} {name}", article(name))
 }
 
-// Purposes of the streams of choices; the captions, tiers and negatives have 1 to 3.
+// Purposes of random streams; captions, tiers and negatives use 1 to 3.
 const GENERAL: u64 = 4;
 const NAMES: u64 = 5;

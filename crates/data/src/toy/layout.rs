@@ -1,4 +1,5 @@
-//! Who is in a scene, and where: classes, colours and sizes are drawn first, then columns of one thing or two, then places within them.
+//! Generates scenes: draws classes, colours and sizes, arranges the objects in columns of one or two, then positions
+//! them.
 
 use super::backdrop::{Background, Ground};
 use super::choice::ClassChoice;
@@ -9,34 +10,33 @@ use super::palette::Colour;
 use super::scene::{NEIGHBOURS, Object, Relation, RelationKind, Scene, Size, overlap};
 use crate::sample::BBox;
 
-/// What is asked of a scene.
+/// Constraints on a scene.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Brief {
-    /// The class of the main object; any when `None`.
+    /// The class of the main object; `None` for a random class.
     pub(crate) main: Option<Class>,
-    /// One object and no more.
+    /// The scene has a single object.
     pub(crate) alone: bool,
-    /// The main object shows a held-out pair; else no object does.
+    /// The main object shows a held-out pair. Otherwise no object does.
     pub(crate) held_out: bool,
-    /// Which classes are met.
+    /// The classes that may occur.
     pub(crate) classes: ClassChoice,
 }
 
-/// A cast that finds no place is sent away this often, before the main object stays alone.
+/// Number of failed layouts after which a scene is reduced to the main object.
 const TRIES: usize = 40;
 
-/// Objects keep this distance from the border of the picture.
+/// Minimum distance of objects from the border of the picture, as a fraction of the picture.
 const MARGIN: f32 = 0.015;
 
-/// What stands in front may hide this share of the box behind.
+/// Largest share of the rear box that an object in front may hide.
 const HIDDEN: f32 = 0.3;
 
-/// Makes up a scene.
 pub(crate) fn compose(dice: &mut Dice, brief: Brief) -> Scene {
     let main = brief.main.unwrap_or_else(|| any_class(dice, brief.classes));
     let mut failures = 0;
     loop {
-        // One object alone always finds its place, so that the loop ends.
+        // A single object always fits, so the loop terminates.
         let cast = Cast::draw(dice, main, brief, brief.alone || failures >= TRIES);
         match cast.arrange(dice) {
             Some(scene) if is_sound(&scene) => return scene,
@@ -45,7 +45,7 @@ pub(crate) fn compose(dice: &mut Dice, brief: Brief) -> Scene {
     }
 }
 
-/// A column of the picture: one object, or two, one over or before the other.
+/// A column of the picture: one object, or two of which one is above or in front of the other.
 #[derive(Clone, Copy, Debug)]
 enum Column {
     Single(usize),
@@ -57,14 +57,14 @@ enum Column {
     },
 }
 
-/// The objects, without their places.
+/// The objects before positioning.
 struct Cast {
     background: Background,
-    /// With empty boxes; the main object first.
+    /// Objects with empty boxes; the main object is the first.
     objects: Vec<Object>,
     /// From left to right.
     columns: Vec<Column>,
-    /// Which classes may join.
+    /// The classes that may be added.
     classes: ClassChoice,
 }
 
@@ -73,7 +73,7 @@ impl Cast {
         let (background, colour) = pair(dice, main, brief.held_out);
         let mut cast =
             Self { background, objects: vec![object(main, colour)], columns: Vec::new(), classes: brief.classes };
-        // One to four objects with shares 5, 8, 5, 2 of 20.
+        // One to four objects with probabilities 5/20, 8/20, 5/20 and 2/20.
         let count = match dice.below(20) {
             _ if alone => 1,
             0..5 => 1,
@@ -107,7 +107,7 @@ impl Cast {
         cast
     }
 
-    /// Adds an object of a new class and a new colour that goes with this background.
+    /// Adds an object with a new class and a new colour that may occur on this background. Returns its index.
     fn join(&mut self, dice: &mut Dice, fits: impl Fn(Class) -> bool) -> Option<usize> {
         let classes: Vec<Class> = Class::all()
             .filter(|class| self.classes.admits(*class))
@@ -126,7 +126,7 @@ impl Cast {
         Some(self.objects.len() - 1)
     }
 
-    /// Finds a partner with whom `leader` makes a stack.
+    /// Adds a partner that forms a stack with `leader`.
     fn stack(&mut self, dice: &mut Dice, leader: usize) -> Option<Column> {
         let ground = self.background.ground();
         let class = self.objects[leader].class;
@@ -161,7 +161,8 @@ impl Cast {
         }
     }
 
-    /// Gives sizes, and boxes of these sizes that stand on y = 0 at x = 0. The more columns, the less room for large things.
+    /// Chooses sizes and creates boxes whose foot is at y = 0 and whose left side is at x = 0. More columns allow fewer
+    /// large objects.
     fn size(&mut self, dice: &mut Dice) {
         let columns = self.columns.len();
         let (large, longest) = [(0.6, 0.62), (0.5, 0.47), (0.3, 0.42)][columns.clamp(1, 3) - 1];
@@ -193,7 +194,7 @@ impl Cast {
         }
     }
 
-    /// Gives every object its place; `None` when there is no room.
+    /// Positions all objects; `None` if they do not fit.
     fn arrange(mut self, dice: &mut Dice) -> Option<Scene> {
         for column in self.columns.clone() {
             self.pile(dice, column);
@@ -217,7 +218,8 @@ impl Cast {
         })
     }
 
-    /// Puts the upper object of a stack in its place over the lower one, and moves both to x >= 0.
+    /// Positions the upper object of a stack relative to the lower one, and shifts both so that the column starts at
+    /// zero.
     fn pile(&mut self, dice: &mut Dice, column: Column) {
         let Column::Stack { kind, upper, lower } = column else {
             return;
@@ -239,7 +241,6 @@ impl Cast {
         }
     }
 
-    /// Left, top, right and bottom of a column.
     fn extent(&self, column: Column) -> [f32; 4] {
         members(column)
             .map(|index| self.objects[index].bounds)
@@ -248,7 +249,7 @@ impl Cast {
             .unwrap_or_default()
     }
 
-    /// The height at which the columns stand, within the ground and low enough for the tallest.
+    /// The common foot height of the columns: within the ground, and low enough for the tallest column.
     fn row(&self, dice: &mut Dice) -> Option<f32> {
         let extents = self.columns.iter().map(|column| self.extent(*column));
         let [tallest, deepest] =
@@ -261,7 +262,7 @@ impl Cast {
         (highest <= lowest).then(|| dice.between(highest, lowest))
     }
 
-    /// The height at which one column stands, near that of the row.
+    /// The foot height of one column, near that of the row.
     fn foot(&self, dice: &mut Dice, column: Column, row: f32) -> f32 {
         let [_, top, _, bottom] = self.extent(column);
         let height = bottom - top;
@@ -277,7 +278,8 @@ impl Cast {
         wanted.max(MARGIN - top).min(1.0 - MARGIN - bottom)
     }
 
-    /// What is worth telling: the relation of every stack, and how each column lies to the one before it.
+    /// The relations that captions may state: one for each stack, and one for each pair of adjacent columns. `None` if
+    /// a relation does not hold.
     fn relations(&self, dice: &mut Dice) -> Option<Vec<Relation>> {
         let mut relations = Vec::new();
         for column in &self.columns {
@@ -296,7 +298,7 @@ impl Cast {
             }
             relations.push(tell(dice, kind, subject, object));
         }
-        // The main object's relation first, told of it.
+        // Move a relation of the main object to the front, and make the main object its subject.
         if let Some(first) = relations.iter().position(|r| r.subject == 0 || r.object == 0) {
             relations.swap(0, first);
             let r = &mut relations[0];
@@ -308,7 +310,7 @@ impl Cast {
     }
 }
 
-/// The relation, told of either of the two.
+/// Inverts the relation with probability 0.35.
 fn tell(dice: &mut Dice, kind: RelationKind, subject: usize, object: usize) -> Relation {
     if dice.chance(0.35) {
         return Relation { kind: kind.inverse(), subject: object, object: subject };
@@ -324,7 +326,7 @@ fn members(column: Column) -> impl Iterator<Item = usize> {
     std::iter::once(first).chain(second)
 }
 
-/// The member that neighbours are told of: what stands on the ground.
+/// The member that relations to neighbouring columns refer to: the one that stands on the ground.
 fn foremost(column: Column) -> usize {
     match column {
         Column::Single(index) => index,
@@ -332,7 +334,7 @@ fn foremost(column: Column) -> usize {
     }
 }
 
-/// Left borders of columns of these widths, with chance gaps; `None` when they do not fit.
+/// Left borders of columns of the given widths, with random gaps; `None` if they do not fit.
 fn spread(dice: &mut Dice, widths: &[f32]) -> Option<Vec<f32>> {
     let room = 1.0 - 2.0 * MARGIN - widths.iter().sum::<f32>();
     let gaps = widths.len() - 1;
@@ -340,7 +342,7 @@ fn spread(dice: &mut Dice, widths: &[f32]) -> Option<Vec<f32>> {
     if room < least {
         return None;
     }
-    // Close neighbours in half of the scenes, as far as there is room for anything else.
+    // In half of the scenes each gap is limited to about 0.05, even if there is room for more.
     let close = dice.chance(0.5);
     let widest = if close { 0.05 } else { room };
     let mut left_over = room - least;
@@ -360,7 +362,7 @@ fn spread(dice: &mut Dice, widths: &[f32]) -> Option<Vec<f32>> {
     Some(lefts)
 }
 
-/// Everything inside the picture and readable, and every relation true.
+/// Returns whether all objects are inside the picture, no object hides too much of another, and all relations hold.
 fn is_sound(scene: &Scene) -> bool {
     let inside = |b: &BBox| b.x1 >= 0.0 && b.y1 >= 0.0 && b.x2 <= 1.0 && b.y2 <= 1.0;
     let readable = |i: usize, j: usize| {
@@ -397,7 +399,8 @@ fn any_class(dice: &mut Dice, choice: ClassChoice) -> Class {
     classes[dice.below(classes.len())]
 }
 
-/// A background and a colour for the main object. Where held-out pairs are asked for, one of the two or both are.
+/// A background and a colour for the main object. With `held_out`, at least one of them is a held-out choice for its
+/// class.
 fn pair(dice: &mut Dice, class: Class, held_out: bool) -> (Background, Colour) {
     let (rare_place, rare_colour) = (held_out_background(class), held_out_colour(class));
     let (place_rare, colour_rare) = match dice.below(3) {

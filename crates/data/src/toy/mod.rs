@@ -1,4 +1,5 @@
-//! The toy world: drawn pictures of things in places, with everything that is known about them. Whoever has no data set trains on it.
+//! The toy world: synthetic drawings of objects in scenes, with full ground truth (classes, boxes, parts, relations,
+//! captions). It serves as training data where no data set is available.
 //!
 //! ```text
 //! classes (drawings: shape, figure, palette)   backdrop, vista
@@ -9,13 +10,17 @@
 //!     Picture                     captions, phrases with boxes, tiers, hard negatives
 //! ```
 //!
-//! * **Is-a tree** of four levels below "thing": animal, bird, land bird, parrot. See [`tree`] and [`Class`].
-//! * **Parts** of objects have boxes of their own: the wheels of the car, the beak of the parrot.
+//! * **Is-a tree** with four levels below the root "thing": animal, bird, land bird, parrot. See [`tree`] and
+//!   [`Class`].
+//! * **Parts** of objects have their own boxes: the wheels of a car, the beak of a parrot.
 //! * **Scenes** show one to four objects of different classes and colours, with relations between them ([`Scene`]).
-//! * **Held-out pairs**: one colour and one background of each class are met in the split `held_out` only ([`is_held_out`]).
-//! * **Held-out classes**: a world of seen classes neither shows nor names eight of them ([`HELD_OUT_CLASSES`]).
-//! * **General words** by themselves, of boxes and of photos, where they are asked for ([`Words`]).
-//! * Scene `i` of (seed, split) is a function of these three alone: not of the size of the world, its resolution, or who asked before.
+//! * **Held-out pairs**: one colour and one background of each class occur only in the split `held_out`
+//!   ([`is_held_out`]).
+//! * **Held-out classes**: a world with the choice `seen` neither shows nor names eight of the classes
+//!   ([`HELD_OUT_CLASSES`]).
+//! * **General words**: optional captions and phrases that name one object without attributes ([`Words`]).
+//! * Scene `i` is a pure function of (seed, split, i). It does not depend on the size of the world, the resolution, or
+//!   the order of the calls.
 
 mod backdrop;
 mod caption;

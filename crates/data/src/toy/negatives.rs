@@ -1,4 +1,5 @@
-//! Captions that are wrong by one small thing: a thing, an attribute or a relation replaced, swapped or added.
+//! Hard negative captions: an object, an attribute or a relation is replaced, swapped or added, which makes the caption
+//! false.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,10 +11,10 @@ use super::held_out::{held_out_background, held_out_colour};
 use super::palette::Colour;
 use super::scene::{RelationKind, Scene, Size};
 
-/// A true caption of a scene, and one that differs from it in one thing and is false.
+/// A true caption of a scene, and a false one that differs from it by one edit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardNegative {
-    /// What was done.
+    /// The kind of the edit.
     pub kind: NegativeKind,
     /// True of the scene.
     pub caption: String,
@@ -21,23 +22,23 @@ pub struct HardNegative {
     pub negative: String,
 }
 
-/// How a caption was made wrong.
+/// The edit that makes a caption false.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NegativeKind {
-    /// One thing became another: "a red cat" for "a red dog".
+    /// One object is replaced: "a red cat" for "a red dog".
     ReplaceObject,
-    /// One colour or size became another.
+    /// One colour or size is replaced.
     ReplaceAttribute,
-    /// One relation became another.
+    /// One relation is replaced.
     ReplaceRelation,
-    /// Two things changed places, with all that is said of them.
+    /// Two objects are exchanged, together with their attributes.
     SwapObject,
-    /// Two things exchanged their colours.
+    /// The colours of two objects are exchanged.
     SwapAttribute,
-    /// A thing that is not there was added.
+    /// An object that is not in the scene is added.
     AddObject,
-    /// A colour or a size that is wrong was added.
+    /// A wrong colour or size is added.
     AddAttribute,
 }
 
@@ -53,7 +54,7 @@ impl NegativeKind {
         Self::AddAttribute,
     ];
 
-    /// As in reports: "replace_object".
+    /// The name used in reports: "replace_object".
     pub fn name(self) -> &'static str {
         match self {
             Self::ReplaceObject => "replace_object",
@@ -67,7 +68,8 @@ impl NegativeKind {
     }
 }
 
-/// One hard negative of each kind that the scene allows (swaps and relations need two objects), always the same for the same scene.
+/// One hard negative of each kind that the scene allows (swaps and relations need two objects). The result is
+/// deterministic for each scene.
 pub fn hard_negatives(scene: &Scene) -> Vec<HardNegative> {
     let mut dice = Dice::new([scene.variant, 0, 0, NEGATIVES]);
     NegativeKind::ALL
@@ -87,17 +89,17 @@ pub fn hard_negatives(scene: &Scene) -> Vec<HardNegative> {
         .collect()
 }
 
-/// A description that is false of the scene and differs from a true one in one thing.
+/// A false description that differs from a true one by one edit.
 pub(super) fn contradict(dice: &mut Dice, scene: &Scene, truth: &Description) -> Description {
     let open: Vec<Description> = NegativeKind::ALL.iter().filter_map(|kind| edit(dice, scene, truth, *kind)).collect();
-    // A thing can always be replaced: there are far more classes than objects.
+    // `ReplaceObject` is always possible: there are far more classes than objects.
     let chosen = dice.below(open.len());
     open.into_iter().nth(chosen).unwrap_or_else(|| truth.clone())
 }
 
 const NEGATIVES: u64 = 3;
 
-/// The change of this kind, if there is one that makes the description false.
+/// Applies an edit of this kind; `None` if it is not possible or does not make the description false.
 fn edit(dice: &mut Dice, scene: &Scene, truth: &Description, kind: NegativeKind) -> Option<Description> {
     let mut edited = truth.clone();
     let which = dice.below(edited.mentions.len());
@@ -151,7 +153,7 @@ fn edit(dice: &mut Dice, scene: &Scene, truth: &Description, kind: NegativeKind)
     (fair && truth.holds(scene) && !edited.holds(scene)).then_some(edited)
 }
 
-/// Whether it names a class in its held-out colour. No text of a training split may.
+/// Returns whether the description names a class in its held-out colour. No text of a training split may do so.
 fn names_held_out(description: &Description) -> bool {
     description.mentions.iter().any(|mention| {
         let class = Class::named(mention.noun);
@@ -159,7 +161,7 @@ fn names_held_out(description: &Description) -> bool {
     })
 }
 
-/// Takes the colour or the size off every thing, so that one can be added.
+/// Removes the sizes of all objects, and with probability 0.6 also the colours, so that one can be added.
 fn bare(dice: &mut Dice, description: &mut Description) {
     let colour = dice.chance(0.6);
     for mention in &mut description.mentions {
@@ -170,8 +172,8 @@ fn bare(dice: &mut Dice, description: &mut Description) {
     }
 }
 
-/// A class that is not in the scene but might be, a near relative of the one mentioned more often than not; none that would make a
-/// held-out pair.
+/// A class that is not in the scene but may occur on its background, often a near relative of the class of `mention`.
+/// It never forms a held-out pair.
 fn stranger(dice: &mut Dice, scene: &Scene, mention: Mention) -> Option<Class> {
     let near = scene.objects.get(mention.object).map(|object| object.class);
     let mut candidates: Vec<Class> = Class::all()
@@ -193,7 +195,8 @@ fn colours(class: Class) -> Vec<Colour> {
     all.filter(|colour| *colour != held_out_colour(class)).collect()
 }
 
-/// Another colour; that of another object of the scene in half of the cases, if it may be.
+/// Another colour that is allowed for the class; in half of the cases the colour of another object of the scene, if
+/// possible.
 fn other_colour(dice: &mut Dice, scene: &Scene, mention: &Mention, not: Colour) -> Option<Colour> {
     let class = Class::named(mention.noun)?;
     let mut candidates = colours(class);

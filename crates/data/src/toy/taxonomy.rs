@@ -1,11 +1,11 @@
-//! The place of every living class in biology: seven ranks, general to specific.
+//! Biological taxonomy of the living toy classes: seven ranks, general to specific.
 
 use super::classes::Class;
 
 /// The ranks of [`taxon`].
 pub const RANKS: [&str; 7] = ["kingdom", "phylum", "class", "order", "family", "genus", "species"];
 
-/// Kingdom to species of a typical bearer of the name; `None` for what does not live.
+/// Kingdom to species of a typical species of the class; `None` for classes that are not living things.
 pub fn taxon(class: Class) -> Option<[&'static str; 7]> {
     let name = class.name();
     let (_, phylum, ranks) = TAXA.iter().find(|(living, ..)| *living == name)?;
@@ -18,7 +18,7 @@ const CHORDATE: &str = "Chordata";
 const ARTHROPOD: &str = "Arthropoda";
 const PLANT: &str = "Tracheophyta";
 
-/// Name, phylum, and class, order, family, genus, species.
+/// Class name, phylum, and the ranks class to species.
 const TAXA: &[(&str, &str, [&str; 5])] = &[
     ("duck", CHORDATE, ["Aves", "Anseriformes", "Anatidae", "Anas", "Anas platyrhynchos"]),
     ("swan", CHORDATE, ["Aves", "Anseriformes", "Anatidae", "Cygnus", "Cygnus olor"]),

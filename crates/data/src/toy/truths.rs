@@ -1,4 +1,5 @@
-//! Whether a text of one scene is true of another: what a search or a walk found, judged by what was drawn.
+//! Decides whether a text about one toy scene is also true of another scene. Search and traversal results are judged
+//! with it against the ground truth.
 
 use std::collections::HashMap;
 
@@ -9,14 +10,14 @@ use super::grammar::{Description, Mention, article};
 use super::palette::Colour;
 use super::scene::Scene;
 
-/// The meaning of the texts of some scenes, and of every class name with and without a colour.
+/// Maps the texts of a set of scenes, and every class name with and without a colour, to their meaning.
 #[derive(Clone, Debug)]
 pub struct Truths {
     meaning: HashMap<String, Description>,
 }
 
 impl Truths {
-    /// The captions and phrases of these scenes, and the class words.
+    /// Collects the captions and phrases of `scenes` and the class words.
     pub fn of<'a>(scenes: impl IntoIterator<Item = &'a Scene>) -> Self {
         let mut meaning = HashMap::new();
         for (name, text) in class_words() {
@@ -35,7 +36,8 @@ impl Truths {
                     let text: String = said.text.chars().skip(place.start).take(place.end - place.start).collect();
                     let mut mentions = description.mentions.iter().filter(|it| it.object == place.object);
                     if let Some(mention) = mentions.next() {
-                        // Of a part, what it is a part of: every thing of a class has the same parts.
+                        // Keep only the noun of the object a part belongs to: all objects of a class have the same
+                        // parts.
                         let mention = match place.part {
                             Some(_) => Mention { colour: None, size: None, ..*mention },
                             None => *mention,
@@ -49,13 +51,13 @@ impl Truths {
         Self { meaning }
     }
 
-    /// Whether the text is true of the scene; `None` for a text that is none of those.
+    /// Returns whether the text is true of the scene; `None` if the text is unknown.
     pub fn holds(&self, text: &str, scene: &Scene) -> Option<bool> {
         self.meaning.get(text).map(|description| description.holds(scene))
     }
 }
 
-/// Whether a scene shows a thing of this name: a class, a node above it or the root.
+/// Returns whether a scene shows an object of this name: a class, an ancestor node or the root.
 pub fn shows(scene: &Scene, name: &str) -> bool {
     scene.objects.iter().any(|object| object.class.is_a(name))
 }

@@ -7,7 +7,7 @@ use super::dice::Dice;
 use super::palette::Rgb;
 use super::shape::RULE;
 
-/// Paints all of the canvas. `variant` moves hills and clouds, and tints the day.
+/// Paints the whole canvas. `variant` seeds the positions of hills and clouds and the colours of details.
 pub(crate) fn paint(canvas: &mut PixmapMut<'_>, background: Background, variant: u64) {
     let mut dice = Dice::new([variant, background as u64, 0, 0]);
     let mut brush = Brush { canvas };
@@ -218,7 +218,8 @@ struct Brush<'a, 'b> {
 }
 
 impl Brush<'_, '_> {
-    /// Rows `top..bottom`, fading from one colour to the other. Written row by row: by far the largest area of a picture.
+    /// Fills rows `top..bottom` with a vertical gradient. It writes pixel rows directly because gradients cover most of
+    /// a picture.
     fn fade(&mut self, top: f32, bottom: f32, from: Rgb, to: Rgb) {
         let (width, height) = (self.canvas.width() as usize, self.canvas.height() as usize);
         let first = (top * height as f32).round() as usize;
@@ -238,7 +239,6 @@ impl Brush<'_, '_> {
         self.fill(path, colour, alpha);
     }
 
-    /// A young moon.
     fn crescent(&mut self, x: f32, y: f32, r: f32, colour: Rgb) {
         let mut path = PathBuilder::new();
         path.move_to(x + 0.4 * r, y - 0.92 * r);
@@ -284,7 +284,7 @@ impl Brush<'_, '_> {
         self.fill(path, colour, 1.0);
     }
 
-    /// A thin crescent, as of sand or water.
+    /// A thin crescent, for waves and sand ripples.
     fn ripple(&mut self, x: f32, y: f32, width: f32, colour: Rgb) {
         let mut path = PathBuilder::new();
         path.move_to(x, y);

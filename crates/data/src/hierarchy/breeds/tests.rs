@@ -2,7 +2,8 @@
 use super::*;
 use crate::fixtures::{Folder, shared_data};
 
-/// Level 1 has beasts and tools. Beasts: cats a, b, c; dogs d, e; a bear f. Tools: one saw, too few for a task of four.
+/// Level 1 has beasts and tools. Beasts: cats a, b, c; dogs d, e; a bear f. Tools: one saw, which is too few for a task
+/// with four subclasses.
 fn folder() -> Folder {
     let folder = Folder::new();
     folder.write(
@@ -25,13 +26,14 @@ fn halves_worked_out_by_hand() {
     let breeds = Breeds::read(folder.path()).unwrap();
     let of = |split| {
         let all = breeds.superclasses(&TASK, split).unwrap();
-        assert_eq!((all.len(), &*all[0].wnid), (1, "beast"), "tools are too few");
+        assert_eq!((all.len(), &*all[0].wnid), (1, "beast"), "tools have too few subclasses");
         let letters = |side: &[usize]| side.iter().map(|&i| &*breeds.classes()[i].wnid).collect::<Vec<_>>().join("");
         (letters(&all[0].source), letters(&all[0].target))
     };
-    // Groups, from the only child of beast down: abc, de, f. Good: abc gives one (3 / 2) and two; de gives one, the target is full.
+    // Groups below the only child of beast: abc, de, f. Good: abc is divided into one (3 / 2) and two; de gives one to
+    // the source, the target is full.
     assert_eq!(of(BreedsSplit::Good), ("ad".to_owned(), "bc".to_owned()));
-    // Bad: of abc two fill the source, de is the target.
+    // Bad: two of abc fill the source; de becomes the target.
     assert_eq!(of(BreedsSplit::Bad), ("ab".to_owned(), "de".to_owned()));
     let (source, target) = of(BreedsSplit::Rand);
     let mut drawn: Vec<char> = (source.clone() + &target).chars().collect();
@@ -39,11 +41,11 @@ fn halves_worked_out_by_hand() {
     drawn.dedup();
     assert_eq!((source.len(), target.len(), drawn.len()), (2, 2, 4));
     let (all, none) = of(BreedsSplit::None);
-    // The same draw of four of the same six.
+    // The same draw of four of six classes.
     assert_eq!((all, none), (source + &target, String::new()));
 }
 
-/// One group of four, task of four: what does not fit into the source fills the target.
+/// One group of four: the classes that do not fit into the source fill the target.
 #[test]
 fn spare_ones_fill_the_side_that_is_short() {
     assert_eq!(bad_halves(&[vec!["a", "b", "c", "d"]], 2), [vec!["a", "b"], vec!["c", "d"]]);
@@ -77,11 +79,11 @@ fn faults_are_named() {
     let text = fails(&BreedsTask { subclasses: 7, ..TASK }, BreedsSplit::None);
     assert!(text.contains("no superclass of made up; expected nodes of level 1 with 7 classes"), "{text}");
     assert!(fails(&BreedsTask { ancestor: Some("gone"), ..TASK }, BreedsSplit::None).contains("no node `gone`"));
-    // Three cannot be halved.
+    // Three subclasses cannot be halved.
     let text = fails(&BreedsTask { subclasses: 3, ..TASK }, BreedsSplit::Bad);
     assert!(text.contains("subclasses of `beast`; expected two halves of 3"), "{text}");
     for (json, message) in [
-        ("[[1, \"a\", \"x\"]]", "class `a` has number 1; expected 0, its place"),
+        ("[[1, \"a\", \"x\"]]", "class `a` has number 1; expected 0, its position in the list"),
         ("[[0, \"a\", \"x\"], [1, \"a\", \"x\"]]", "class `a` twice"),
         ("{}", "expected a list of [number"),
     ] {
@@ -93,7 +95,7 @@ fn faults_are_named() {
     assert!(BreedsSplit::named("worse").unwrap_err().to_string().contains("none, rand, good, bad"));
 }
 
-/// What BREEDS' own code gives for its own files.
+/// Compares with the output of the BREEDS code for the same files.
 #[test]
 fn the_four_tasks_as_published() {
     let (Some(info), Some(generated)) =

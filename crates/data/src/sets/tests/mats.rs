@@ -1,4 +1,4 @@
-//! MAT-files, written here by the rules of the format, and the two sets that use them.
+//! Tests of the MAT-file reader with files written here, and of the two sets that use it.
 
 use super::super::mat::{self, Value};
 use super::*;
@@ -11,7 +11,7 @@ const UINT32: u32 = 6;
 const DOUBLE: u32 = 9;
 const MATRIX: u32 = 14;
 
-/// An element: type, length, data, padding to 8 bytes; up to 4 bytes share the 8 of the tag.
+/// Encodes an element: type, length, data, padding to 8 bytes. Up to 4 bytes of data share the 8 bytes of the tag.
 fn element(kind: u32, data: &[u8]) -> Vec<u8> {
     let mut out = match data.len() {
         len @ 1..=4 => (kind | (len as u32) << 16).to_le_bytes().to_vec(),
@@ -22,7 +22,7 @@ fn element(kind: u32, data: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An array of a class, with what follows its name.
+/// Encodes an array of a class; `content` follows its name.
 fn array(class: u32, count: u32, name: &str, content: &[u8]) -> Vec<u8> {
     let flags = element(UINT32, &[class.to_le_bytes(), [0; 4]].concat());
     let dims = element(INT32, &[1_u32.to_le_bytes(), count.to_le_bytes()].concat());
@@ -34,7 +34,7 @@ fn doubles(name: &str, values: &[f64]) -> Vec<u8> {
     array(6, values.len() as u32, name, &element(DOUBLE, &data))
 }
 
-/// As MATLAB writes: numbers of class double in the smallest type that holds them.
+/// Like MATLAB: stores an array of class double in the smallest sufficient type.
 fn small(name: &str, values: &[u8]) -> Vec<u8> {
     array(6, values.len() as u32, name, &element(UINT8, values))
 }
@@ -122,7 +122,7 @@ fn cars() {
     assert!(error.contains("`annotations(2)`") && error.contains("a class from 1 to 196"), "{error}");
     write(&[row(0, "00001.jpg")]);
     assert!(message(&folder, "cars").contains("`annotations(1)`"));
-    // The file without labels has no field `class`.
+    // The published file without labels has no field `class`.
     let table = structs("annotations", &["bbox_x1", "fname"], &[vec![small("", &[30]), text("", "00001.jpg")]]);
     folder.write("cars/stanford_cars/cars_test_annos_withlabels.mat", file(&[table]));
     assert!(message(&folder, "cars").contains("fields bbox_x1, fname; expected structs"));

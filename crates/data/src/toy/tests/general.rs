@@ -1,4 +1,4 @@
-//! Held-out classes, single objects, general words.
+//! Tests of held-out classes, single-object scenes and general words.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ fn quickstart_world(split: Split) -> ToyWorld {
     ToyWorld::new(ToyConfig { classes: ClassChoice::Seen, words: Words::General, singles: 40, ..config }).unwrap()
 }
 
-/// Every text of a sample between two blanks, so that a name is found as whole words.
+/// Every text of a sample with a space before and after it, so that names match whole words only.
 fn texts(sample: &Sample) -> Vec<String> {
     let tiers = sample.tiers.clone().unwrap();
     let phrases = sample.phrases.iter().map(|it| it.text.clone());
@@ -21,7 +21,7 @@ fn texts(sample: &Sample) -> Vec<String> {
 #[test]
 fn a_world_of_seen_classes_neither_shows_nor_names_a_held_out_one() {
     let held_out: Vec<Class> = Class::all().filter(|class| class.is_held_out()).collect();
-    assert_eq!(held_out.len(), HELD_OUT_CLASSES.len(), "every name is that of a class");
+    assert_eq!(held_out.len(), HELD_OUT_CLASSES.len(), "every held-out name must be a class");
     let world = quickstart_world(Split::Train);
     let mut shown = BTreeSet::new();
     for index in 0..1500 {
@@ -37,7 +37,7 @@ fn a_world_of_seen_classes_neither_shows_nor_names_a_held_out_one() {
             }
         }
     }
-    assert_eq!(shown.len(), Class::COUNT - held_out.len(), "every other class is shown");
+    assert_eq!(shown.len(), Class::COUNT - held_out.len(), "every other class must be shown");
     assert!(shown.iter().all(|class| !class.is_held_out()));
 }
 
@@ -123,7 +123,7 @@ fn a_caption_says_at_least_what_its_phrase_says() {
             let level = path.iter().position(|node| *node == name).unwrap();
             for span in &phrase.spans {
                 let said = span.text(&sample.captions).unwrap();
-                // The noun of the caption is the node or one below it.
+                // The noun of the caption is the node or a descendant of it.
                 let below = Class::all().map(Class::path).filter(|other| other[..=level].contains(&name));
                 let mut nouns = below.flat_map(|other| other[level..].to_vec());
                 assert!(nouns.any(|noun| said.ends_with(noun)), "`{}` for `{said}`", phrase.text);
@@ -150,5 +150,5 @@ fn truths_judge_a_text_by_what_is_drawn() {
     assert_eq!(truths.holds(&format!("a {} {}", wrong.name(), main.class.name()), scene), Some(false));
     assert_eq!(truths.holds("a shapeless form", scene), None);
     let false_ones = scenes[1..].iter().filter(|other| truths.holds(&captions(other).texts[0], scene) == Some(false));
-    assert!(false_ones.count() >= 38, "the full caption of another scene is false of this one");
+    assert!(false_ones.count() >= 38, "the full captions of the other scenes must be false of this one");
 }

@@ -1,4 +1,4 @@
-//! What the world promises, checked over some thousands of its scenes.
+//! Property tests of the toy world over thousands of scenes.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Classes, splits, places.
+//! Tests of classes, splits and layouts.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ fn scenes_hold_one_to_four_different_things_inside_the_picture() {
             assert_eq!(a.size, expected, "side {side}");
             assert!(objects[..i].iter().all(|b| b.class != a.class && b.colour != a.colour));
         }
-        // n objects, n - 1 relations, the first of them about the main object.
+        // n objects have n - 1 relations; the first one has the main object as its subject.
         assert_eq!(scene.relations.len(), objects.len() - 1);
         assert!(scene.relations.first().is_none_or(|r| r.subject == 0));
         for relation in &scene.relations {
@@ -71,7 +71,7 @@ fn scenes_hold_one_to_four_different_things_inside_the_picture() {
             kinds.insert(relation.kind);
         }
     }
-    // Shares of 5, 8, 5 and 2 in 20 are asked for; scenes for which there is no room become simpler.
+    // The requested shares are 5, 8, 5 and 2 of 20. Scenes whose objects do not fit are reduced to one object.
     assert!(counts[1..].iter().all(|count| *count >= 150), "{counts:?}");
     assert_eq!(kinds.len(), RelationKind::ALL.len());
     assert_eq!(mains.len(), Class::COUNT);
@@ -116,7 +116,7 @@ fn every_class_is_seen_in_other_colours_and_places_than_the_held_out_ones() {
         assert!(homes(class).count() >= 3, "{class:?}");
         assert!(class.lives_in(held_out_background(class)));
     }
-    // All colours and most backgrounds are held out for some class: none is rare as such.
+    // Every colour and most backgrounds are held out for some class, so that no colour or background is rare overall.
     let colours: BTreeSet<Colour> = Class::all().map(held_out_colour).collect();
     let places: BTreeSet<Background> = Class::all().map(held_out_background).collect();
     assert_eq!(colours.len(), Colour::ALL.len());

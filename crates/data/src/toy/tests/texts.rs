@@ -1,4 +1,4 @@
-//! Captions, phrases, tiers, negatives.
+//! Tests of captions, phrases, tiers and negatives.
 
 use std::collections::BTreeSet;
 
@@ -204,7 +204,7 @@ fn descriptions_are_judged_by_the_scene() {
     assert!(!wrong.holds(&scene));
     let mut wrong = truth.clone();
     wrong.mentions[1] = wrong.mentions[0];
-    assert!(!wrong.holds(&scene), "one object cannot be two");
+    assert!(!wrong.holds(&scene), "one object must not match two mentions");
     let mut wrong = truth.clone();
     wrong.place = Background::ALL.iter().copied().find(|place| *place != scene.background);
     assert!(!wrong.holds(&scene));
@@ -216,7 +216,7 @@ fn descriptions_are_judged_by_the_scene() {
 
 #[test]
 fn sentences_of_each_form() {
-    // Any pair will do: what is said of it is replaced.
+    // Any scene with two objects works: the test replaces their attributes.
     let scene = scenes(Split::Train, 100).find(|scene| scene.objects.len() == 2).unwrap();
     let mut description = nucleus(&scene);
     description.relation = Some(RelationKind::NextTo);
