@@ -206,7 +206,7 @@ fn key(kind: &str, content: &[u8]) -> Key {
     hash.finalize().into()
 }
 
-/// Whether two computations of a point agree. Batches of other sizes change the rounding of the last digits.
+/// Returns true if two computations of a point agree. Batches of other sizes change the rounding of the last digits.
 fn agree(kept: &[f32], again: &[f32]) -> bool {
     let norm = |it: &mut dyn Iterator<Item = f32>| it.map(|v| v * v).sum::<f32>().sqrt();
     let apart = norm(&mut kept.iter().zip(again).map(|(a, b)| a - b));

@@ -339,7 +339,7 @@ pub(crate) enum ViewArg {
     BoxText,
 }
 
-/// What is embedded of a data set.
+/// Parts of a sample that can be embedded.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EmbedView {
     /// The photo.

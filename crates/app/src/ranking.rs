@@ -76,7 +76,7 @@ impl By {
         })
     }
 
-    /// Whether larger scores are better.
+    /// True if larger scores are better.
     pub(crate) fn large_first(self) -> bool {
         matches!(self, By::Similarity | By::Inner | By::GatedNarrower | By::GatedBroader)
     }

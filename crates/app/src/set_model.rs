@@ -11,7 +11,7 @@ use crate::output::note;
 /// Folder of the embedding set inside a run folder; `quickstart` and `explore` write it.
 pub(crate) const EMBEDDINGS: &str = "embeddings";
 
-/// Whether `path` is the folder of a training run.
+/// Returns true for the folder of a training run.
 pub(crate) fn is_run(path: &Path) -> bool {
     path.join("checkpoints").is_dir() && path.join("config.toml").is_file()
 }

@@ -104,7 +104,7 @@ fn is_better(record: &Record, trivial: f64) -> bool {
     if smaller_is_better(&record.metric) { high < trivial } else { low > trivial }
 }
 
-/// Whether smaller values of a metric are better: tree errors (TIE, LCA) and OT distances.
+/// Returns true for metrics of which smaller values are better: tree errors (TIE, LCA) and OT distances.
 fn smaller_is_better(metric: &str) -> bool {
     ["TIE", "LCA", "OT "].iter().any(|it| metric.starts_with(it))
 }

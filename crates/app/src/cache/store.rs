@@ -101,7 +101,7 @@ impl Store {
         &self.path
     }
 
-    /// Whether this process holds the lock, so that points can be added.
+    /// True if this process holds the lock, so that points can be added.
     pub(super) fn writes(&self) -> bool {
         self.writes
     }

@@ -41,7 +41,7 @@ pub(crate) struct Embedded {
     pub(crate) left_out: usize,
     /// Error messages of the first unreadable samples.
     pub(crate) first_left_out: Vec<String>,
-    /// Whether the job was stopped before the end.
+    /// True if the job was stopped before the end.
     pub(crate) stopped: bool,
 }
 
@@ -163,17 +163,15 @@ impl Job<'_> {
         Ok(done)
     }
 
-    /// Whether any view needs the photos.
     pub(super) fn with_photos(&self) -> bool {
         self.views.iter().any(|it| matches!(it, EmbedView::Image | EmbedView::BoxImage))
     }
 
-    /// Whether any view needs texts.
     pub(super) fn with_texts(&self) -> bool {
         self.views.iter().any(|it| !matches!(it, EmbedView::Image | EmbedView::BoxImage))
     }
 
-    /// Whether any view has texts that many samples share.
+    /// True if a view has texts that many samples share.
     pub(super) fn with_shared_texts(&self) -> bool {
         self.views.iter().any(|it| matches!(it, EmbedView::Taxa | EmbedView::Tiers))
     }
@@ -231,7 +229,7 @@ impl Stream<'_> {
         self.place.seen = sha256_hex(format!("{}{hashes}", self.place.seen).as_bytes());
     }
 
-    /// Commits if enough time has passed. Returns false if the job was told to stop.
+    /// Commits if enough time has passed. Returns false if the job should stop.
     pub(super) fn tick(&mut self) -> anyhow::Result<bool> {
         if self.committed.elapsed() >= self.pause {
             self.commit()?;

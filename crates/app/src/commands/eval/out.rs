@@ -10,7 +10,7 @@ use anyhow::Context as _;
 pub(super) struct Log {
     file: File,
     path: PathBuf,
-    /// Whether the last line lacks its line break.
+    /// True if the last line has no line break.
     open_line: bool,
 }
 
@@ -54,7 +54,7 @@ impl Log {
     }
 }
 
-/// Whether a line is a record written by [`Log`].
+/// Returns true for a record as written by [`Log`].
 fn is_record(line: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
     struct Named {

@@ -18,9 +18,9 @@ pub(super) struct Walk {
     pub(super) stops: Vec<Stop>,
     /// For each station except the root: whether the photo shows it, or a descendant of it.
     pub(super) right: Vec<bool>,
-    /// Whether one of the stations is a leaf class in the photo.
+    /// True if one of the stations is a leaf class in the photo.
     pub(super) passes_class: bool,
-    /// Whether no station is more specific than its predecessor.
+    /// True if no station is more specific than its predecessor.
     pub(super) general_last: bool,
 }
 
