@@ -19,19 +19,19 @@ pub(crate) struct Convert {
     #[arg(long, value_enum, default_value_t = WeightArg::F32, conflicts_with = "to", help_heading = "Output")]
     pub(crate) dtype: WeightArg,
     /// Method that trained the checkpoint, if the weights do not show it (a HyCoCLIP file is read as meru by default).
-    #[arg(long, help_heading = "What the file does not say")]
+    #[arg(long, help_heading = "Settings missing from the file")]
     pub(crate) method: Option<String>,
     /// Number of attention heads of the image encoder (default: the published number for its width).
-    #[arg(long, help_heading = "What the file does not say")]
+    #[arg(long, help_heading = "Settings missing from the file")]
     pub(crate) image_heads: Option<usize>,
     /// Number of attention heads of the text encoder.
-    #[arg(long, help_heading = "What the file does not say")]
+    #[arg(long, help_heading = "Settings missing from the file")]
     pub(crate) text_heads: Option<usize>,
     /// Activation of the feed-forward layers, if no config beside the weights names it (default: gelu).
-    #[arg(long, help_heading = "What the file does not say")]
+    #[arg(long, help_heading = "Settings missing from the file")]
     pub(crate) activation: Option<Activation>,
     /// CLIP's merges file or a tokenizer.json to save with the weights.
-    #[arg(long, help_heading = "What the file does not say")]
+    #[arg(long, help_heading = "Settings missing from the file")]
     pub(crate) tokenizer: Option<PathBuf>,
 }
 

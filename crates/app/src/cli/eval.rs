@@ -56,27 +56,27 @@ pub(crate) struct Eval {
     pub(crate) tree: Option<PathBuf>,
     /// Prompt templates: photo, bare, imagenet7, imagenet80, openai:SET or meru:SET (`conifer data sets` lists SET), or
     /// a file with one template per line, in which {} stands for the class.
-    #[arg(long, default_value = "photo", help_heading = "How it is measured")]
+    #[arg(long, default_value = "photo", help_heading = "Evaluation protocol")]
     pub(crate) prompts: String,
     /// Score to rank by: the similarity used in training, or the inner product that the released MERU-family code uses.
-    #[arg(long, value_enum, default_value_t = ScoreArg::Similarity, help_heading = "How it is measured")]
+    #[arg(long, value_enum, default_value_t = ScoreArg::Similarity, help_heading = "Evaluation protocol")]
     pub(crate) score: ScoreArg,
     /// How photos are brought to the model's input size; the MERU family squeezes for retrieval and crops for
     /// classification.
-    #[arg(long, value_enum, default_value_t = CropArg::Center, help_heading = "How it is measured")]
+    #[arg(long, value_enum, default_value_t = CropArg::Center, help_heading = "Evaluation protocol")]
     pub(crate) crop: CropArg,
     /// Gate of `part_retrieval` in radians: leaves out candidates with a smaller exterior angle (see `conifer search
     /// --help`). Published: 2.5 for CLIP, 2.0 for MoCo.
-    #[arg(long, default_value_t = 2.5, help_heading = "How it is measured")]
+    #[arg(long, default_value_t = 2.5, help_heading = "Evaluation protocol")]
     pub(crate) gate: f64,
     /// Number of levels of the HierarCaps ball; several comma-separated numbers are evaluated side by side.
-    #[arg(long, default_value = "50", value_delimiter = ',', value_parser = points, help_heading = "How it is measured")]
+    #[arg(long, default_value = "50", value_delimiter = ',', value_parser = points, help_heading = "Evaluation protocol")]
     pub(crate) steps: Vec<usize>,
     /// Allow a data set with missing photos or classes and evaluate the rest; the records say how much was present.
     #[arg(long, help_heading = DATA)]
     pub(crate) partial: bool,
     /// Random seed of the confidence intervals and shuffled baselines.
-    #[arg(long, default_value_t = 0, help_heading = "How it is measured")]
+    #[arg(long, default_value_t = 0, help_heading = "Evaluation protocol")]
     pub(crate) seed: u64,
     /// Append the records to this JSONL file, with the model and settings that produced them. With --suite: write the
     /// report to this file, which must not exist yet unless --overwrite is given.

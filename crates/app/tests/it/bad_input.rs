@@ -38,7 +38,7 @@ fn a_pickle_that_would_run_code_is_refused() {
         .unwrap();
     refused(folder.path(), &["convert", "evil.pth", "out"], &["evil.pth"]);
     assert!(!folder.path().join("owned").exists(), "the pickle ran");
-    assert!(!folder.path().join("out").exists(), "half a checkpoint was left behind");
+    assert!(!folder.path().join("out").exists(), "an incomplete checkpoint was left behind");
 }
 
 #[test]

@@ -67,7 +67,10 @@ fn a_set_from_numpy_is_searched() {
     let found = good(folder.path(), &["--json", "search", "numpy-set", "--id", "row7", "-k", "3"]);
     let found: Vec<serde_json::Value> = serde_json::from_str(&found).unwrap();
     assert_eq!((found.len(), &found[0]["id"], &found[0]["columns"]["text"]), (3, &"row7".into(), &"photo 7".into()));
-    assert!(good(folder.path(), &["store", "create", "store", "numpy-set"]).contains("100"), "a store takes it, too");
+    assert!(
+        good(folder.path(), &["store", "create", "store", "numpy-set"]).contains("100"),
+        "a store accepts the set too"
+    );
 }
 
 /// Every file that the README links to exists.

@@ -109,7 +109,7 @@ fn a_killed_run_ends_with_the_same_bytes() {
 
     let parts: Value = serde_json::from_str(&good(at, &args("parts"))).unwrap();
     assert_eq!((&parts["rows"], &parts["skipped"]), (&whole["rows"], &whole["skipped"]));
-    assert!(files(at, "parts") == files(at, "whole"), "other bytes than those of a run that was not stopped");
+    assert!(files(at, "parts") == files(at, "whole"), "the bytes differ from those of an uninterrupted run");
     assert!(!at.join(".parts.unfinished").exists());
     let set = conifer_space::EmbeddingSet::load(&at.join("parts")).unwrap();
     assert_eq!(set.len() as u64, whole["rows"].as_u64().unwrap());

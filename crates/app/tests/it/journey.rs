@@ -195,7 +195,7 @@ fn a_run_measures_itself_on_held_out_data() {
     let refuse = |more: &[&'static str], words: &[&str]| {
         let args = train("refused", more);
         refused(folder.path(), &args.iter().map(String::as_str).collect::<Vec<_>>(), words);
-        assert!(!folder.path().join("refused").exists(), "nothing is begun that cannot be measured");
+        assert!(!folder.path().join("refused").exists(), "a run was started although its evaluation is invalid");
     };
     refuse(&["eval.benchmarks=['cross_model_retrieval']"], &["eval.benchmarks", "cross_modal_retrieval"]);
     refuse(&["eval.benchmarks=['hierarchical_classification']"], &["eval.tree"]);

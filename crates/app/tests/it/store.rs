@@ -209,7 +209,7 @@ fn two_hundred_kills_lose_nothing() {
         let rows = store.snapshot().unwrap();
         let number = |id: &String| id.strip_prefix("row ").unwrap().parse::<usize>().unwrap();
         let found: BTreeSet<usize> = rows.ids.iter().map(number).collect();
-        assert_eq!(found.len(), rows.len(), "a row is there twice");
+        assert_eq!(found.len(), rows.len(), "duplicate rows");
         let what = format!("round {round}, {work:?}, killed: {killed}, said {said:?}");
         if said.contains("version") || !killed {
             assert!(found == after, "{what}: {} rows of {}", found.len(), after.len());

@@ -166,7 +166,7 @@ fn photos_that_are_none_or_too_much() {
         chunk.extend(vec![7; 1 << 20]);
         chunk.extend(b"\r\n");
         let sent = (0..1024).take_while(|_| stream.write_all(&chunk).is_ok()).count();
-        assert!(sent < 64, "{head}: {sent} MiB were taken");
+        assert!(sent < 64, "{head}: {sent} MiB were accepted");
         assert_eq!(&reply.join().unwrap().unwrap(), b"HTTP/1.1 413", "{head}");
         server.is_well();
     }
