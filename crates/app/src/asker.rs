@@ -27,7 +27,7 @@ pub(crate) struct Asker<'a> {
 }
 
 impl<'a> Asker<'a> {
-    /// For the set that was opened at `place`. Without a `checkpoint`, the model that the set's manifest names is used.
+    /// `place` is the path of the set. Without a `checkpoint`, the model that the set's manifest names is used.
     pub(crate) fn new(set: &'a Snapshot, place: &'a Path, checkpoint: Option<&'a Path>, device: &'a Device) -> Self {
         Self { set, place, checkpoint, device, embedder: OnceCell::new() }
     }
@@ -88,7 +88,7 @@ impl<'a> Asker<'a> {
         Ok(rows.unwrap_or_else(|| (0..index.len()).collect()))
     }
 
-    /// The message for an empty result, if `passing` rows passed the filters.
+    /// Message for an empty search result; `passing` is the number of rows that pass the filters.
     pub(crate) fn nothing(&self, only: &Only, passing: usize) -> String {
         let set = self.set;
         let mut why = format!("nothing found: {passing} of {} rows pass the filters", set.len());

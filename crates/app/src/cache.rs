@@ -35,7 +35,7 @@ pub(crate) struct CachedEmbedder {
 
 struct Kept {
     store: Store,
-    /// A cached point was recomputed in this run and agreed.
+    /// True after a cached point was computed again in this run and agreed.
     checked: bool,
 }
 
@@ -51,8 +51,7 @@ impl CachedEmbedder {
         &self.model
     }
 
-    /// The points of the items with these keys. Cached points are returned; `embed` computes the others, given their
-    /// indices.
+    /// The points of the items with these keys, in order. `embed` computes points that are not cached, by item index.
     fn points(&self, keys: &[Key], embed: &dyn Fn(&[usize]) -> Result<Vec<f32>>) -> Result<Vec<f32>> {
         let dim = self.spec().dim;
         let mut known = self.look_up(keys);

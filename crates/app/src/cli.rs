@@ -61,8 +61,7 @@ pub(crate) enum Command {
     Eval(Box<Eval>),
     /// Find the rows of an embedding set nearest to a text, a photo or another row.
     Search(Search),
-    /// Manage a store, a folder of embeddings that rows can be added to and deleted from; every command that reads a
-    /// set reads it.
+    /// Create and change a store: a folder of embeddings with append, delete and versions, usable wherever a set is.
     #[command(subcommand)]
     Store(Store),
     /// Export an embedding set or store to another search engine.

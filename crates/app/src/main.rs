@@ -1,4 +1,4 @@
-//! `conifer`: train, evaluate, search and look into hierarchical vision-language embeddings.
+//! `conifer`: train, evaluate, search and explore hierarchical vision-language embeddings.
 
 mod asker;
 mod cache;

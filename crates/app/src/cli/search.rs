@@ -41,8 +41,8 @@ pub(crate) struct Search {
     /// Model that embeds the text or photo (default: the model that the set names).
     #[arg(long, help_heading = "Query")]
     pub(crate) checkpoint: Option<PathBuf>,
-    /// Combine the query with this text, or with the row `id:ID`: "a dog" and "a car" (the farther point in each
-    /// factor).
+    /// Combine the query with this text or the row `id:ID`, such as "a dog" and "a car": takes from each factor the
+    /// point farther from the origin.
     #[arg(long, value_name = "TEXT", help_heading = "Query")]
     pub(crate) and: Vec<String>,
     /// Ranking of the rows.

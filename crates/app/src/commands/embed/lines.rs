@@ -19,8 +19,8 @@ use crate::cli::EmbedView;
 pub(super) struct Line {
     id: String,
     modality: Modality,
-    /// The class of the sample, for the photo and its captions. Empty for boxes and phrases: they show a part of the
-    /// photo, whose class is unknown.
+    /// The class of the sample, for the photo and its captions. Empty for boxes and phrases, because the class of
+    /// a part of the photo is unknown.
     label: String,
     /// Id of the sample; it connects the views of one sample.
     sample: String,

@@ -27,7 +27,7 @@ struct Chunk {
 
 /// Embeds the remaining photos. Returns false if it was stopped before the end.
 ///
-/// All cores read photos while the model embeds the previous chunk. Every batch ends with its chunk, so batches are the
+/// All cores read photos while the model embeds the previous chunk. No batch spans two chunks, so the batches are the
 /// same in every run.
 pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
     let (job, start) = (stream.job, stream.place.photos);

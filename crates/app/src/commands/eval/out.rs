@@ -129,7 +129,7 @@ fn absent(named: &Path, target: &Path, overwrite: bool) -> anyhow::Result<()> {
 
 /// Follows a chain of symbolic links. A dangling link resolves to the file that it points to.
 fn followed(path: &Path) -> PathBuf {
-    /// The limit of Linux.
+    /// The limit that Linux uses.
     const MOST_LINKS: usize = 40;
     let mut at = path.to_owned();
     for _ in 0..MOST_LINKS {

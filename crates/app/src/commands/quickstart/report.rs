@@ -172,7 +172,7 @@ fn suggested(it: &Findings<'_>) -> anyhow::Result<Block> {
     Ok(Block::Strip { heading: format!("{right} of the first {of} are right"), figures })
 }
 
-/// Photos; those for which the text is true have a frame.
+/// Figures of the photos in `rows`. Photos of which the text is true have a frame.
 fn judged(it: &Findings<'_>, text: &str, rows: &[usize]) -> anyhow::Result<Vec<Figure>> {
     let figure = |&row: &usize| {
         let (sample, scene) = photographed(it, row)?;

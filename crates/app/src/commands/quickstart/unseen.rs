@@ -1,5 +1,5 @@
-//! Test data of a quickstart, which neither the built-in encoders nor the training has seen, and which texts are true
-//! of it.
+//! Test data of a quickstart: scenes and photos that were not used to train the encoders or the model, and the texts
+//! that are true of them.
 
 use std::collections::HashMap;
 
