@@ -1,4 +1,4 @@
-//! What a command line asks of a set, in words, as points and rows.
+//! Resolves the texts, photos and ids of a command line to points, and its filters to row numbers.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,13 +14,12 @@ use crate::embedder::ModelEmbedder;
 use crate::limits::{LABEL, Limits};
 use crate::set_model::open_model_of;
 
-/// Values of a column that are told.
+/// Maximum number of column values that an error message lists.
 const TOLD: usize = 20;
 
-/// A set and the model that made it, which is opened when something has to be embedded.
+/// An embedding set and the model that made it. The model is opened when the first query has to be embedded.
 pub(crate) struct Asker<'a> {
     set: &'a Snapshot,
-    /// Where the set was opened.
     place: &'a Path,
     checkpoint: Option<&'a Path>,
     device: &'a Device,
@@ -28,7 +27,7 @@ pub(crate) struct Asker<'a> {
 }
 
 impl<'a> Asker<'a> {
-    /// For the set that was opened at `place`. Without a `checkpoint`, the model that the set names is used.
+    /// `place` is the path of the set. Without a `checkpoint`, the model that the set's manifest names is used.
     pub(crate) fn new(set: &'a Snapshot, place: &'a Path, checkpoint: Option<&'a Path>, device: &'a Device) -> Self {
         Self { set, place, checkpoint, device, embedder: OnceCell::new() }
     }
@@ -43,7 +42,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// The point of a text, or of a row that is named as `id:ID`.
+    /// The point of a text, or of the row `ID` if `words` is `id:ID`.
     pub(crate) fn named(&self, words: &str) -> anyhow::Result<Vec<f32>> {
         match words.strip_prefix("id:") {
             Some(id) => Ok(self.set.row(self.row(id)?).into_owned()),
@@ -51,7 +50,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// The first row called `id`.
+    /// The first row with this id.
     pub(crate) fn row(&self, id: &str) -> anyhow::Result<usize> {
         let set = self.set;
         set.ids.iter().position(|it| it == id).with_context(|| {
@@ -60,7 +59,7 @@ impl<'a> Asker<'a> {
         })
     }
 
-    /// The rows of these modalities (of any, when none is named) that pass what `only` says.
+    /// The rows that pass the filters: `views` (modalities; empty for all) and `only`.
     pub(crate) fn rows(&self, index: &FlatIndex, views: &[ViewArg], only: &Only) -> anyhow::Result<Vec<usize>> {
         let mut columns: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for it in &only.columns {
@@ -89,7 +88,7 @@ impl<'a> Asker<'a> {
         Ok(rows.unwrap_or_else(|| (0..index.len()).collect()))
     }
 
-    /// Why nothing was found, where so many rows pass what `only` says.
+    /// Message for an empty search result; `passing` is the number of rows that pass the filters.
     pub(crate) fn nothing(&self, only: &Only, passing: usize) -> String {
         let set = self.set;
         let mut why = format!("nothing found: {passing} of {} rows pass the filters", set.len());

@@ -1,4 +1,4 @@
-//! Embeddings kept between runs, by the content of what was embedded.
+//! Caches embeddings between runs, keyed by the content of the embedded text or photo.
 
 mod store;
 
@@ -19,15 +19,15 @@ use crate::embedder::ModelEmbedder;
 use crate::output::note;
 use store::{Key, Store};
 
-/// Points embedded between two writes: what a killed run loses at most.
+/// Points computed between two writes: the most that a killed run loses.
 const BATCH: usize = 1024;
 
-/// A model whose points are looked up before they are computed, and kept afterwards.
+/// Looks up points in a cache file before the model computes them, and adds those that it computes.
 ///
-/// One file per model: its name covers the weights, how the model is fed, and the version of the program. A text is known by
-/// its token ids, a photo by the bytes of its file (or its pixels) and how it is cut. The first point that is found in a run
-/// is computed once more: if it differs, what is kept is of no use and is thrown away. A cache that cannot be read or
-/// written never stops a run: it is told once and left alone.
+/// Each model has one file, named by a hash of the weights, the preprocessing and the program's version. A text is
+/// keyed by its token ids, a photo by the bytes of its file (or its pixels) and the crop. Each run computes the first
+/// cached point again. If it differs from the cached one, the cache file is emptied. A cache that cannot be read or
+/// written never stops a run: the run prints one note and continues without it.
 pub(crate) struct CachedEmbedder {
     model: ModelEmbedder,
     kept: RefCell<Option<Kept>>,
@@ -35,23 +35,23 @@ pub(crate) struct CachedEmbedder {
 
 struct Kept {
     store: Store,
-    /// Whether a point of it was computed again and agreed.
+    /// True after a cached point was computed again in this run and agreed.
     checked: bool,
 }
 
 impl CachedEmbedder {
-    /// Around a model; `folder` is where points are kept, `None` to keep none.
+    /// Wraps a model. Without a `folder`, nothing is cached.
     pub(crate) fn new(model: ModelEmbedder, folder: Option<&Path>) -> Self {
         let kept = folder.and_then(|folder| told("opened", folder, open(folder, &model)));
         Self { model, kept: RefCell::new(kept) }
     }
 
-    /// The model itself.
+    /// The wrapped model.
     pub(crate) fn model(&self) -> &ModelEmbedder {
         &self.model
     }
 
-    /// The points of items given by their keys: kept ones, and others as `embed` computes them for their numbers.
+    /// The points of the items with these keys, in order. `embed` computes points that are not cached, by item index.
     fn points(&self, keys: &[Key], embed: &dyn Fn(&[usize]) -> Result<Vec<f32>>) -> Result<Vec<f32>> {
         let dim = self.spec().dim;
         let mut known = self.look_up(keys);
@@ -82,7 +82,7 @@ impl CachedEmbedder {
         self.attempt("read", |kept| Ok(kept.store.find(keys)?)).unwrap_or_default()
     }
 
-    /// Keeps points. Where that fails, what is kept already can still be read.
+    /// Adds points to the file. After a failed write the points that it already has can still be read.
     fn keep(&self, points: &[(Key, Vec<f32>)]) {
         self.with(|kept| {
             let (path, done) = (kept.store.path().to_owned(), kept.store.add(points));
@@ -92,9 +92,9 @@ impl CachedEmbedder {
 
     fn throw_away(&self) {
         self.attempt("emptied", |kept| {
-            let what = if kept.store.writes() { "they are thrown away" } else { "they are not used" };
+            let what = if kept.store.writes() { "the cache is emptied" } else { "the cache is not used" };
             let place = kept.store.path().display();
-            note(&format!("{place}: the model gives other points now than those kept; {what}"));
+            note(&format!("{place}: the model now computes other embeddings than the cached ones; {what}"));
             kept.checked = true;
             Ok(kept.store.clear()?)
         });
@@ -110,7 +110,7 @@ impl CachedEmbedder {
         }
     }
 
-    /// Does something with the file; when that fails, says so and goes on without it.
+    /// Runs `work` on the cache file. On an error, prints a note and stops using the cache.
     fn attempt<T>(&self, what: &str, work: impl FnOnce(&mut Kept) -> anyhow::Result<T>) -> Option<T> {
         let mut place = self.kept.borrow_mut();
         let kept = place.as_mut()?;
@@ -157,7 +157,7 @@ impl Embedder for CachedEmbedder {
             _ => Ok(key(&kind, image.bytes(limits.max_bytes)?.as_deref().unwrap_or_default())),
         };
         let keys: std::result::Result<Vec<Key>, conifer_data::Broken> = images.par_iter().map(key_of).collect();
-        // Photos that cannot be read are counted among all that were asked for, whatever is kept.
+        // Report the unreadable photos among all requested photos, as a run without a cache does.
         let unreadable = |error| self.model.unreadable(images).unwrap_or(error);
         let keys = match keys {
             Ok(keys) => keys,
@@ -170,7 +170,7 @@ impl Embedder for CachedEmbedder {
     }
 }
 
-/// Where points are kept unless it is said otherwise: the cache folder of the user.
+/// The default cache folder: `conifer` in the user's cache folder.
 pub(crate) fn default_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME").or_else(|| set("USERPROFILE"))?.join(".cache")))?;
@@ -181,7 +181,7 @@ fn open(folder: &Path, model: &ModelEmbedder) -> anyhow::Result<Kept> {
     open_of(folder, &model.identity()?, model.inner().spec().dim)
 }
 
-/// The file of a model, known by what decides its points.
+/// Opens the cache file of the model with this identity, which covers everything that determines its points.
 fn open_of(folder: &Path, identity: &str, dim: usize) -> anyhow::Result<Kept> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let name: String = key("model", identity.as_bytes())[..12].iter().map(|b| format!("{b:02x}")).collect();
@@ -191,9 +191,9 @@ fn open_of(folder: &Path, identity: &str, dim: usize) -> anyhow::Result<Kept> {
     Ok(Kept { store, checked: false })
 }
 
-/// The result of work on the cache; a failure is said on stderr, and is none to the run.
+/// Turns an error of the cache into a note on stderr; the run continues.
 fn told<T>(what: &str, place: &Path, done: anyhow::Result<T>) -> Option<T> {
-    done.map_err(|error| note(&format!("embeddings are not kept: {} cannot be {what}: {error:#}", place.display())))
+    done.map_err(|error| note(&format!("embeddings are not cached: {} cannot be {what}: {error:#}", place.display())))
         .ok()
 }
 
@@ -205,7 +205,7 @@ fn key(kind: &str, content: &[u8]) -> Key {
     hash.finalize().into()
 }
 
-/// Whether two computations gave one point: batches of other sizes round otherwise in the last digits.
+/// Returns true if two computations of a point agree. Batches of other sizes change the rounding of the last digits.
 fn agree(kept: &[f32], again: &[f32]) -> bool {
     let norm = |it: &mut dyn Iterator<Item = f32>| it.map(|v| v * v).sum::<f32>().sqrt();
     let apart = norm(&mut kept.iter().zip(again).map(|(a, b)| a - b));

@@ -1,4 +1,4 @@
-//! The command line: what can be typed. Meaning is given by `commands/`.
+//! Command-line arguments and their help texts. The modules in `commands/` run the commands.
 
 mod convert;
 mod eval;
@@ -26,17 +26,17 @@ const OUTPUT: &str = "Output";
 const SERVER: &str = "Server";
 const GLOBAL: &str = "Global options";
 
-/// Train, evaluate, search and look into hierarchical vision-language embeddings.
+/// Train, evaluate, search and explore hierarchical vision-language embeddings.
 #[derive(Parser)]
 #[command(name = "conifer", version, arg_required_else_help = true, disable_help_flag = true)]
 pub(crate) struct Cli {
-    /// Print results as JSON on stdout, for machines.
+    /// Print results as JSON on stdout.
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
-    /// Where training and embedding run.
+    /// Device for training and embedding.
     #[arg(long, global = true, value_enum, default_value_t, help_heading = GLOBAL)]
     pub(crate) device: DeviceArg,
-    /// Print help (-h: a summary).
+    /// Print help; -h prints a summary.
     #[arg(long, short, global = true, action = ArgAction::Help, help_heading = GLOBAL)]
     help: Option<bool>,
     #[command(subcommand)]
@@ -45,49 +45,50 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Train PHyCLIP on the toy world from small towers, measure it and write a report: about two minutes, no download.
+    /// Train a small PHyCLIP on the toy world (drawn scenes), evaluate it and write a report: a few minutes, no
+    /// download.
     Quickstart(Quickstart),
-    /// Look at data, import other formats, write the toy world to disk.
+    /// Inspect, check, import and export data sets; write the toy world to disk.
     #[command(subcommand)]
     Data(Data),
-    /// Embed a folder of photos or a data set and show it in the browser: embed and serve in one command.
+    /// Embed a folder of photos or a data set and show it in the browser: `embed` and `serve` in one command.
     Explore(Box<Explore>),
-    /// Train the experiment of a config, or go on with a run.
+    /// Train the experiment of a config file, or resume a run.
     Train(Train),
-    /// Turn photos and texts into a set of embeddings on disk.
+    /// Embed the photos and texts of a data set and write them to disk as an embedding set.
     Embed(Embed),
-    /// Measure a checkpoint on a data set.
+    /// Evaluate a checkpoint on a data set.
     Eval(Box<Eval>),
-    /// The rows of an embedding set nearest to a text, a photo or a row.
+    /// Find the rows of an embedding set nearest to a text, a photo or another row.
     Search(Search),
-    /// Keep embeddings in a folder that grows and shrinks: search and traverse read it as they read a set.
+    /// Create and change a store: a folder of embeddings with append, delete and versions, usable wherever a set is.
     #[command(subcommand)]
     Store(Store),
-    /// Write an embedding set or store for another search engine.
+    /// Export an embedding set or store to another search engine.
     Export(ExportSet),
-    /// What lies on the way from a text, a photo or a row to the root, or to another row.
+    /// List the rows on the path from a text, a photo or a row to the root, or to another row.
     Traverse(Traverse),
-    /// Answer searches, traversals and thumbnails over HTTP, and show the explorer.
+    /// Serve searches, traversals and thumbnails over HTTP, together with the explorer page.
     Serve(Box<Serve>),
-    /// Answer for several `conifer serve --shard I/N` as one index would.
+    /// Combine several `conifer serve --shard I/N` servers into one server for the whole set.
     #[command(mut_arg("port", |port| port.default_value(serve::FRONT_PORT)))]
     Front(Front),
-    /// Published checkpoints to conifer's folders, and back.
+    /// Convert published checkpoints to checkpoint folders, and back.
     Convert(Convert),
     /// List the training methods.
     Methods,
     /// List the benchmarks.
     Benchmarks,
-    /// List the encoders and their presets: `kind` and `preset` of `model.visual` and `model.textual`.
+    /// List the encoders and their presets, the values of `kind` and `preset` in `model.visual` and `model.textual`.
     Encoders,
-    /// List the spaces: `manifold.kind`.
+    /// List the embedding spaces, the values of `manifold.kind`.
     Spaces,
-    /// Print, check or explain a config.
+    /// Print or check a config, or list all keys.
     #[command(subcommand)]
     Config(Config),
     /// Print a completion script for a shell.
     Completions {
-        /// The shell.
+        /// The shell to write the script for.
         shell: clap_complete::Shell,
     },
 }
@@ -97,31 +98,31 @@ pub(crate) struct Quickstart {
     /// Folder for the run, the checkpoint and report.html.
     #[arg(long, default_value = "runs/quickstart")]
     pub(crate) out: PathBuf,
-    /// Start anew when the folder holds an earlier run, which is deleted.
+    /// Delete the earlier quickstart run in the folder and start over.
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Training steps.
+    /// Number of training steps.
     #[arg(long)]
     pub(crate) steps: Option<usize>,
-    /// Measure on the validation scenes instead of the test scenes: settings are compared there.
+    /// Evaluate on the validation scenes instead of the test scenes; use it to compare settings.
     #[arg(long)]
     pub(crate) validation: bool,
-    /// Measure this checkpoint and train nothing.
+    /// Evaluate this checkpoint without training.
     #[arg(long, value_name = "CHECKPOINT")]
     pub(crate) measure: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Data {
-    /// List the kinds of sources and the formats that can be imported.
+    /// List the data sources, the import formats and the class trees that conifer reads.
     List,
-    /// List the evaluation data sets of the papers: what each folder has to hold, and where to get it.
+    /// List the evaluation data sets of the papers, their required layout and where to get them.
     Sets {
-        /// The folder of all data sets: says which are there.
+        /// Folder with one subfolder per data set; shows which data sets are present.
         #[arg(long)]
         root: Option<PathBuf>,
     },
-    /// Write the toy world as grounded JSONL with PNG files, and as class folders.
+    /// Write the toy world as grounded JSONL with PNG files, and as class folders with a class tree.
     Toy {
         /// Folder to write to.
         #[arg(long)]
@@ -129,26 +130,26 @@ pub(crate) enum Data {
         /// Number of scenes in the training split.
         #[arg(long, default_value_t = 1000)]
         size: usize,
-        /// Pixels per side.
+        /// Width and height of a photo in pixels.
         #[arg(long, default_value_t = 96)]
         resolution: u32,
-        /// Seed of the world.
+        /// Random seed of the world.
         #[arg(long, default_value_t = 0)]
         seed: u64,
     },
-    /// Turn another format into grounded JSONL or shards.
+    /// Convert a data set in another format to grounded JSONL or shards.
     Import(Import),
-    /// Turn a data set that conifer reads into grounded JSONL or shards.
+    /// Write a data set that conifer reads as grounded JSONL or shards.
     Export(Export),
-    /// Which class is a part of which, from the boxes of photos: a class graph, printed as an indented tree.
+    /// Build a graph of which class is a part of which from the boxes of photos, and print it as an indented tree.
     Parts(Parts),
-    /// Print a published tree of classes, or a part of it, and write its edges for --tree and `eval.tree`.
+    /// Print a published class tree or a subtree of it, or write its edges for `--tree` and `eval.tree`.
     Tree(Tree),
-    /// Read every sample of a data set and count what is broken, by cause.
+    /// Read every sample of a data set and count the broken ones by cause.
     Check {
         #[command(flatten)]
         data: DataSet,
-        /// Decode every photo too.
+        /// Also decode every photo.
         #[arg(long)]
         pixels: bool,
     },
@@ -156,64 +157,65 @@ pub(crate) enum Data {
 
 #[derive(Args)]
 pub(crate) struct Import {
-    /// The format: see `conifer data list`.
+    /// Input format; see `conifer data list`.
     pub(crate) format: String,
-    /// A file or folder it reads: `--input captions=captions_val2017.json`; names: `conifer data list`.
+    /// Input file or folder: `--input captions=captions_val2017.json`; `conifer data list` shows the names of a format.
     #[arg(long = "input", value_name = "NAME=PATH", required = true, help_heading = DATA)]
     pub(crate) inputs: Vec<String>,
     #[command(flatten)]
     pub(crate) target: Target,
-    /// Split of the samples for which the files name none.
+    /// Split to give to the samples for which the input files name none.
     #[arg(long, help_heading = DATA)]
     pub(crate) split: Option<String>,
-    /// Another folder in which the photos may be that the files name, besides those of --input.
+    /// Additional folder that photos may be read from, besides the folders of --input.
     #[arg(long = "root", value_name = "DIR", help_heading = DATA)]
     pub(crate) roots: Vec<PathBuf>,
 }
 
 #[derive(Args)]
 pub(crate) struct Parts {
-    /// Files of boxes: OpenImages .csv, COCO or LVIS .json, grounded .jsonl; several are one data set.
+    /// Files with boxes: OpenImages .csv, COCO or LVIS .json, grounded .jsonl; several files form one data set.
     #[arg(long, value_name = "FILE", num_args = 1.., required = true, help_heading = DATA)]
     pub(crate) boxes: Vec<PathBuf>,
-    /// Folder for parts.json, edges.tsv, tree.tsv, tree.txt, tree.svg and the state from which a run that was stopped goes on.
+    /// Folder for parts.json, edges.tsv, tree.tsv, tree.txt, tree.svg and the state to resume a stopped run from.
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) out: PathBuf,
-    /// Display names of the labels: class-descriptions-boxable.csv.
+    /// Display names of the labels, such as class-descriptions-boxable.csv.
     #[arg(long, value_name = "FILE", help_heading = DATA)]
     pub(crate) names: Option<PathBuf>,
-    /// Pairs of boxes that make a relation of classes, at least (LVIS: 5).
+    /// Minimum number of box pairs for a part-of relation between two classes (the paper uses 5 for LVIS).
     #[arg(long, default_value_t = 50, help_heading = "Thresholds")]
     pub(crate) min_count: u64,
-    /// Share of the boxes of a class that have such a part, at least (LVIS: 0.05).
+    /// Minimum share of the boxes of a class that must contain the part (the paper uses 0.05 for LVIS).
     #[arg(long, default_value_t = 0.1, help_heading = "Thresholds")]
     pub(crate) min_share: f64,
-    /// Share of a part's area that lies inside its whole, at least.
+    /// Minimum share of a part's area that must lie inside the whole.
     #[arg(long, default_value_t = 0.8, help_heading = "Thresholds")]
     pub(crate) containment: f32,
-    /// Share of the photo that a box covers, at least.
+    /// Minimum share of the photo that a box must cover to count.
     #[arg(long, default_value_t = 0.01, help_heading = "Thresholds")]
     pub(crate) min_area: f32,
-    /// Count boxes of several things (IsGroupOf) as parts too.
+    /// Also count boxes that contain several objects (IsGroupOf) as parts.
     #[arg(long, help_heading = "Thresholds")]
     pub(crate) keep_groups: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct Tree {
-    /// The form and the file or folder: `wordnet:/usr/share/wordnet`; forms: `conifer data list`.
+    /// Format and location of the tree: `wordnet:/usr/share/wordnet`; `conifer data list` shows the formats.
     #[arg(value_name = "KIND:PATH")]
     pub(crate) tree: String,
-    /// Only this node and what is below it, by its identifier or a word that no other node has.
+    /// Only this node and its descendants; give its identifier or a name that no other node has.
     #[arg(long, value_name = "NODE")]
     pub(crate) below: Option<String>,
-    /// Levels below the first that are printed and written, at most.
+    /// Maximum number of levels below the top node.
     #[arg(long, value_name = "LEVELS")]
     pub(crate) depth: Option<usize>,
-    /// Write identifiers, not words.
+    /// Write node identifiers instead of names.
     #[arg(long)]
     pub(crate) ids: bool,
-    /// Write the edges here, a parent, a tab and a child a line, instead of printing the tree; a file called .svg gets a drawing.
+    /// Write the edges to this file (one `parent<TAB>child` per line) instead of printing the tree; a .svg file gets a
+    /// drawing.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -226,95 +228,98 @@ pub(crate) struct Export {
     pub(crate) target: Target,
 }
 
-/// Where samples are written, and in which form.
+/// Destination and format of exported samples.
 #[derive(Args)]
 pub(crate) struct Target {
-    /// The .jsonl file, or the folder for shards.
+    /// The .jsonl file to write, or the folder for shards.
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) out: PathBuf,
-    /// The form.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Form::Grounded, help_heading = OUTPUT)]
     pub(crate) to: Form,
-    /// Most samples in a shard.
+    /// Maximum number of samples per shard.
     #[arg(long, default_value_t = 10_000, help_heading = OUTPUT)]
     pub(crate) shard_samples: usize,
-    /// Side of the white squares of `--to boxes`, pixels.
+    /// Side of the white-padded squares of `--to boxes`, in pixels.
     #[arg(long, default_value_t = 224, help_heading = OUTPUT)]
     pub(crate) side: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
-    /// Grounded JSONL: every caption, phrase and box; photos stay where they are.
+    /// Grounded JSONL: all captions, phrases and boxes; the photos are not copied.
     Grounded,
-    /// Plain image-text shards: photo, first caption, the whole record as JSON.
+    /// Image-text shards: photo, first caption and the whole record as JSON.
     Pairs,
-    /// Shards as HyCoCLIP prepares GRIT: photo and boxes as white-padded squares.
+    /// Shards in HyCoCLIP's GRIT layout: photo and boxes as white-padded squares.
     Boxes,
 }
 
 /// A data set on the command line.
 #[derive(Args, Clone)]
 pub(crate) struct DataSet {
-    /// `KIND:PATH` (kinds: `conifer data list`), or a path whose kind shows: .jsonl, .csv, .tsv, .tar, a folder of class folders; `toy`; or
-    /// `set:FOLDER`, an evaluation set called as its folder is (`conifer data sets`).
+    /// Data set as `KIND:PATH` (`conifer data list` shows the kinds), or a path whose kind can be inferred (.jsonl,
+    /// .csv, .tsv, .tar, a folder of class folders), or `toy`, or `set:FOLDER` for an evaluation set (`conifer data
+    /// sets`).
     #[arg(long, help_heading = DATA)]
     pub(crate) data: String,
-    /// Only this split.
+    /// Use only this split.
     #[arg(long, help_heading = DATA)]
     pub(crate) split: Option<String>,
-    /// Settings of the source, `name=value`; lists by commas: `ranks=kingdom,phylum`.
+    /// Option of the data source as `name=value`; separate list items by commas: `ranks=kingdom,phylum`.
     #[arg(long = "data-option", value_name = "NAME=VALUE", help_heading = DATA)]
     pub(crate) data_options: Vec<String>,
-    /// Another folder in which the photos may be that the data file names, besides its own folder.
+    /// Additional folder that photos may be read from, besides the folder of the data file.
     #[arg(long = "root", value_name = "DIR", help_heading = DATA)]
     pub(crate) roots: Vec<PathBuf>,
 }
 
 #[derive(Args)]
 pub(crate) struct Train {
-    /// The experiment (TOML). Not needed with --resume.
+    /// The experiment's config file (TOML); omit it with --resume.
     pub(crate) config: Option<PathBuf>,
-    /// Change a key of the config: `--set train.steps=100`.
+    /// Override a config key: `--set train.steps=100`.
     #[arg(long = "set", value_name = "KEY=VALUE", help_heading = "Experiment")]
     pub(crate) set: Vec<String>,
-    /// Folder of the run: checkpoints, metrics.jsonl, TensorBoard events.
+    /// Folder of the run: checkpoints, metrics.jsonl, TensorBoard events (default: `train.out` of the config).
     #[arg(long, help_heading = "Run")]
     pub(crate) out: Option<PathBuf>,
-    /// Go on with the run in this folder, from its last checkpoint, exactly.
+    /// Resume the run in this folder from its latest checkpoint; the result equals that of an uninterrupted run.
     #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "set"], help_heading = "Run")]
     pub(crate) resume: Option<PathBuf>,
-    /// Shrink everything to run in seconds, in a folder of its own (RUN-smoke): does the experiment work at all?
+    /// Check that the experiment works: shrink it to run in seconds on the toy world, in the separate folder RUN-smoke.
     #[arg(long, help_heading = "Experiment")]
     pub(crate) smoke: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct Embed {
-    /// A checkpoint folder, a run folder (its latest checkpoint), or a published model: its file, its folder, or its name on the hub.
+    /// Checkpoint folder, run folder (its latest checkpoint), or a published model (file, folder, or name on the
+    /// Hugging Face hub).
     pub(crate) checkpoint: PathBuf,
-    /// The text whose embedding is the root, such as Eukarya for a published RCME model (default: what the checkpoint was trained with).
+    /// Use the embedding of this text as the root, such as Eukarya for a published RCME model (default: the
+    /// checkpoint's root).
     #[arg(long, value_name = "TEXT", help_heading = MODEL)]
     pub(crate) root_text: Option<String>,
     #[command(flatten)]
     pub(crate) data: DataSet,
-    /// Folder to write. A run that was stopped or killed goes on where it was when the same command is given again; a finished set of
-    /// another command is not replaced without --overwrite.
+    /// Folder to write the embedding set to. Repeat the same command to resume a stopped or killed run. A finished set
+    /// of another command is replaced only with --overwrite.
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) out: PathBuf,
-    /// Start anew: forget what a stopped run has left for --out, and replace a finished set.
+    /// Start over: discard what a stopped run left for --out, and replace a finished set.
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) overwrite: bool,
-    /// How the points are stored: in half precision they take half the space on disk.
+    /// Number format of the stored embeddings; half precision takes half the disk space.
     #[arg(long, value_enum, default_value_t = ElementArg::F32, help_heading = OUTPUT)]
     pub(crate) dtype: ElementArg,
-    /// Photos or texts that are embedded at a time: memory against speed.
+    /// Number of photos or texts per forward pass; larger is faster but needs more memory.
     #[arg(long, value_name = "ROWS", default_value_t = 32, value_parser = rows, help_heading = MODEL)]
     pub(crate) batch_size: usize,
-    /// What to embed of each sample.
+    /// Views of each sample to embed.
     #[arg(long, value_delimiter = ',', default_value = "image,text", help_heading = DATA)]
     pub(crate) views: Vec<EmbedView>,
-    /// How photos are cut.
+    /// How photos are brought to the model's input size.
     #[arg(long, value_enum, default_value_t = CropArg::Center, help_heading = DATA)]
     pub(crate) crop: CropArg,
 }
@@ -323,74 +328,73 @@ pub(crate) struct Embed {
 pub(crate) enum ViewArg {
     /// The photo.
     Image,
-    /// Each caption.
+    /// Every caption.
     Text,
-    /// Each box of the photo.
+    /// Every box of the photo.
     #[value(alias = "box_image")]
     BoxImage,
-    /// Each phrase.
+    /// Every phrase.
     #[value(alias = "box_text")]
     BoxText,
 }
 
-/// What is embedded of a data set.
+/// Parts of a sample that can be embedded.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EmbedView {
     /// The photo.
     Image,
-    /// Each caption.
+    /// Every caption.
     Text,
-    /// Each box of the photo.
+    /// Every box of the photo.
     #[value(alias = "box_image")]
     BoxImage,
-    /// Each phrase.
+    /// Every phrase.
     #[value(alias = "box_text")]
     BoxText,
-    /// Each rank of the taxa, as one text for all samples: a walk from a photo to the root passes them.
+    /// Every rank of the taxa, one row per distinct text; paths from a photo to the root then pass through the ranks.
     Taxa,
-    /// Each text of the caption hierarchies, as one text for all samples.
+    /// Every text of the caption hierarchies, one row per distinct text.
     Tiers,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ElementArg {
-    /// As computed.
+    /// 32-bit, as computed.
     F32,
-    /// Half the size, 11 significant bits, numbers up to 65,504.
+    /// 16-bit: 11 significant bits, magnitudes up to 65,504.
     F16,
-    /// Half the size, 8 significant bits, the range of f32.
+    /// 16-bit: 8 significant bits, the range of f32.
     Bf16,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CropArg {
-    /// Shorter side to size, centre cut out.
+    /// Resize the shorter side, then crop the centre.
     Center,
-    /// Both sides to size, aspect lost.
+    /// Resize both sides; the aspect ratio changes.
     Squeeze,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Config {
-    /// The resolved config: all keys with the values that will be used; without a file, the defaults.
+    /// Print the resolved config, all keys with their effective values; without a file, the defaults.
     Print {
-        /// The experiment.
+        /// The config file.
         config: Option<PathBuf>,
-        /// Change a key.
+        /// Override a config key.
         #[arg(long = "set", value_name = "KEY=VALUE")]
         set: Vec<String>,
     },
-    /// Say whether a config is right.
+    /// Check config files for unknown keys and invalid values.
     Check {
-        /// The experiments.
+        /// The config files.
         #[arg(required = true)]
         configs: Vec<PathBuf>,
     },
-    /// Every key with its type, default and meaning.
+    /// List every key with its type, default and meaning.
     Schema,
 }
 
-/// A number of rows.
 fn rows(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=65_536) => Ok(count),

@@ -1,21 +1,20 @@
-//! Where tensors live.
+//! The device that training and embedding run on.
 
 use burn::tensor::Device;
 use clap::ValueEnum;
 
-/// `--device`: what this build offers.
+/// Value of `--device`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DeviceArg {
-    /// The processor, all cores.
+    /// The CPU, on all cores.
     #[default]
     Cpu,
-    /// The first graphics card that Vulkan names.
+    /// The first GPU that Vulkan reports.
     #[cfg(feature = "vulkan")]
     Vulkan,
 }
 
 impl DeviceArg {
-    /// The engine's device.
     pub(crate) fn open(self) -> Device {
         match self {
             Self::Cpu => Device::flex(),

@@ -1,4 +1,4 @@
-//! A checkpoint as the benchmarks and searches see it.
+//! Adapts a checkpoint to the embedder interface of benchmarks and searches.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use conifer_space::{ManifoldSpec, Root, Source};
 use crate::progress;
 use crate::request::note_interrupted;
 
-/// A trained model behind `eval`'s trait, with progress on stderr.
+/// A trained model that implements [`conifer_eval::Embedder`], with progress bars on stderr.
 pub(crate) struct ModelEmbedder {
     inner: Embedder,
 }
@@ -26,7 +26,7 @@ impl ModelEmbedder {
         Ok(Self { inner: Embedder::open(reference, device)? })
     }
 
-    /// With the embedding of a text as root, where one is given.
+    /// Uses the embedding of `text` as the root, if a text is given.
     pub(crate) fn with_root_text(self, text: Option<&str>) -> Self {
         match text {
             Some(text) => Self { inner: self.inner.with_root_text(text) },
@@ -34,39 +34,43 @@ impl ModelEmbedder {
         }
     }
 
-    /// With so many rows at a time.
+    /// Sets the number of photos or texts per forward pass.
     pub(crate) fn with_batch(self, rows: usize) -> Self {
         Self { inner: self.inner.with_batch(rows) }
     }
 
-    /// Around a model in memory.
+    /// Wraps a model in memory.
     pub(crate) fn new(inner: Embedder) -> Self {
         Self { inner }
     }
 
-    /// The model itself, to write embedding sets.
+    /// The wrapped model.
     pub(crate) fn inner(&self) -> &Embedder {
         &self.inner
     }
 
-    /// What decides a point besides the text or photo: weights, how the model is fed, and the version of the program.
+    /// Everything that determines a point besides the text or photo: weights, preprocessing and the version of the
+    /// program.
     pub(crate) fn identity(&self) -> anyhow::Result<String> {
         let manifest = Manifest { root: None, apex: None, ..self.inner.manifest().clone() };
         let (fed, spec) = (toml::to_string(&manifest)?, serde_json::to_string(self.inner.spec())?);
         Ok(format!("{}\n{}\n{fed}\n{spec}", env!("CARGO_PKG_VERSION"), self.inner.fingerprint()))
     }
 
-    /// The error of those of these photos that cannot be read, if any.
+    /// An error that counts the unreadable photos among `images`, or `None` if all can be read.
     pub(crate) fn unreadable(&self, images: &[ImageRef]) -> Option<Error> {
         self.inner.unreadable(images).map(|error| Error::Embedder(error.to_string()))
     }
 
-    /// That points of this space, made by `source`, are this model's.
+    /// Checks that this model made a set with this space and source.
+    ///
+    /// # Errors
+    /// The weights or the space differ.
     pub(crate) fn check_made(&self, spec: &ManifoldSpec, source: &Source) -> anyhow::Result<()> {
         let weights = &source.weights;
         anyhow::ensure!(
             weights.is_empty() || weights == self.inner.fingerprint(),
-            "the set was made by {} with other weights than those of {} (sha256 {} and {}); use the checkpoint that made the set",
+            "the set was made by {} with other weights than {} has (sha256 {} and {}); use the checkpoint that made the set",
             source.model,
             self.inner.name(),
             short(weights),
@@ -74,7 +78,7 @@ impl ModelEmbedder {
         );
         anyhow::ensure!(
             self.inner.spec() == spec,
-            "the set was made in {:?} by {}, but the checkpoint {} lives in {:?}; use the checkpoint that made the set",
+            "the space of the set is {:?} (made by {}), but that of the checkpoint {} is {:?}; use the checkpoint that made the set",
             spec,
             source.model,
             self.inner.name(),
@@ -83,12 +87,10 @@ impl ModelEmbedder {
         Ok(())
     }
 
-    /// The point of one text.
     pub(crate) fn text(&self, text: &str) -> anyhow::Result<Vec<f32>> {
         Ok(self.inner.texts(&[text], &mut |_, _| {})?)
     }
 
-    /// The point of one photo.
     pub(crate) fn image(&self, path: &Path) -> anyhow::Result<Vec<f32>> {
         let image = ImageRef::File(path.into());
         image.open(&PixelLimits::default()).with_context(|| path.display().to_string())?;
@@ -120,7 +122,7 @@ impl conifer_eval::Embedder for ModelEmbedder {
     }
 }
 
-/// Enough of a hash to tell two apart.
+/// The first 12 characters of a hash, enough to distinguish two hashes in a message.
 fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }

@@ -1,4 +1,4 @@
-//! How this program was called, so that the commands it suggests can be copied and run.
+//! How the user called this program, so that suggested commands can be copied and run.
 
 use std::ffi::OsStr;
 
@@ -6,13 +6,13 @@ use clap::CommandFactory as _;
 
 use crate::cli::Cli;
 
-/// The program as a shell finds it again: the path by which it was called if that has a slash, else `conifer`.
+/// The program name for suggested commands: the path it was called by if that contains a slash, else `conifer`.
 pub(crate) fn program() -> String {
     called_as(std::env::args_os().next().as_deref())
 }
 
-/// `text` with the program's own path in place of `conifer` wherever a command of ours follows. The library crates write
-/// `conifer embed`: they do not know how the program was called.
+/// Replaces `conifer` by [`program`] wherever a subcommand follows. The library crates write `conifer embed` because
+/// they do not have the path of the program.
 pub(crate) fn with_program(text: &str) -> String {
     match program() {
         program if program == NAME => text.to_owned(),
@@ -29,7 +29,7 @@ fn called_as(first: Option<&OsStr>) -> String {
     }
 }
 
-/// One word of a POSIX shell.
+/// Quotes a word for a POSIX shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
     if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }

@@ -1,4 +1,4 @@
-//! What a command line or a request says of the rows that may be found, as rows of an index.
+//! Row filters of a command line or request, resolved to row numbers of an index.
 
 use std::collections::BTreeMap;
 
@@ -6,28 +6,29 @@ use anyhow::Context as _;
 use conifer_index::{Cone, Filter, FlatIndex, Query as Points};
 use conifer_space::Modality;
 
-/// The column of classes.
+/// Name of the column with the class of a row.
 pub(crate) const LABEL: &str = "label";
 
-/// Which rows may be found, with points in place of what names them. Every field that says something must hold.
+/// Filters with their texts and ids already resolved to points. A row must pass all filters that are set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) modality: Option<Vec<Modality>>,
-    /// Values by column; those of one column are alternatives.
+    /// Accepted values by column name.
     pub(crate) columns: BTreeMap<String, Vec<String>>,
-    /// The least and the largest depth.
+    /// Smallest and largest accepted depth.
     pub(crate) depth: Option<[f32; 2]>,
-    /// Points in whose cones rows must lie.
+    /// Points whose cones must contain the row.
     pub(crate) inside: Vec<Vec<f32>>,
-    /// Points in whose cones they must not.
+    /// Points whose cones must not contain the row.
     pub(crate) not: Vec<Vec<f32>>,
 }
 
 impl Limits {
-    /// The rows that pass, of which the `columns` are known, and `more`; nothing where every row does.
+    /// The rows that pass these filters and `more`, or `None` if no filter is set. `columns` are the columns of the
+    /// rows.
     ///
     /// # Errors
-    /// A column that is not there; points that are none of the space.
+    /// An unknown column; points that are not in the space.
     pub(crate) fn rows(
         &self,
         index: &FlatIndex,

@@ -1,4 +1,4 @@
-//! `conifer`: train, evaluate, search and look into hierarchical vision-language embeddings.
+//! `conifer`: train, evaluate, search and explore hierarchical vision-language embeddings.
 
 mod asker;
 mod cache;
@@ -22,10 +22,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Freed tensors kept for reuse: enough for a training step of a small model, little beside the model itself.
+/// Bytes of freed tensors that the allocator keeps for reuse: enough for a training step of a small model.
 const KEPT_BYTES: usize = 1 << 30;
 
-// Page faults on large blocks cost the engine more than anything else: see the crate's docs.
+// Page faults on large blocks dominated the engine's time; see the docs of `conifer-kernels`.
 #[global_allocator]
 static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(KEPT_BYTES);
 
@@ -39,7 +39,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The error and its causes, each said once: an error of ours often quotes its cause already.
+/// The error and its causes. A cause that the text already contains is left out: conifer's own errors often quote
+/// theirs.
 fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

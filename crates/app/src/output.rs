@@ -2,7 +2,7 @@ use std::io::Write as _;
 
 use conifer_data::printable::{lines, one_line};
 
-/// Writes text to stdout. A reader that went away (`| head`) is no error.
+/// Writes text to stdout. A closed pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -12,8 +12,8 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a line to stderr, with control characters as escapes: messages quote ids, captions and names of files. Where nobody reads it
-/// any more (a closed pipe, a full disk), the work goes on.
+/// Writes a line to stderr. Control characters are escaped, because messages quote ids, captions and file names. Write
+/// errors (a closed pipe, a full disk) are ignored.
 pub(crate) fn note(line: &str) {
     _ = writeln!(std::io::stderr().lock(), "{}", lines(line));
 }
@@ -23,7 +23,7 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&(serde_json::to_string(value)? + "\n"))
 }
 
-/// Rows as aligned columns; the first row is the head. Line breaks and other control characters, which data may hold, are written as `\n`.
+/// Formats rows as aligned columns; the first row is the header. Control characters in cells are escaped (`\n`).
 pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);

@@ -1,45 +1,47 @@
-//! The names of the rankings, and what each needs beside its name.
+//! Names of the rankings, and the limits that each one requires.
 
 use clap::ValueEnum;
 use conifer_index::{Direction, Gate, Ranking};
 
-/// Every ranking, by the name that requests give it; the command line has `-` for `_`.
+/// The names of all rankings in HTTP requests. On the command line they have `-` instead of `_`.
 pub(crate) const NAMES: [&str; 8] =
     ["distance", "similarity", "inner", "narrower", "broader", "gated_narrower", "gated_broader", "general"];
 
-/// The largest angle that there is is pi; whoever types it rounds it up.
-#[expect(clippy::approx_constant, reason = "more than pi, on purpose")]
+/// Upper limit of angles: pi, rounded up so that 3.1416 is accepted.
+#[expect(clippy::approx_constant, reason = "intentionally larger than pi")]
 pub(crate) const MOST_ANGLE: f32 = 3.1416;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum By {
-    /// Nearest first.
+    /// Geodesic distance, nearest first.
     #[default]
     Distance,
-    /// The similarity with which the space is trained, largest first: the cosine on the sphere, minus the distance elsewhere.
+    /// The similarity used in training, largest first: the cosine on the sphere, minus the distance in other spaces.
     Similarity,
-    /// The Lorentzian inner product, largest first; summed over factors, as PHyCLIP was evaluated.
+    /// Lorentzian inner product, largest first; summed over the factors, as PHyCLIP was evaluated.
     Inner,
-    /// Exterior angle, the query being the parent: the narrower, the whole scene of a phrase.
+    /// Exterior angle with the query as the parent, smallest first: finds narrower rows, such as whole scenes for a
+    /// phrase.
     Narrower,
-    /// Exterior angle, the query being the child: the broader.
+    /// Exterior angle with the query as the child, smallest first: finds broader rows.
     Broader,
-    /// What `narrower` finds within --angle (which it needs), by similarity.
+    /// Rows that `narrower` finds within --angle (required), ranked by similarity.
     #[value(alias = "gated_narrower")]
     GatedNarrower,
-    /// What `broader` finds within --angle (which it needs), by similarity.
+    /// Rows that `broader` finds within --angle (required), ranked by similarity.
     #[value(alias = "gated_broader")]
     GatedBroader,
-    /// What `narrower` finds within --angle, or what is nearer than --within (it needs one of them), from general to specific.
+    /// Rows that `narrower` finds within --angle, or rows nearer than --within (give one of them), from general to
+    /// specific.
     General,
 }
 
 impl By {
-    /// With the limits of gates: `angle` (radians) for the gated ones, `angle` or `within` (a distance) for `general`. `dashes` stand before
-    /// their names in messages.
+    /// The index ranking with its gate: `angle` (radians) for the gated rankings, `angle` or `within` (a distance) for
+    /// `general`. Messages put `dashes` before the names of the limits.
     ///
     /// # Errors
-    /// A limit that is missing, that is out of its range or that the ranking does not take.
+    /// A limit is missing, out of its range or not accepted by the ranking.
     pub(crate) fn ranking(self, angle: Option<f32>, within: Option<f32>, dashes: &str) -> Result<Ranking, String> {
         if let Some(angle) = angle.filter(|it| !(0.0..=MOST_ANGLE).contains(it)) {
             return Err(format!("`{dashes}angle` is {angle}; expected radians, 0 to {MOST_ANGLE}"));
@@ -63,21 +65,23 @@ impl By {
             }
             (By::General, ..) => {
                 return Err(format!(
-                    "`general` takes either `{dashes}angle`, in radians, as seen from the query as the parent, or `{dashes}within`, a distance"
+                    "`general` takes either `{dashes}angle`, the largest exterior angle in radians, or `{dashes}within`, the largest distance"
                 ));
             }
             _ => {
-                return Err(format!("`{dashes}angle` and `{dashes}within` are for the gated rankings and `general`"));
+                return Err(format!(
+                    "`{dashes}angle` and `{dashes}within` are accepted only by the gated rankings and `general`"
+                ));
             }
         })
     }
 
-    /// Whether a larger score is the better one.
+    /// True if larger scores are better.
     pub(crate) fn large_first(self) -> bool {
         matches!(self, By::Similarity | By::Inner | By::GatedNarrower | By::GatedBroader)
     }
 
-    /// What the score of a hit is.
+    /// Name of the quantity that the ranking scores rows by.
     pub(crate) fn score(self) -> &'static str {
         match self {
             By::Distance => "distance",

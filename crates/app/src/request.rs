@@ -1,4 +1,4 @@
-//! What was typed, made into requests of the library crates.
+//! Converts command-line arguments to requests of the library crates.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,11 +13,11 @@ use crate::cli::DataSet;
 use crate::output::note;
 use crate::set_model::{is_run, set_of};
 
-/// The source that `--data`, `--split` and `--data-option` name.
+/// The source that `--data`, `--split`, `--root` and `--data-option` name.
 pub(crate) fn source_spec(data: &DataSet) -> anyhow::Result<SourceSpec> {
     let named = SourceSpec::of_text(&data.data).with_context(|| {
         format!(
-            "--data {}: neither KIND:PATH nor a .jsonl, .csv, .tsv, .tar file or a folder that exists; kinds: {}",
+            "--data {}: unknown kind of data; expected KIND:PATH, a .jsonl, .csv, .tsv or .tar file, or an existing folder; kinds: {}",
             data.data,
             SOURCES.iter().map(|entry| entry.kind).collect::<Vec<_>>().join(", ")
         )
@@ -26,7 +26,7 @@ pub(crate) fn source_spec(data: &DataSet) -> anyhow::Result<SourceSpec> {
     Ok(SourceSpec { split, roots, options: options(&data.data_options)?, ..named })
 }
 
-/// Opens that source.
+/// Opens the source that `data` names.
 pub(crate) fn open_source(data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
     if let Some(folder) = data.data.strip_prefix("set:") {
         return open_set(Path::new(folder), data);
@@ -34,7 +34,7 @@ pub(crate) fn open_source(data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
     conifer_data::open(&source_spec(data)?).with_context(|| format!("--data {}", data.data))
 }
 
-/// An evaluation data set in its usual layout, known by the name of its folder.
+/// Opens an evaluation data set in its standard layout; the folder name selects the data set.
 fn open_set(folder: &Path, data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
     anyhow::ensure!(
         data.split.is_none() && data.data_options.is_empty() && data.roots.is_empty(),
@@ -42,7 +42,7 @@ fn open_set(folder: &Path, data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
         data.data
     );
     let place = || format!("--data {}", data.data);
-    // `.` and `..` have no name of their own.
+    // The paths `.` and `..` have no file name.
     let folder = &match folder.file_name() {
         Some(_) => folder.to_owned(),
         None => folder.canonicalize().with_context(place)?,
@@ -52,7 +52,7 @@ fn open_set(folder: &Path, data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
     set.open(folder).with_context(place)
 }
 
-/// The rows of an embedding set, of a store, or of the embedding set inside a training run.
+/// The rows of an embedding set, a store, or a training run's embedding set.
 pub(crate) fn open_rows(path: &Path) -> anyhow::Result<Snapshot> {
     let set = &set_of(path);
     note_interrupted(set);
@@ -60,20 +60,20 @@ pub(crate) fn open_rows(path: &Path) -> anyhow::Result<Snapshot> {
         if is_run(path) {
             let (run, set) = (path.display(), set.display());
             bail!(
-                "opening {run}: it is a training run without {set}; expected an embedding set; make one with \
+                "opening {run}: the training run has no embedding set {set}; create it with \
                  `conifer embed {run} --data DATA --out {set}`"
             );
         }
         bail!(
-            "{} is not there; expected an embedding set, as `conifer embed` writes it, a store, as `conifer store create` makes it, or a \
-             training run with embeddings, as `conifer quickstart` leaves it",
+            "{} does not exist; expected an embedding set (written by `conifer embed`), a store (created by `conifer store create`) or a \
+             training run with embeddings (written by `conifer quickstart`)",
             path.display()
         );
     }
     Ok(Snapshot::open(set)?)
 }
 
-/// Says so when a set or a checkpoint is not at its place but where an interrupted replacement put it, from where it is read.
+/// Prints a note if the replacement of `path` was interrupted and its previous content is read from another place.
 pub(crate) fn note_interrupted(path: &Path) {
     if let Some(previous) = files::interrupted(path) {
         note(&format!(
@@ -84,7 +84,7 @@ pub(crate) fn note_interrupted(path: &Path) {
     }
 }
 
-/// `name=value` settings; a value that reads as JSON (a number, true) is one, else it is a text.
+/// Parses `name=value` settings. A value that is valid JSON (a number, true) is parsed as JSON, any other as a string.
 pub(crate) fn options(given: &[String]) -> anyhow::Result<BTreeMap<String, serde_json::Value>> {
     given
         .iter()

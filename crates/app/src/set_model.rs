@@ -1,4 +1,4 @@
-//! The model that made an embedding set, found again by what the set's manifest says.
+//! Finds the model that made an embedding set, as named by the set's manifest.
 
 use std::path::{Path, PathBuf};
 
@@ -8,31 +8,31 @@ use conifer_index::Snapshot;
 use crate::embedder::ModelEmbedder;
 use crate::output::note;
 
-/// Folder of the embedding set inside the folder of a run, as `quickstart` and `explore` leave it.
+/// Folder of the embedding set inside a run folder; `quickstart` and `explore` write it.
 pub(crate) const EMBEDDINGS: &str = "embeddings";
 
-/// Whether `path` is the folder of a training run.
+/// Returns true for the folder of a training run.
 pub(crate) fn is_run(path: &Path) -> bool {
     path.join("checkpoints").is_dir() && path.join("config.toml").is_file()
 }
 
-/// The embedding set that `path` stands for: itself, or the `embeddings` of a run.
+/// The embedding set at `path`: `path` itself, or for a training run its `embeddings` folder.
 pub(crate) fn set_of(path: &Path) -> PathBuf {
     if is_run(path) { path.join(EMBEDDINGS) } else { path.to_owned() }
 }
 
-/// Opens the model that the manifest of the set at `path` names. Only files and folders of this machine are tried, and one counts only if
-/// its weights have the sha256 that the manifest has: nothing is downloaded because a set says so.
+/// Opens the model that the manifest of the set at `path` names. Only local files and folders are tried, and a
+/// candidate must have weights with the sha256 in the manifest: a manifest cannot cause a download.
 ///
 /// # Errors
-/// The manifest names no model or no weights; no such file is there; those that are there have other weights.
+/// The manifest names no model or no weights; no candidate exists; the existing candidates have other weights.
 pub(crate) fn open_model_of(set: &Snapshot, path: &Path, device: &Device) -> anyhow::Result<ModelEmbedder> {
     let (model, place) = (&set.source.model, path.display());
     let todo = "name the model with --checkpoint MODEL";
     if set.source.weights.is_empty() {
         anyhow::bail!(
-            "embedding a query for {place}: the set does not say which weights made its points (model: `{model}`); expected a text or photo \
-             to be embedded by the same model; {todo}"
+            "embedding a query for {place}: the set does not name the weights of its model (`{model}`), and queries must be embedded by the \
+             same model; {todo}"
         );
     }
     let found = candidates(model, path);
@@ -48,19 +48,20 @@ pub(crate) fn open_model_of(set: &Snapshot, path: &Path, device: &Device) -> any
     }
     match refused {
         Some((candidate, error)) => Err(error.context(format!(
-            "embedding a query for {place}: {}, which the set names as its model, cannot be used; {todo}",
+            "embedding a query for {place}: cannot use {}, which the set names as its model; {todo}",
             candidate.display()
         ))),
         None => anyhow::bail!(
-            "embedding a query for {place}: the model that the set names, `{model}`, is not there; expected it, or a model with the same \
+            "embedding a query for {place}: the model that the set names, `{model}`, was not found; expected it or a model with the same \
              weights (sha256 {}); {todo}",
             set.source.weights
         ),
     }
 }
 
-/// The files and folders that `model` may mean, in the order in which they are tried: from the working directory, from the folders above the
-/// set (a project that was moved), and the run that the set lies in. A store names several models with ` + ` between them.
+/// The existing files and folders that `model` may refer to, in the order in which they are tried: relative to the
+/// working directory, relative to the folders above the set (for a project that was moved), and the run that contains
+/// the set. A store names several models, separated by ` + `.
 fn candidates(model: &str, set: &Path) -> Vec<PathBuf> {
     let full = std::fs::canonicalize(set).unwrap_or_else(|_| set.to_owned());
     let above: Vec<&Path> = full.ancestors().skip(1).collect();

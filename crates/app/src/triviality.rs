@@ -1,25 +1,26 @@
-//! Plain sentences about results that say nothing: a ranking whose scores are all alike, a number no better than its trivial answer.
+//! Warnings about meaningless results: rankings with nearly equal scores, and metrics no better than a trivial
+//! baseline.
 
 use conifer_eval::Record;
 use conifer_index::{Filter, FlatIndex, Query, Ranking};
 
 use crate::output::note;
 
-/// Scores whose largest and smallest differ by less than this share of the larger magnitude are called flat.
+/// Scores are called flat if their range is less than this share of the largest magnitude.
 ///
-/// This is the relative contrast of Beyer et al. (ICDT 1999, "When is nearest neighbor meaningful?"): where the farthest row is less
-/// than 1 % farther than the nearest, an error of 1 % in the distances may give any order at all. Rounding in f32 (about 1e-6 of a
-/// distance) is far smaller, so the order is reproducible, but it carries next to no information. A collapsed model had distances from 1.5917
-/// to 1.5936 (0.1 %); twenty training steps on the toy world give 13 %.
+/// This is the relative contrast of Beyer et al. (ICDT 1999, "When is nearest neighbor meaningful?"). If the farthest
+/// row is less than 1 % farther than the nearest, an error of 1 % in the distances can produce any order. Rounding in
+/// f32 (about 1e-6 of a distance) is far smaller: the order is reproducible, but carries next to no information. A
+/// collapsed model had distances from 1.5917 to 1.5936 (0.1 %); twenty training steps on the toy world give 13 %.
 pub(crate) const LEAST_CONTRAST: f32 = 0.01;
-/// Among fewer rows, scores may be close to each other because the rows are alike.
+/// Minimum number of rows to judge. Among fewer rows, scores may be close because the rows are similar.
 const LEAST_ROWS: usize = 20;
-/// Rows whose scores are looked at: enough to find a spread where there is one, a millisecond of work in a set of any size.
+/// Number of rows sampled to find the spread of scores: about a millisecond of work in a set of any size.
 const SAMPLED_ROWS: usize = 4096;
-/// Numbers that are named in a sentence about trivial answers.
+/// Maximum number of metrics that a warning lists.
 const NAMED: usize = 3;
 
-/// Relative contrast of scores: (largest - smallest) / largest magnitude. `None` for too few scores, or when one is not finite.
+/// Relative contrast of scores: (largest - smallest) / largest magnitude. `None` for too few or non-finite scores.
 pub(crate) fn contrast(scores: &[f32]) -> Option<f32> {
     if scores.len() < LEAST_ROWS || scores.iter().any(|it| !it.is_finite()) {
         return None;
@@ -29,20 +30,20 @@ pub(crate) fn contrast(scores: &[f32]) -> Option<f32> {
     Some(if magnitude == 0.0 { 0.0 } else { (high - low) / magnitude })
 }
 
-/// A sentence if `scores` are flat. `what` names them: `distance`.
+/// A warning if `scores` are flat. `what` names the scored quantity, such as `distance`.
 pub(crate) fn flatness(scores: &[f32], what: &str) -> Option<String> {
     contrast(scores).filter(|it| *it < LEAST_CONTRAST)?;
     let (low, high) = scores.iter().fold((f32::MAX, f32::MIN), |(low, high), &it| (low.min(it), high.max(it)));
     Some(format!(
-        "the ranking is flat: the {what} of the {} rows compared goes from {low:.4} to {high:.4}, less than {:.0} % apart, so the order says \
-         almost nothing; a model trained longer, or on data like these, should separate them",
+        "the ranking is flat: the {what} of the {} rows compared goes from {low:.4} to {high:.4}, less than {:.0} % apart, so the order is \
+         almost meaningless; a model trained for longer or on similar data should separate them",
         scores.len(),
         100.0 * LEAST_CONTRAST,
     ))
 }
 
-/// A sentence if the ranking of `rows` for this query is flat: `best`, the best score among them, and those of an
-/// even sample are compared.
+/// A warning if the ranking of `rows` for this query is flat. It compares an even sample of the rows and `best`, the
+/// best score among all of them.
 ///
 /// # Errors
 /// Those of [`FlatIndex::top_k`].
@@ -54,7 +55,7 @@ pub(crate) fn flat_search(
     best: Option<f32>,
     what: &str,
 ) -> anyhow::Result<Option<String>> {
-    // A gate lets through what scores alike on purpose.
+    // Rows that pass a gate have similar scores by design.
     if matches!(ranking, Ranking::Gated(_) | Ranking::Depth(_)) || rows.len() < LEAST_ROWS {
         return Ok(None);
     }
@@ -65,8 +66,8 @@ pub(crate) fn flat_search(
     Ok(flatness(&scores, what))
 }
 
-/// A sentence about the records that are not better than their trivial answer, if any. A record with an interval is better when the whole
-/// interval is.
+/// A warning that lists the records no better than their trivial baseline, if there are any. A record with an interval
+/// is better if its whole interval is.
 pub(crate) fn trivial_records(records: &[Record]) -> Option<String> {
     let compared: Vec<_> = records.iter().filter_map(|it| Some((it, it.baseline.as_ref()?))).collect();
     let trivial: Vec<_> = compared.iter().filter(|(record, baseline)| !is_better(record, baseline.value)).collect();
@@ -91,7 +92,7 @@ pub(crate) fn trivial_records(records: &[Record]) -> Option<String> {
     ))
 }
 
-/// Says on stderr which records are not better than their trivial answer.
+/// Prints the warning of [`trivial_records`] to stderr.
 pub(crate) fn warn_if_trivial(records: &[Record]) {
     if let Some(sentence) = trivial_records(records) {
         note(&format!("note: {sentence}"));
@@ -103,7 +104,7 @@ fn is_better(record: &Record, trivial: f64) -> bool {
     if smaller_is_better(&record.metric) { high < trivial } else { low > trivial }
 }
 
-/// Errors and distances: of every other metric, more is better.
+/// Returns true for metrics of which smaller values are better: tree errors (TIE, LCA) and OT distances.
 fn smaller_is_better(metric: &str) -> bool {
     ["TIE", "LCA", "OT "].iter().any(|it| metric.starts_with(it))
 }
@@ -123,9 +124,9 @@ mod tests {
         assert_eq!(flatness(&spread(0.4, 1.6), "distance"), None);
         assert!(flatness(&spread(-0.2503, -0.25), "similarity").is_some());
         assert!(flatness(&[0.0; 30], "angle").is_some());
-        // One row that stands out is an answer.
+        // One clear outlier is a meaningful result.
         assert_eq!(flatness(&[&spread(1.5917, 1.5936)[..], &[0.3]].concat(), "distance"), None);
-        // A few rows may be alike; numbers that are none say nothing.
+        // Too few rows to judge, and non-finite scores.
         assert_eq!(flatness(&[1.0; 5], "distance"), None);
         assert_eq!(flatness(&[f32::NAN; 30], "distance"), None);
     }

@@ -1,4 +1,4 @@
-//! A file of points: records of one size, one after the other, each with a checksum.
+//! The cache file: fixed-size records, each with a key, a point and a checksum.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -9,33 +9,33 @@ use anyhow::Context as _;
 use conifer_space::points::Lock;
 use sha2::{Digest as _, Sha256};
 
-/// Content hash of a text or photo.
+/// SHA-256 of a text or photo.
 pub(super) type Key = [u8; 32];
 
-/// Bytes of a checksum: the first of the SHA-256 over key and numbers.
+/// Bytes of a record's checksum: the first bytes of the SHA-256 of key and point.
 const CHECK: usize = 8;
-/// Bytes read at once while a file is opened.
+/// Size of the read buffer while a file is opened, in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// Points by key. A record is 32 bytes of key, `dim` numbers (`f32`, little endian) and 8 bytes of checksum. Of several records of
-/// one key the last counts.
+/// Points by key. A record is 32 bytes of key, `dim` numbers (`f32`, little endian) and 8 bytes of checksum. If a key
+/// has several records, the last one counts.
 ///
-/// A record whose checksum does not hold is as good as none; a tail that is no whole record is cut off. One process at a time
-/// writes, the one that has the file's lock; others read what was there when they opened it.
+/// A record with a wrong checksum is ignored; an incomplete record at the end is cut off. Only the process that holds
+/// the file's lock writes. Other processes read the records that existed when they opened the file.
 pub(super) struct Store {
     path: PathBuf,
     file: File,
     dim: usize,
-    /// Where each record begins.
+    /// Byte offset of the record of each key.
     places: HashMap<Key, u64>,
-    /// End of the last whole record.
+    /// End of the last complete record, in bytes.
     length: u64,
     writes: bool,
     _lock: Option<Lock>,
 }
 
 impl Store {
-    /// Opens or makes a file of points of `dim` numbers. The lines are what its user should be told.
+    /// Opens or creates a file of points with `dim` numbers. The second value holds notes for the user.
     pub(super) fn open(path: &Path, dim: usize) -> anyhow::Result<(Self, Vec<String>)> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         let place = path.display();
@@ -43,25 +43,25 @@ impl Store {
         let lock = Lock::take(file.try_clone()?)
             .map_err(|error| format!("{place} cannot be locked: {error}"))
             .and_then(|lock| lock.ok_or_else(|| format!("{place}: another conifer run is writing")))
-            .map_err(|why| told.push(format!("{why}; what is kept is read, and nothing new is kept")))
+            .map_err(|why| told.push(format!("{why}; cached embeddings are read, but no new ones are added")))
             .ok();
         let (places, writes) = (HashMap::new(), lock.is_some());
         let mut store = Self { path: path.into(), file, dim, places, length: 0, writes, _lock: lock };
-        let damaged = store.scan().context("reading what is kept")?;
+        let damaged = store.scan().context("reading the cached embeddings")?;
         if !damaged.is_empty() {
             let count = damaged.len();
             told.push(match count {
-                1 => format!("{place}: 1 kept point is damaged; it is embedded anew"),
-                _ => format!("{place}: {count} kept points are damaged; they are embedded anew"),
+                1 => format!("{place}: 1 cached embedding is damaged and will be computed again"),
+                _ => format!("{place}: {count} cached embeddings are damaged and will be computed again"),
             });
         }
         if store.writes {
-            store.mend(&damaged).context("cutting off what is damaged")?;
+            store.mend(&damaged).context("removing damaged records")?;
         }
         Ok((store, told))
     }
 
-    /// Reads all records; gives the places of damaged ones.
+    /// Reads all records and returns the offsets of the damaged ones.
     fn scan(&mut self) -> std::io::Result<Vec<u64>> {
         let (size, whole) = (self.size(), self.file.metadata()?.len());
         self.length = whole - whole % size as u64;
@@ -69,7 +69,7 @@ impl Store {
         let (mut record, mut damaged) = (vec![0; size], Vec::new());
         for place in (0..self.length).step_by(size) {
             match reader.read_exact(&mut record) {
-                // The run that writes took something back.
+                // The process that holds the lock truncated the file meanwhile.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
                 done => done?,
             }
@@ -82,7 +82,7 @@ impl Store {
         Ok(damaged)
     }
 
-    /// Cuts off the tail, and empties damaged records so that they are told once.
+    /// Cuts off an incomplete record at the end, and zeroes damaged records so that they are reported only once.
     fn mend(&mut self, damaged: &[u64]) -> std::io::Result<()> {
         if self.places.is_empty() {
             self.length = 0;
@@ -96,17 +96,17 @@ impl Store {
         Ok(())
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether points can be added.
+    /// True if this process holds the lock, so that points can be added.
     pub(super) fn writes(&self) -> bool {
         self.writes
     }
 
-    /// The points of these keys that are kept, bit by bit as they were.
+    /// The points of those keys that are in the file, with the exact bits that were added.
     pub(super) fn find(&mut self, keys: &[Key]) -> std::io::Result<HashMap<Key, Vec<f32>>> {
         let (mut found, mut record) = (HashMap::new(), vec![0; self.size()]);
         for key in keys {
@@ -123,14 +123,14 @@ impl Store {
                 let numbers = &record[key.len()..record.len() - CHECK];
                 found.insert(*key, numbers.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect());
             } else {
-                // Changed since it was opened.
+                // Another process changed the file after it was opened.
                 self.places.remove(key);
             }
         }
         Ok(found)
     }
 
-    /// Adds points at the end. After an error nothing of them is kept, and no more is added.
+    /// Appends points. If that fails, none of them is kept, and further calls do nothing.
     pub(super) fn add(&mut self, points: &[(Key, Vec<f32>)]) -> std::io::Result<()> {
         if !self.writes {
             return Ok(());
@@ -147,7 +147,7 @@ impl Store {
         let written = self.file.seek(SeekFrom::Start(self.length)).and_then(|_| self.file.write_all(&bytes));
         if let Err(error) = written {
             self.writes = false;
-            // Whatever stays is no whole record, or one whose checksum holds.
+            // If truncation fails too, the rest is an incomplete record or complete records with valid checksums.
             _ = self.file.set_len(self.length);
             return Err(error);
         }
@@ -157,7 +157,7 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets all points, and empties the file where that is allowed.
+    /// Forgets all points. Empties the file if this process holds the lock.
     pub(super) fn clear(&mut self) -> std::io::Result<()> {
         self.places.clear();
         if self.writes {
@@ -167,7 +167,7 @@ impl Store {
         Ok(())
     }
 
-    /// Bytes of a record.
+    /// Bytes per record.
     fn size(&self) -> usize {
         size_of::<Key>() + self.dim * 4 + CHECK
     }
@@ -180,7 +180,7 @@ fn checksum(content: &[u8]) -> [u8; CHECK] {
     first
 }
 
-/// The key of a record, if its checksum holds.
+/// The key of a record, if its checksum is valid.
 fn key_of(record: &[u8]) -> Option<Key> {
     let (content, check) = record.split_last_chunk::<CHECK>()?;
     let (key, _) = content.split_first_chunk::<32>()?;
@@ -260,14 +260,14 @@ mod tests {
             bytes[2 * SIZE + at] ^= 16;
             std::fs::write(&path, bytes).unwrap();
             let (mut store, told) = Store::open(&path, 3).unwrap();
-            assert!(told[0].contains("points: 1 kept point is damaged; it is embedded anew"), "{told:?}");
+            assert!(told[0].contains("points: 1 cached embedding is damaged and will be computed again"), "{told:?}");
             let found = store.find(&keys(0..5)).unwrap();
             assert_eq!((found.len(), found.contains_key(&[2; 32])), (4, false));
             store.add(&points(2..3)).unwrap();
             drop(store);
             let (mut store, told) = Store::open(&path, 3).unwrap();
             assert_eq!((store.find(&keys(0..5)).unwrap().len(), told.len()), (5, 0));
-            // One that changes while the file is open is not taken either.
+            // A record that is damaged while the file is open is not returned either.
             let mut bytes = std::fs::read(&path).unwrap();
             bytes[SIZE + at] ^= 16;
             std::fs::write(&path, bytes).unwrap();
@@ -287,7 +287,7 @@ mod tests {
         second.add(&points(5..6)).unwrap();
         second.clear().unwrap();
         assert_eq!(first.find(&keys(0..6)).unwrap().len(), 5);
-        // What the first throws away, the second finds no longer.
+        // Records that the first process clears are no longer found by the second.
         let mut second = Store::open(&path, 3).unwrap().0;
         first.clear().unwrap();
         first.add(&points(4..5)).unwrap();

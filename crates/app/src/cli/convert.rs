@@ -1,4 +1,4 @@
-//! The command line of `convert`.
+//! Command-line arguments of `convert`.
 
 use std::path::PathBuf;
 
@@ -6,39 +6,40 @@ use clap::{Args, ValueEnum};
 
 #[derive(Args)]
 pub(crate) struct Convert {
-    /// A published checkpoint (.pth, .pt, .safetensors, the folder of a Hugging Face or open_clip model, or its name in the hub cache, such as
-    /// openai/clip-vit-base-patch32), or a checkpoint folder.
+    /// A published checkpoint (.pth, .pt, .safetensors, the folder of a Hugging Face or open_clip model, or its name on
+    /// the hub, such as openai/clip-vit-base-patch32), or a checkpoint folder.
     pub(crate) input: PathBuf,
-    /// A checkpoint folder to write, a .safetensors with the published names, or the folder that --to asks for.
+    /// Checkpoint folder to write, or a .safetensors file with the published tensor names, or with --to a model folder.
     pub(crate) output: PathBuf,
-    /// Write the folder of another system: hf-clip (transformers) or open-clip.
+    /// Write a model folder for another library: hf-clip (transformers) or open-clip.
     #[arg(long, help_heading = "Output")]
     pub(crate) to: Option<String>,
-    /// How the weights are stored: bf16 takes half the space (matrices and kernels lose all but 8 significant bits).
+    /// Number format of the written weights; bf16 takes half the space and rounds matrices and kernels to 8 significant
+    /// bits.
     #[arg(long, value_enum, default_value_t = WeightArg::F32, conflicts_with = "to", help_heading = "Output")]
     pub(crate) dtype: WeightArg,
-    /// The method that trained it, where the weights do not tell (hycoclip reads as meru).
-    #[arg(long, help_heading = "What the file does not say")]
+    /// Method that trained the checkpoint, if the weights do not show it (a HyCoCLIP file is read as meru by default).
+    #[arg(long, help_heading = "Settings missing from the file")]
     pub(crate) method: Option<String>,
-    /// Attention heads of the image encoder, which a published file does not tell (default: as published for its width).
-    #[arg(long, help_heading = "What the file does not say")]
+    /// Number of attention heads of the image encoder (default: the published number for its width).
+    #[arg(long, help_heading = "Settings missing from the file")]
     pub(crate) image_heads: Option<usize>,
-    /// Attention heads of the text encoder.
-    #[arg(long, help_heading = "What the file does not say")]
+    /// Number of attention heads of the text encoder.
+    #[arg(long, help_heading = "Settings missing from the file")]
     pub(crate) text_heads: Option<usize>,
-    /// Non-linearity of the feed-forward layers, where no config beside the weights tells (default: gelu).
-    #[arg(long, help_heading = "What the file does not say")]
+    /// Activation of the feed-forward layers, if no config beside the weights names it (default: gelu).
+    #[arg(long, help_heading = "Settings missing from the file")]
     pub(crate) activation: Option<Activation>,
-    /// The CLIP merges or tokenizer.json to put beside the weights.
-    #[arg(long, help_heading = "What the file does not say")]
+    /// CLIP's merges file or a tokenizer.json to save with the weights.
+    #[arg(long, help_heading = "Settings missing from the file")]
     pub(crate) tokenizer: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WeightArg {
-    /// As they are.
+    /// 32-bit, unchanged.
     F32,
-    /// Rounded, half the size.
+    /// 16-bit, rounded: half the size.
     Bf16,
 }
 
@@ -51,13 +52,13 @@ impl From<WeightArg> for conifer_learn::checkpoint::Precision {
     }
 }
 
-/// Names of the two non-linearities of CLIPs.
+/// The two activations that CLIP models use.
 #[derive(Clone, Copy, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Activation {
-    /// The exact one: the MERU family, LAION and most of open_clip.
+    /// The exact GELU: the MERU family, LAION and most of open_clip.
     Gelu,
-    /// OpenAI's.
+    /// OpenAI's sigmoid approximation of GELU.
     QuickGelu,
 }
 

@@ -1,4 +1,4 @@
-//! The command line of `eval`.
+//! Command-line arguments of `eval`.
 
 use std::path::PathBuf;
 
@@ -9,107 +9,114 @@ use super::{CropArg, DATA, MODEL, OUTPUT};
 
 #[derive(Args)]
 pub(crate) struct Eval {
-    /// A checkpoint folder, a run folder (its latest checkpoint), or a published model: its file, its folder, or its name on the hub.
+    /// Checkpoint folder, run folder (its latest checkpoint), or a published model (file, folder, or name on the
+    /// Hugging Face hub).
     pub(crate) checkpoint: Option<PathBuf>,
-    /// The text whose embedding is the root, such as Eukarya for a published RCME model (default: what the checkpoint was trained with).
+    /// Use the embedding of this text as the root, such as Eukarya for a published RCME model (default: the
+    /// checkpoint's root).
     #[arg(long, value_name = "TEXT", help_heading = MODEL)]
     pub(crate) root_text: Option<String>,
-    /// `KIND:PATH` (kinds: `conifer data list`), or a path whose kind shows: .jsonl, .csv, .tsv, .tar, a folder of class folders; `toy`; or
-    /// `set:FOLDER`, an evaluation set called as its folder is (`conifer data sets`).
+    /// Data set as `KIND:PATH` (`conifer data list` shows the kinds), or a path whose kind can be inferred (.jsonl,
+    /// .csv, .tsv, .tar, a folder of class folders), or `toy`, or `set:FOLDER` for an evaluation set (`conifer data
+    /// sets`).
     #[arg(long, help_heading = DATA)]
     pub(crate) data: Option<String>,
-    /// Only this split.
+    /// Use only this split.
     #[arg(long, help_heading = DATA)]
     pub(crate) split: Option<String>,
-    /// Settings of the source, `name=value`; lists by commas: `ranks=kingdom,phylum`.
+    /// Option of the data source as `name=value`; separate list items by commas: `ranks=kingdom,phylum`.
     #[arg(long = "data-option", value_name = "NAME=VALUE", help_heading = DATA)]
     pub(crate) data_options: Vec<String>,
-    /// Which benchmarks: see `conifer benchmarks`.
+    /// Benchmarks to run; see `conifer benchmarks`.
     #[arg(long = "benchmark", value_delimiter = ',', help_heading = DATA)]
     pub(crate) benchmarks: Vec<String>,
-    /// Instead of one data set, all tables of a paper beside its published numbers: paper:hycoclip, paper:phyclip, paper:hierarcaps,
-    /// paper:rcme, paper:visual-hierarchies, or a .toml of the same form. It sets prompts, crops, scores, gates and steps itself.
+    /// Instead of one data set, evaluate all tables of a paper beside its published numbers: paper:hycoclip,
+    /// paper:phyclip, paper:hierarcaps, paper:rcme, paper:visual-hierarchies, or a .toml file of the same form. The
+    /// suite sets prompts, crops, scores, gates and steps.
     #[arg(long, value_name = "SUITE", conflicts_with_all = ["data", "split", "data_options", "benchmarks", "tree", "prompts", "score", "crop", "gate", "steps"], help_heading = "Tables of a paper")]
     pub(crate) suite: Option<String>,
-    /// With --suite: the folder in which each data set of the suite has a folder. With --data: another folder in which the photos may be
-    /// that the data file names, besides its own folder.
+    /// With --suite: the folder with one subfolder per data set. With --data: an additional folder that photos may be
+    /// read from, besides the folder of the data file.
     #[arg(long = "root", value_name = "DIR", help_heading = DATA)]
     pub(crate) roots: Vec<PathBuf>,
-    /// How the report of a suite is written (default: by the ending of --out, else text).
+    /// Format of a suite's report (default: by the extension of --out, else text).
     #[arg(long, value_enum, help_heading = "Tables of a paper")]
     pub(crate) format: Option<ReportFormat>,
-    /// What the tables of a suite call the model (default: the last part of its path).
+    /// Name of the model in the tables of a suite (default: the last part of its path).
     #[arg(long, help_heading = "Tables of a paper")]
     pub(crate) name: Option<String>,
-    /// Let the report of a suite take the place of the file that --out names.
+    /// Let a suite replace an existing --out file.
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) overwrite: bool,
-    /// Compare two result files, as --out writes them, on the queries they share: no model is needed.
+    /// Compare two result files written with --out, on the queries that both contain; needs no model.
     #[arg(long, num_args = 2, value_names = ["FIRST", "SECOND"], conflicts_with_all = ["checkpoint", "root_text", "data", "split", "data_options", "benchmarks", "suite", "tree", "prompts", "score", "crop", "gate", "steps", "partial", "out"], help_heading = "Two models")]
     pub(crate) compare: Vec<PathBuf>,
-    /// File of `parent child` edges for the tree benchmarks.
+    /// File with one `parent child` edge per line, for the benchmarks that need a class tree.
     #[arg(long, help_heading = DATA)]
     pub(crate) tree: Option<PathBuf>,
-    /// Prompt templates: photo, bare, imagenet7, imagenet80, openai:SET or meru:SET (SET as `conifer data sets` lists them), or a file with one template per line, {} for the class.
-    #[arg(long, default_value = "photo", help_heading = "How it is measured")]
+    /// Prompt templates: photo, bare, imagenet7, imagenet80, openai:SET or meru:SET (`conifer data sets` lists SET), or
+    /// a file with one template per line, in which {} stands for the class.
+    #[arg(long, default_value = "photo", help_heading = "Evaluation protocol")]
     pub(crate) prompts: String,
-    /// Rank by what training used, or by the inner product as released MERU-family code does.
-    #[arg(long, value_enum, default_value_t = ScoreArg::Similarity, help_heading = "How it is measured")]
+    /// Score to rank by: the similarity used in training, or the inner product that the released MERU-family code uses.
+    #[arg(long, value_enum, default_value_t = ScoreArg::Similarity, help_heading = "Evaluation protocol")]
     pub(crate) score: ScoreArg,
-    /// How photos are cut; the MERU family squeezes for retrieval and cuts the centre for classification.
-    #[arg(long, value_enum, default_value_t = CropArg::Center, help_heading = "How it is measured")]
+    /// How photos are brought to the model's input size; the MERU family squeezes for retrieval and crops for
+    /// classification.
+    #[arg(long, value_enum, default_value_t = CropArg::Center, help_heading = "Evaluation protocol")]
     pub(crate) crop: CropArg,
-    /// Gate of `part_retrieval`, radians: candidates with a smaller exterior angle (see `conifer search --help`) are left out; published: 2.5 for
-    /// CLIP, 2.0 for MoCo.
-    #[arg(long, default_value_t = 2.5, help_heading = "How it is measured")]
+    /// Gate of `part_retrieval` in radians: leaves out candidates with a smaller exterior angle (see `conifer search
+    /// --help`). Published: 2.5 for CLIP, 2.0 for MoCo.
+    #[arg(long, default_value_t = 2.5, help_heading = "Evaluation protocol")]
     pub(crate) gate: f64,
-    /// Levels of the HierarCaps ball; several numbers, by commas, are measured side by side.
-    #[arg(long, default_value = "50", value_delimiter = ',', value_parser = points, help_heading = "How it is measured")]
+    /// Number of levels of the HierarCaps ball; several comma-separated numbers are evaluated side by side.
+    #[arg(long, default_value = "50", value_delimiter = ',', value_parser = points, help_heading = "Evaluation protocol")]
     pub(crate) steps: Vec<usize>,
-    /// Measure on what is there where photos or classes of the data set are absent; the records say how much is left.
+    /// Allow a data set with missing photos or classes and evaluate the rest; the records say how much was present.
     #[arg(long, help_heading = DATA)]
     pub(crate) partial: bool,
-    /// Seed of intervals and shuffled baselines.
-    #[arg(long, default_value_t = 0, help_heading = "How it is measured")]
+    /// Random seed of the confidence intervals and shuffled baselines.
+    #[arg(long, default_value_t = 0, help_heading = "Evaluation protocol")]
     pub(crate) seed: u64,
-    /// Append the records to this JSONL file, with what produced them; of a suite, write the report to this file, which must not be there
-    /// yet (but see --overwrite).
+    /// Append the records to this JSONL file, with the model and settings that produced them. With --suite: write the
+    /// report to this file, which must not exist yet unless --overwrite is given.
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cache: Cache,
 }
 
-/// Where embeddings are kept between runs.
+/// Where embeddings are cached between runs.
 #[derive(Args)]
 pub(crate) struct Cache {
-    /// Keep embeddings in this folder, and take from it those of the same model and content (default: the user's cache folder).
+    /// Cache embeddings in this folder and reuse those of the same model and content (default: the user's cache
+    /// folder).
     #[arg(long, value_name = "DIR", conflicts_with = "no_cache", help_heading = "Cache of embeddings")]
     cache: Option<PathBuf>,
-    /// Embed everything anew, and keep nothing.
+    /// Compute all embeddings and do not cache them.
     #[arg(long, help_heading = "Cache of embeddings")]
     no_cache: bool,
 }
 
 impl Cache {
-    /// The folder, if embeddings are to be kept.
+    /// The cache folder, or `None` with `--no-cache`.
     pub(crate) fn folder(&self) -> Option<PathBuf> {
         if self.no_cache { None } else { self.cache.clone().or_else(crate::cache::default_folder) }
     }
 }
 
-/// How the report of a suite is written.
+/// Format of a suite's report.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportFormat {
     /// Aligned columns.
     Text,
     /// Markdown.
     Md,
-    /// One line a cell.
+    /// CSV with one table cell per line.
     Csv,
-    /// Tables for booktabs.
+    /// LaTeX tables that use booktabs.
     Latex,
-    /// The records, as --compare reads them.
+    /// The records, readable by --compare.
     Jsonl,
 }
 

@@ -1,4 +1,4 @@
-//! The command line of `explore`.
+//! Command-line arguments of `explore`.
 
 use std::path::PathBuf;
 
@@ -8,31 +8,31 @@ use super::{DATA, Door, EmbedView, MODEL, OUTPUT, SERVER};
 
 #[derive(Args)]
 pub(crate) struct Explore {
-    /// A folder of photos, with or without a folder for each class, or a data set as `--data` of `conifer embed` takes it.
+    /// A folder of photos, with or without one subfolder per class, or a data set as in `conifer embed --data`.
     #[arg(value_name = "FOLDER|DATA")]
     pub(crate) data: String,
-    /// A checkpoint folder, a run, or a published model (default: one that knows drawings only, with a warning).
+    /// Checkpoint folder, run folder or published model (default: a model trained on drawings only, with a warning).
     #[arg(long, value_name = "MODEL", help_heading = MODEL)]
     pub(crate) model: Option<PathBuf>,
-    /// Only this split.
+    /// Use only this split.
     #[arg(long, help_heading = DATA)]
     pub(crate) split: Option<String>,
-    /// Settings of the source, `name=value`; lists by commas: `ranks=kingdom,phylum`.
+    /// Option of the data source as `name=value`; separate list items by commas: `ranks=kingdom,phylum`.
     #[arg(long = "data-option", value_name = "NAME=VALUE", help_heading = DATA)]
     pub(crate) data_options: Vec<String>,
-    /// Another folder in which the photos may be that the data file names, besides its own folder.
+    /// Additional folder that photos may be read from, besides the folder of the data file.
     #[arg(long = "root", value_name = "DIR", help_heading = DATA)]
     pub(crate) roots: Vec<PathBuf>,
-    /// What to embed of each sample, where it has it.
+    /// Views to embed of each sample that has them.
     #[arg(long, value_delimiter = ',', default_value = "image,text,box-image,box-text,taxa,tiers", help_heading = DATA)]
     pub(crate) views: Vec<EmbedView>,
-    /// File of `parent child` edges above the labels of the rows.
+    /// File with one `parent child` edge per line, a tree above the labels of the rows.
     #[arg(long, value_name = "FILE", help_heading = DATA)]
     pub(crate) tree: Option<PathBuf>,
-    /// Folder for the embeddings (default: runs/explore-NAME, NAME being that of the data).
+    /// Folder for the embeddings (default: runs/explore-NAME, where NAME is the name of the data).
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) out: Option<PathBuf>,
-    /// Embed again, even if the embeddings of this model and these data are there.
+    /// Embed again even if the embeddings of this model and this data exist.
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) overwrite: bool,
     /// Open the page in the browser (with xdg-open).

@@ -1,4 +1,4 @@
-//! The command lines of searches.
+//! Command-line arguments of `search` and `traverse`.
 
 use std::path::PathBuf;
 
@@ -7,26 +7,26 @@ use clap::Args;
 use super::ViewArg;
 use crate::ranking::By;
 
-/// The words of the field that these commands need.
+/// Definitions printed below the help of both commands.
 const TERMS: &str = "\
 Terms:
-  cone            the region that opens away from the root at a point; what lies in it is narrower than the point: the cone of \"dog\" holds dogs
-  half aperture   the angle between the axis of a cone and its side; the nearer the point is to the root, the wider the cone
-  exterior angle  the angle at the general point between the way out from the root and the way to a row; 0: straight behind it; at most the
-                  half aperture: in the cone
-  gate            a limit that rows have to pass before they are ranked";
+  cone            the region behind a point, as seen from the root; rows in it are narrower than the point: the cone of \"dog\" holds dogs
+  half aperture   the angle between the axis and the side of a cone; the nearer the point is to the root, the wider the cone
+  exterior angle  the angle at the more general point, between the direction away from the root and the direction to the row; 0: the row is
+                  straight behind the point; up to the half aperture: the row is in the cone
+  gate            a threshold that rows must pass before they are ranked";
 
-/// What is looked for.
+/// The query.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Query {
-    /// A text.
+    /// Search for this text.
     #[arg(long, help_heading = "Query")]
     pub(crate) text: Option<String>,
-    /// A photo.
+    /// Search for this photo (a file).
     #[arg(long, help_heading = "Query")]
     pub(crate) image: Option<PathBuf>,
-    /// A row of the set, by id.
+    /// Search for the row of the set with this id.
     #[arg(long, help_heading = "Query")]
     pub(crate) id: Option<String>,
 }
@@ -34,57 +34,59 @@ pub(crate) struct Query {
 #[derive(Args)]
 #[command(after_help = TERMS)]
 pub(crate) struct Search {
-    /// The embedding set, store, or run with embeddings.
+    /// The embedding set, the store, or a run folder with embeddings.
     pub(crate) set: PathBuf,
     #[command(flatten)]
     pub(crate) query: Query,
-    /// The model that embeds a text or a photo (default: the one that the set names).
+    /// Model that embeds the text or photo (default: the model that the set names).
     #[arg(long, help_heading = "Query")]
     pub(crate) checkpoint: Option<PathBuf>,
-    /// This text, or the row `id:ID`, as well: "a dog" and "a car", by the maximum of each factor.
+    /// Combine the query with this text or the row `id:ID`, such as "a dog" and "a car": takes from each factor the
+    /// point farther from the origin.
     #[arg(long, value_name = "TEXT", help_heading = "Query")]
     pub(crate) and: Vec<String>,
-    /// The ranking.
+    /// Ranking of the rows.
     #[arg(long, value_enum, default_value_t = By::Distance, help_heading = "Ranking")]
     pub(crate) by: By,
-    /// The gate of the gated rankings and of `general`: rows with a larger exterior angle are left out; 0 to pi radians.
+    /// Gate of the gated rankings and of `general`: leaves out rows with a larger exterior angle; 0 to pi radians.
     #[arg(long, value_name = "RADIANS", allow_negative_numbers = true, help_heading = "Ranking")]
     pub(crate) angle: Option<f32>,
-    /// The gate of `general` by distance: rows farther than this are left out.
+    /// Gate of `general` by distance: leaves out rows farther than this.
     #[arg(long, value_name = "DISTANCE", allow_negative_numbers = true, help_heading = "Ranking")]
     pub(crate) within: Option<f32>,
-    /// How many.
+    /// Maximum number of rows to return.
     #[arg(short, long, default_value_t = 10, value_parser = some, help_heading = "Ranking")]
     pub(crate) k: usize,
-    /// Leave out so many of the best ones: the rows after those of an earlier search.
+    /// Skip the first N rows of the ranking, to continue an earlier search.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Ranking")]
     pub(crate) offset: usize,
-    /// Only rows of these modalities.
+    /// Return only rows of these modalities.
     #[arg(long, value_delimiter = ',', help_heading = "Filters")]
     pub(crate) modality: Vec<ViewArg>,
     #[command(flatten)]
     pub(crate) only: Only,
 }
 
-/// Which rows may be found, beside their modality.
+/// Filters besides the modality.
 #[derive(Args)]
 pub(crate) struct Only {
-    /// Only rows with this value in this column, such as label=car; several values of one column are alternatives.
+    /// Return only rows with this value in this column, such as label=car; repeat it for alternative values of a
+    /// column.
     #[arg(long = "where", value_name = "COLUMN=VALUE", help_heading = "Filters")]
     pub(crate) columns: Vec<String>,
-    /// Only rows whose label is this class of --tree or lies below it.
+    /// Return only rows whose label is this class of --tree or a descendant of it.
     #[arg(long, value_name = "CLASS", requires = "tree", help_heading = "Filters")]
     pub(crate) subtree: Option<String>,
-    /// File of `parent child` edges above the labels of the rows.
+    /// File with one `parent child` edge per line, a tree above the labels of the rows.
     #[arg(long, value_name = "FILE", requires = "subtree", help_heading = "Filters")]
     pub(crate) tree: Option<PathBuf>,
-    /// Only rows whose depth, their distance from the root, is between these two.
+    /// Return only rows whose depth, the distance from the root, is in this range.
     #[arg(long, num_args = 2, value_names = ["LEAST", "MOST"], allow_negative_numbers = true, help_heading = "Filters")]
     pub(crate) depth: Vec<f32>,
-    /// Only rows inside the cone of this text, or of the row `id:ID`.
+    /// Return only rows inside the cone of this text, or of the row `id:ID`.
     #[arg(long, value_name = "TEXT", help_heading = "Filters")]
     pub(crate) inside: Vec<String>,
-    /// No row inside the cone of this text, or of the row `id:ID`.
+    /// Leave out rows inside the cone of this text, or of the row `id:ID`.
     #[arg(long, value_name = "TEXT", help_heading = "Filters")]
     pub(crate) not: Vec<String>,
 }
@@ -92,30 +94,29 @@ pub(crate) struct Only {
 #[derive(Args)]
 #[command(after_help = TERMS)]
 pub(crate) struct Traverse {
-    /// The embedding set, store, or run with embeddings.
+    /// The embedding set, the store, or a run folder with embeddings.
     pub(crate) set: PathBuf,
     #[command(flatten)]
     pub(crate) query: Query,
-    /// The model that embeds a text or a photo (default: the one that the set names).
+    /// Model that embeds the text or photo (default: the model that the set names).
     #[arg(long, help_heading = "Query")]
     pub(crate) checkpoint: Option<PathBuf>,
-    /// Go to this row instead of the root.
+    /// Id of the row to walk to, instead of the root.
     #[arg(long, help_heading = "Walk")]
     pub(crate) to: Option<String>,
-    /// Points on the way.
+    /// Number of points to sample on the path.
     #[arg(long, default_value_t = 50, value_parser = points, help_heading = "Walk")]
     pub(crate) steps: usize,
-    /// Take the nearest row at each point, in its cone or not.
+    /// Take the nearest row at each point, even if the point is outside the cone of that row.
     #[arg(long, help_heading = "Walk")]
     pub(crate) no_filter: bool,
-    /// Only rows of these modalities.
+    /// Use only rows of these modalities.
     #[arg(long, value_delimiter = ',', default_value = "text,box-text", help_heading = "Filters")]
     pub(crate) modality: Vec<ViewArg>,
     #[command(flatten)]
     pub(crate) only: Only,
 }
 
-/// A number of rows.
 fn some(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..) => Ok(count),
@@ -123,7 +124,7 @@ fn some(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A number of points on a line.
+/// Parses a number of points on a path, 2 to 100,000.
 pub(super) fn points(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 2..=100_000) => Ok(count),

@@ -1,4 +1,4 @@
-//! The command lines of servers.
+//! Command-line arguments of `serve` and `front`.
 
 use std::path::PathBuf;
 
@@ -6,40 +6,42 @@ use clap::Args;
 
 use super::{MODEL, SERVER, rows};
 
-/// Port of `serve`.
+/// Default port of `serve`.
 pub(crate) const SERVE_PORT: u16 = 7878;
-/// Port of `front`: another one, so that a front can start beside a server.
+/// Default port of `front`. It differs from that of `serve`, so that both can run on one machine.
 pub(super) const FRONT_PORT: &str = "7879";
 
 #[derive(Args)]
 pub(crate) struct Serve {
-    /// The embedding set, store, or run with embeddings.
+    /// The embedding set, the store, or a run folder with embeddings.
     pub(crate) set: PathBuf,
-    /// The model that made the set: embeds texts and photos (default: none; for the folder of a run, the run).
+    /// Model that made the set; embeds the texts and photos of queries (default: the run, if SET is a run folder, else
+    /// none).
     #[arg(long, value_name = "MODEL", help_heading = MODEL)]
     pub(crate) checkpoint: Option<PathBuf>,
-    /// Where the photos of the set are, as they were embedded: gives thumbnails.
+    /// Data set that was embedded, as in `conifer embed --data`; enables thumbnails.
     #[arg(long, value_name = "KIND:PATH", help_heading = "Photos and classes")]
     pub(crate) data: Option<String>,
-    /// Only this split of --data.
+    /// Use only this split of --data.
     #[arg(long, requires = "data", help_heading = "Photos and classes")]
     pub(crate) split: Option<String>,
-    /// Settings of --data, `name=value`.
+    /// Option of the --data source as `name=value`.
     #[arg(long = "data-option", value_name = "NAME=VALUE", requires = "data", help_heading = "Photos and classes")]
     pub(crate) data_options: Vec<String>,
-    /// Another folder in which the photos may be that --data names, besides its own folder.
+    /// Additional folder that the photos of --data may be read from, besides its own folder.
     #[arg(long = "root", value_name = "DIR", requires = "data")]
     pub(crate) roots: Vec<PathBuf>,
-    /// File of `parent child` edges above the labels of the rows.
+    /// File with one `parent child` edge per line, a tree above the labels of the rows.
     #[arg(long, value_name = "FILE", help_heading = "Photos and classes")]
     pub(crate) tree: Option<PathBuf>,
-    /// Sort the rows into cells, which searches visit as far as they have to; the answers are the same. Holds the points twice.
+    /// Build a cell index, which searches fewer rows and returns the same results; needs twice the memory for the
+    /// points.
     #[arg(long, help_heading = "Index")]
     pub(crate) cells: bool,
-    /// Serve only part I of N, from 0: rows I, I + N, I + 2 N and so on, for `conifer front`.
+    /// Serve only shard I of N, counted from 0 (rows I, I + N, I + 2 N, ...), for `conifer front`.
     #[arg(long, value_name = "I/N", value_parser = part, help_heading = "Index")]
     pub(crate) shard: Option<(usize, usize)>,
-    /// Most bytes of a photo that is sent.
+    /// Maximum size of an uploaded photo in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 20 << 20, value_parser = upload, help_heading = SERVER)]
     pub(crate) max_upload: usize,
     #[command(flatten)]
@@ -48,46 +50,46 @@ pub(crate) struct Serve {
 
 #[derive(Args)]
 pub(crate) struct Front {
-    /// The servers of all parts of a set, `http://HOST:PORT`, in the order of their parts.
+    /// URLs of the shard servers, `http://HOST:PORT`, in the order of their shards; repeat it for each shard.
     #[arg(long = "shard", value_name = "URL", required = true, help_heading = "Shards")]
     pub(crate) shards: Vec<String>,
-    /// The token that the shards want.
+    /// File with the access token of the shard servers.
     #[arg(long, value_name = "FILE", help_heading = "Shards")]
     pub(crate) shard_token_file: Option<PathBuf>,
-    /// Most bytes of a photo that is sent.
+    /// Maximum size of an uploaded photo in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 20 << 20, value_parser = upload, help_heading = SERVER)]
     pub(crate) max_upload: usize,
     #[command(flatten)]
     pub(crate) door: Door,
 }
 
-/// Where requests come in.
+/// Listening address, access control and limits.
 #[derive(Args)]
 pub(crate) struct Door {
-    /// The address to listen at.
+    /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1", help_heading = SERVER)]
     pub(crate) host: String,
-    /// The port; 0 takes a free one.
+    /// Port to listen on; 0 picks a free port.
     #[arg(long, default_value_t = SERVE_PORT, help_heading = SERVER)]
     pub(crate) port: u16,
-    /// Answer only requests with the token that is in this file: `Authorization: Bearer TOKEN`.
+    /// Accept only requests with the token in this file, sent as `Authorization: Bearer TOKEN`.
     #[arg(long, value_name = "FILE", help_heading = SERVER)]
     pub(crate) token_file: Option<PathBuf>,
-    /// Answer whoever can reach --host, without a token.
+    /// Accept requests without a token from every machine that can reach --host.
     #[arg(long, help_heading = SERVER)]
     pub(crate) allow_anyone: bool,
-    /// Longest time for an answer, seconds.
+    /// Timeout of a request in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds, help_heading = SERVER)]
     pub(crate) timeout: f64,
-    /// Requests that are worked on at a time; more are told to come back (429).
+    /// Maximum number of concurrent requests; further requests get 429 (retry later).
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = rows, help_heading = SERVER)]
     pub(crate) concurrency: usize,
-    /// Connections that are open at a time; the idlest is closed for a new one.
+    /// Maximum number of open connections; a new connection closes the one that has been idle longest.
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = rows, help_heading = SERVER)]
     pub(crate) connections: usize,
 }
 
-/// `I/N` with I below N.
+/// Parses `I/N` with I < N.
 fn part(text: &str) -> Result<(usize, usize), String> {
     let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
     match numbers {
@@ -96,7 +98,6 @@ fn part(text: &str) -> Result<(usize, usize), String> {
     }
 }
 
-/// Bytes of a photo.
 fn upload(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(bytes @ 1024..=268_435_456) => Ok(bytes),
@@ -104,7 +105,6 @@ fn upload(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A time.
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),

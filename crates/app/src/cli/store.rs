@@ -1,4 +1,4 @@
-//! What can be typed to keep embeddings in a store, and to take them elsewhere.
+//! Command-line arguments of `store` and `export`.
 
 use std::path::PathBuf;
 
@@ -7,78 +7,79 @@ use conifer_index::store::Duplicates;
 
 #[derive(Subcommand)]
 pub(crate) enum Store {
-    /// Make a store for points like those of a set, and put this set (and others) into it.
+    /// Create a store and append one or more embedding sets to it.
     Create {
-        /// The store: a folder that is not there yet.
+        /// Folder of the new store; it must not exist yet.
         store: PathBuf,
-        /// Embedding sets of one space and root.
+        /// Embedding sets to append; all must have the same space and root.
         #[arg(required = true)]
         sets: Vec<PathBuf>,
-        /// How points are kept.
+        /// Number format of the stored embeddings.
         #[arg(long, value_enum, default_value_t = KeptAs::F32)]
         dtype: KeptAs,
         #[command(flatten)]
         repeated: Repeated,
     },
-    /// Add the rows of embedding sets. Rows whose id and kind (photo, text, box, phrase) the store has already are refused.
+    /// Append embedding sets to a store. Rows whose id and modality (photo, text, box, phrase) are already in the store
+    /// are rejected.
     Append {
-        /// The store.
+        /// The store folder.
         store: PathBuf,
-        /// Embedding sets of its space and root.
+        /// Embedding sets with the space and root of the store.
         #[arg(required = true)]
         sets: Vec<PathBuf>,
         #[command(flatten)]
         repeated: Repeated,
     },
-    /// Delete rows, by id or by number.
+    /// Delete rows by id or by row number.
     Delete {
-        /// The store.
+        /// The store folder.
         store: PathBuf,
-        /// All rows with this id; may be given several times.
+        /// Delete all rows with this id; may be repeated.
         #[arg(long)]
         id: Vec<String>,
-        /// A file with an id a line.
+        /// File with one id per line.
         #[arg(long, value_name = "FILE")]
         ids: Option<PathBuf>,
-        /// Rows by number, as `conifer --json search` gives them, of the version --of.
+        /// Row numbers to delete, as printed by `conifer --json search`, in the version given with --of.
         #[arg(long, value_delimiter = ',', requires = "of", conflicts_with_all = ["id", "ids"])]
         rows: Vec<usize>,
-        /// The version in which --rows count.
+        /// Store version that the numbers of --rows refer to.
         #[arg(long, value_name = "VERSION", requires = "rows")]
         of: Option<u64>,
     },
-    /// Put all rows into one piece without the deleted ones, and remove old versions.
+    /// Merge all rows into one segment without the deleted rows, and remove old versions.
     Compact {
-        /// The store.
+        /// The store folder.
         store: PathBuf,
-        /// Versions that stay, the newest ones.
+        /// Number of newest versions to keep.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         keep: u32,
     },
-    /// Read every byte of every version, and name the files that are not what was written, and those that are in no version.
+    /// Read all files of all versions, and report damaged files and files that belong to no version.
     Check {
-        /// The store.
+        /// The store folder.
         store: PathBuf,
     },
-    /// The versions that are there.
+    /// List the versions of the store.
     Versions {
-        /// The store.
+        /// The store folder.
         store: PathBuf,
     },
-    /// What the newest version holds: space, root, model, rows by modality, columns.
+    /// Show the newest version: space, root, model, rows by modality, columns.
     Info {
-        /// The store.
+        /// The store folder.
         store: PathBuf,
     },
 }
 
-/// What happens to rows that the store has already.
+/// How to handle rows that are already in the store.
 #[derive(Args)]
 pub(crate) struct Repeated {
-    /// Leave out rows whose id and kind (photo, text, box, phrase) the store has already.
+    /// Skip rows whose id and modality (photo, text, box, phrase) are already in the store.
     #[arg(long)]
     pub(crate) if_absent: bool,
-    /// Add all rows, also those that the store has already.
+    /// Append all rows, including those that are already in the store.
     #[arg(long, conflicts_with = "if_absent")]
     pub(crate) allow_duplicates: bool,
 }
@@ -95,9 +96,9 @@ impl Repeated {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KeptAs {
-    /// As computed.
+    /// 32-bit, as computed.
     F32,
-    /// Half the size, 11 significant bits, numbers up to 65,504.
+    /// 16-bit: 11 significant bits, magnitudes up to 65,504.
     F16,
 }
 
@@ -105,26 +106,27 @@ pub(crate) enum KeptAs {
 pub(crate) struct ExportSet {
     /// The embedding set or store.
     pub(crate) set: PathBuf,
-    /// The system that is to read it: docs/search.md says which to take when.
+    /// Target system; docs/search.md compares them.
     #[arg(long, value_enum)]
     pub(crate) to: Engine,
-    /// Folder to write to, which must not be there yet.
+    /// Folder to write to; it must not exist yet.
     #[arg(long)]
     pub(crate) out: PathBuf,
-    /// Distance from the origin up to which rows can be added later without exporting anew (default: the farthest row and a tenth).
+    /// Maximum distance from the origin of rows that can be added to the export later (default: 10 % beyond the
+    /// farthest row).
     #[arg(long, value_name = "DISTANCE")]
     pub(crate) radius: Option<f64>,
-    /// Name of the collection or table.
+    /// Name of the collection or table in the target system.
     #[arg(long, default_value = "conifer")]
     pub(crate) name: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
-    /// JSON Lines: requests for Qdrant's REST API.
+    /// JSON Lines with request bodies for Qdrant's REST API.
     Qdrant,
-    /// Parquet, and the lines of Python that make it a LanceDB table.
+    /// Parquet, with a Python script that imports it as a LanceDB table.
     Lancedb,
-    /// Parquet, for anything else: DuckDB, Spark, pgvector, Vespa.
+    /// Parquet, for any other system: DuckDB, Spark, pgvector, Vespa.
     Parquet,
 }

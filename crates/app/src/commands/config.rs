@@ -23,7 +23,7 @@ pub(crate) fn run(args: Args, as_json: bool) -> anyhow::Result<()> {
                 wrong += usize::from(error.is_some());
                 match &error {
                     _ if as_json => rows.push(json!({ "config": path, "error": error })),
-                    None => print(&format!("{}: right\n", path.display()))?,
+                    None => print(&format!("{}: valid\n", path.display()))?,
                     Some(error) => note(&format!("{}: {error}", path.display())),
                 }
             }
@@ -31,7 +31,7 @@ pub(crate) fn run(args: Args, as_json: bool) -> anyhow::Result<()> {
                 print_json(&rows)?;
             }
             if wrong > 0 {
-                bail!("{wrong} of {} configs are wrong", configs.len());
+                bail!("{wrong} of {} configs are invalid", configs.len());
             }
             Ok(())
         }

@@ -22,13 +22,13 @@ pub(crate) fn run(mut args: Convert, as_json: bool) -> anyhow::Result<()> {
     let to_file = args.output.extension().is_some_and(|it| it == "safetensors");
     ensure!(
         foreign || args.to.is_some() || to_file || rounded,
-        "{}: a checkpoint folder is exported to a .safetensors file, with --to to a folder, or with --dtype bf16 to a smaller one",
+        "{}: cannot write a checkpoint folder as this; expected a .safetensors file, a model folder with --to, or a smaller checkpoint with --dtype bf16",
         args.output.display()
     );
     let opened = checkpoint::open(&args.input, &options(&args), &Device::flex())?;
     let tokenizer = match &args.tokenizer {
         Some(path) => Some(Tokenizer::open(path).context("--tokenizer")?),
-        None => opened.tokenizer().context("expected another one with --tokenizer")?,
+        None => opened.tokenizer().context("give another tokenizer with --tokenizer")?,
     };
     let Opened { model, manifest, .. } = opened;
     let what = match (&args.to, foreign) {
@@ -44,7 +44,7 @@ pub(crate) fn run(mut args: Convert, as_json: bool) -> anyhow::Result<()> {
             checkpoint::save_as(&args.output, &model, &manifest, tokenizer.as_ref(), args.dtype.into())?;
             if tokenizer.is_none() {
                 note(
-                    "note: no --tokenizer given; the checkpoint embeds photos, but no texts until one is put beside it",
+                    "note: no --tokenizer given; the checkpoint can embed photos, but no texts until a tokenizer is added to its folder",
                 );
             }
             "checkpoint folder"

@@ -33,7 +33,7 @@ pub(crate) fn run(args: Data, as_json: bool) -> anyhow::Result<()> {
             let from = source_spec(&args.data)?.path;
             let same = |path: &Path| path.canonicalize().ok();
             if from.is_some_and(|from| same(&from).is_some() && same(&from) == same(&args.target.out)) {
-                bail!("--out {} is the data set itself; expected another place", args.target.out.display());
+                bail!("--out {} is the data set itself; expected another path", args.target.out.display());
             }
             tell(
                 &export::write(
@@ -86,13 +86,13 @@ fn list(as_json: bool) -> anyhow::Result<()> {
     print(&text)
 }
 
-/// Scenes of every split as one grounded file, single objects as class folders, and the class tree.
+/// Writes the scenes of every split as one grounded file, single objects as class folders, and the class tree.
 fn toy(out: &Path, config: ToyConfig, as_json: bool) -> anyhow::Result<()> {
     std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
     let worlds = Split::ALL
         .iter()
         .map(|&split| {
-            // Test splits an eighth as large as the training split.
+            // The other splits are an eighth of the training split.
             let size = if split == Split::Train { config.size } else { config.size.div_ceil(8) };
             ToyWorld::new(ToyConfig { split, size, ..config })
         })
@@ -131,7 +131,7 @@ fn import_files(args: Import, as_json: bool) -> anyhow::Result<()> {
     tell(&import(&spec, &target(&args.target)?, &PixelLimits::default())?, as_json)
 }
 
-/// What was asked for, as the library says it.
+/// The export target that the arguments name.
 fn target(args: &cli::Target) -> anyhow::Result<Target> {
     let folder = args.out.clone();
     let size = ShardSize { samples: args.shard_samples, ..ShardSize::default() };
@@ -153,7 +153,7 @@ fn tell(report: &Report, as_json: bool) -> anyhow::Result<()> {
         note(&format!("skipped: {it}"));
     }
     let mut text = match &report.folder {
-        // Not every photo of a folder has to be in the annotations, and not every one that is can be written.
+        // A folder may hold photos without annotations, and annotated photos may fail to export.
         Some(FolderShare { photos, without_record: 0 }) => format!("{} of {photos} photos written", report.written),
         Some(FolderShare { photos, without_record }) => {
             format!("{} of {photos} photos written: {without_record} have no annotations", report.written)

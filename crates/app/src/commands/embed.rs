@@ -1,4 +1,4 @@
-//! `conifer embed`: any number of photos and texts to a set on disk, in bounded memory, over several runs if need be.
+//! `conifer embed`: embeds photos and texts to a set on disk, in bounded memory and resumable over several runs.
 
 mod finished;
 mod lines;
@@ -50,7 +50,9 @@ pub(crate) fn run(args: Embed, as_json: bool, device: &Device) -> anyhow::Result
     let done = job.run(&args.out, signal::stop_flag()?.as_ref()).with_context(|| {
         let out = args.out.display();
         match Draft::is_begun(&args.out) {
-            true => format!("{out} (half done: the command that began it goes on from there; --overwrite starts anew)"),
+            true => format!(
+                "{out} (incomplete: repeat the command that began it to continue, or use --overwrite to start over)"
+            ),
             false => out.to_string(),
         }
     })?;
@@ -68,28 +70,28 @@ pub(crate) fn run(args: Embed, as_json: bool, device: &Device) -> anyhow::Result
     }
     let (rows, out, skipped) = (done.rows, args.out.display(), done.left_out);
     print(&match done.stopped {
-        true => format!("stopped after {rows} rows; the same command goes on from there\n"),
+        true => format!("stopped after {rows} rows; run the same command again to continue\n"),
         false => format!("{rows} rows -> {out} ({skipped} samples skipped)\n"),
     })
 }
 
-/// The same command has written this set already.
+/// Reports that an earlier run of the same command has already finished the set.
 fn tell_finished(job: &Job<'_>, out: &Path, rows: usize, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         let space = job.embedder.inner().spec();
         return print_json(&json!({ "out": out, "rows": rows, "space": space, "stopped": false, "unchanged": true }));
     }
-    print(&format!("{rows} rows in {}: complete already, nothing was done (--overwrite starts anew)\n", out.display()))
+    print(&format!("{rows} rows in {}: already complete, nothing to do (--overwrite embeds again)\n", out.display()))
 }
 
-/// What was typed that decides the rows, besides what the job knows itself.
+/// Arguments that determine the rows, besides those that [`Job`] adds to its identity.
 fn identity(args: &Embed, device: &Device) -> BTreeMap<String, String> {
     let split = args.data.split.clone().unwrap_or_default();
     let mut identity = BTreeMap::from([
         ("--split".to_owned(), split),
         ("--data-option".to_owned(), args.data.data_options.join(" ")),
         ("--device".to_owned(), format!("{device:?}")),
-        // Told by the manifest's hash, too, but not so that one could read it.
+        // The hash of the manifest covers it too, but does not show the text.
         ("--root-text".to_owned(), args.root_text.clone().unwrap_or_default()),
     ]);
     if !args.data.roots.is_empty() {
@@ -99,15 +101,16 @@ fn identity(args: &Embed, device: &Device) -> BTreeMap<String, String> {
     identity
 }
 
-/// Says when an id stands twice in a set: who searches by it should know. Keeps eight bytes a row.
+/// Warns if several rows have the same id, because a search by id finds only the first. Needs 8 bytes of memory per
+/// row.
 fn tell_repeated(set: &Path) -> anyhow::Result<()> {
     if let Some((count, first)) = lines::repeated(&set.join("rows.jsonl"))? {
-        note(&format!("{count} x the id of an earlier one (`{first}`): a search by it finds the earliest"));
+        note(&format!("repeated ids: {count} (first: `{first}`); a search by id finds the earliest row"));
     }
     Ok(())
 }
 
-/// Embeds what is known to be there, without stopping (for `quickstart`).
+/// Embeds everything in one run that cannot be stopped; `quickstart` uses it.
 pub(crate) fn embed_all(job: &Job<'_>, out: &Path) -> anyhow::Result<Embedded> {
     Draft::discard(out)?;
     job.run(out, &AtomicBool::new(false))
@@ -133,7 +136,7 @@ impl From<ElementArg> for Element {
 }
 
 impl EmbedView {
-    /// As it is typed, with underscores.
+    /// The name on the command line, with underscores instead of dashes.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Image => "image",

@@ -26,7 +26,7 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
             ("--name", args.name.is_some()),
             ("--overwrite", args.overwrite),
         ] {
-            anyhow::ensure!(!given, "{name} is given without --suite; it is for the report of a suite only");
+            anyhow::ensure!(!given, "{name} is given without --suite; it applies only to the report of a suite");
         }
     }
     if let [first, second] = args.compare.as_slice() {
@@ -48,7 +48,7 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
     let tree = args.tree.as_deref().map(TreeFile::read).transpose()?;
     let source = open_source(&data)?;
     let tree = tree.or_else(|| source.class_tree().map(TreeFile::of_ranks));
-    // Opened before the work, so that a path that cannot be written shows before it, too.
+    // Open the output before the evaluation, so that an unwritable path fails early.
     let log = args.out.as_deref().map(Log::open).transpose()?;
     let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let embedder = CachedEmbedder::new(model, args.cache.folder().as_deref());
@@ -84,7 +84,7 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
         }
     }
     if !records.is_empty() || failed.is_empty() {
-        // Printed whatever becomes of the file: the work is not lost with it.
+        // Print the results even if the file cannot be written, so that the work is not lost.
         let saved = log.map_or(Ok(()), |log| log.append(&lines));
         if as_json {
             print_json(&records.iter().map(Record::without_outcomes).collect::<Vec<_>>())?;
@@ -100,7 +100,7 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
     verdict(failed, count)
 }
 
-/// What failed of several benchmarks.
+/// An error that lists the failed benchmarks, if any.
 fn verdict(mut failed: Vec<(&dyn Benchmark, Error)>, count: usize) -> anyhow::Result<()> {
     if count == 1 {
         return failed.pop().map_or(Ok(()), |(_, error)| Err(error.into()));
@@ -114,7 +114,7 @@ fn verdict(mut failed: Vec<(&dyn Benchmark, Error)>, count: usize) -> anyhow::Re
     Ok(())
 }
 
-/// The templates of a named set or of a file.
+/// The prompt templates of a named set or of a file.
 pub(crate) fn templates(name: &str) -> anyhow::Result<Vec<String>> {
     if let Some((_, set)) = prompts::SETS.iter().find(|(known, _)| *known == name) {
         return Ok(set.iter().map(|&it| it.into()).collect());
@@ -125,7 +125,10 @@ pub(crate) fn templates(name: &str) -> anyhow::Result<Vec<String>> {
         let templates = prompts::for_data_set(family, data_set).with_context(|| {
             let known = conifer_data::DATA_SETS.iter().map(|set| set.name);
             let known: Vec<_> = known.filter(|set| prompts::for_data_set(family, set).is_some()).collect();
-            format!("--prompts {name}: there are none for data set `{data_set}`; expected one of {}", known.join(", "))
+            format!(
+                "--prompts {name}: no prompts exist for data set `{data_set}`; expected one of {}",
+                known.join(", ")
+            )
         })?;
         return Ok(templates.iter().map(|&it| it.into()).collect());
     }
@@ -133,18 +136,18 @@ pub(crate) fn templates(name: &str) -> anyhow::Result<Vec<String>> {
         let known = prompts::SETS.iter().map(|(known, _)| (*known).to_owned());
         let families = prompts::Family::ALL.into_iter().map(|family| format!("{}:SET", family.name()));
         let known: Vec<_> = known.chain(families).collect();
-        format!("--prompts {name}: neither {} nor a file that can be read", known.join(", "))
+        format!("--prompts {name}: unknown name; expected one of {}, or a readable file", known.join(", "))
     })?;
     let templates: Vec<String> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
     anyhow::ensure!(
         !templates.is_empty(),
-        "--prompts {name}: no template in this file; expected one a line, {{}} for the class"
+        "--prompts {name}: no template in this file; expected one per line, with {{}} in place of the class"
     );
     Ok(templates)
 }
 
-/// What produced a record: model, data, protocol, version.
+/// The provenance of a record: model, data, settings and program version.
 fn produced_by(args: &Eval, embedder: &ModelEmbedder, source: &dyn Source, settings: &Value) -> Value {
     json!({
         "conifer": env!("CARGO_PKG_VERSION"),

@@ -1,4 +1,4 @@
-//! `conifer explore`: a folder of photos or a data set to a page in the browser, in one command.
+//! `conifer explore`: embeds a folder of photos or a data set and serves the explorer page, in one command.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,9 +25,9 @@ use crate::request::open_source;
 use crate::set_model::EMBEDDINGS;
 use crate::{serve, signal};
 
-/// Where `conifer quickstart` leaves its run.
+/// Default folder of a `conifer quickstart` run.
 const QUICKSTART_RUN: &str = "runs/quickstart";
-/// Most bytes of a photo that the page may send.
+/// Maximum size of an uploaded photo, in bytes.
 const MAX_UPLOAD: usize = 20 << 20;
 
 pub(crate) fn run(mut args: Explore, as_json: bool, device: &Device) -> anyhow::Result<()> {
@@ -46,7 +46,7 @@ pub(crate) fn run(mut args: Explore, as_json: bool, device: &Device) -> anyhow::
     };
 
     if !embed(&args, &model, &data, &set, device)? {
-        let again = format!("stopped; the same command goes on from there: {} explore {}", program(), args.data);
+        let again = format!("stopped; continue with: {} explore {}", program(), args.data);
         return if as_json { print_json(&json!({ "out": out, "stopped": true })) } else { print(&(again + "\n")) };
     }
     if args.open {
@@ -71,19 +71,19 @@ pub(crate) fn run(mut args: Explore, as_json: bool, device: &Device) -> anyhow::
     )
 }
 
-/// The model of `explore` without `--model`: that of the quickstart if one was run here, else the towers inside the program, which are
-/// written to `out`.
+/// The model of `explore` without `--model`: the latest checkpoint of a quickstart run, or else the built-in encoders,
+/// which are written to `out`.
 fn default_model(out: &Path) -> anyhow::Result<PathBuf> {
     let run = Path::new(QUICKSTART_RUN);
     let model = if latest_checkpoint(run).is_ok() { run.to_owned() } else { towers::write(out)? };
     note(&format!(
-        "no --model: taking {}, which was trained on drawings of simple scenes; on photos its answers will be poor",
+        "no --model given: using {}, which was trained on drawings of simple scenes; results on photos will be poor",
         model.display()
     ));
     Ok(model)
 }
 
-/// Embeds `data` into `set`, or finds it done. Returns false if it was told to stop before the end.
+/// Embeds `data` into `set`, unless it is already embedded. Returns false if it was stopped before the end.
 fn embed(args: &Explore, model: &Path, data: &DataSet, set: &Path, device: &Device) -> anyhow::Result<bool> {
     let source = open_source(data)?;
     let embedder = ModelEmbedder::open(model, device)?;
@@ -107,18 +107,23 @@ fn embed(args: &Explore, model: &Path, data: &DataSet, set: &Path, device: &Devi
         _ if args.overwrite => Draft::discard(set)?,
         Ok(Some(rows)) => {
             let set = set.display();
-            note(&format!("{set} has the {rows} embeddings of these data by this model; --overwrite makes them anew"));
+            note(&format!(
+                "{set} already holds the {rows} embeddings of this data and model; --overwrite embeds again"
+            ));
             return Ok(true);
         }
         Ok(None) => {}
-        // The folder that nobody named is this command's own.
+        // Without --out the folder belongs to this command, so an outdated set is replaced.
         Err(changed) if args.out.is_none() => note(&format!("embedding again: {changed:#}")),
         Err(changed) => return Err(changed),
     }
     note(&format!("embedding {} samples of {} into {}", source.len(), args.data, set.display()));
     let done = job.run(set, signal::stop_flag()?.as_ref()).with_context(|| {
-        let begun =
-            if Draft::is_begun(set) { " (half done: the same command goes on; --overwrite starts anew)" } else { "" };
+        let begun = if Draft::is_begun(set) {
+            " (incomplete: repeat the command to continue, or use --overwrite to start over)"
+        } else {
+            ""
+        };
         format!("{}{begun}", set.display())
     })?;
     for line in &done.first_left_out {
@@ -131,7 +136,7 @@ fn embed(args: &Explore, model: &Path, data: &DataSet, set: &Path, device: &Devi
     Ok(true)
 }
 
-/// `runs/explore-NAME`, NAME being the last part of the path of the data.
+/// `runs/explore-NAME`, where NAME is the last part of the data's path.
 fn folder_for(data: &str) -> PathBuf {
     let path = data.split_once(':').map_or(data, |(_, path)| path);
     let full = fs::canonicalize(path).unwrap_or_else(|_| path.into());
@@ -140,7 +145,7 @@ fn folder_for(data: &str) -> PathBuf {
     PathBuf::from("runs").join(format!("explore-{}", if plain.is_empty() { "data" } else { &plain }))
 }
 
-/// Takes a free port where the usual one is in use: who types `explore` wants a page, not a port.
+/// Picks a free port if the default port is in use, because the user has not chosen a port.
 fn choose_port(args: &mut Explore) {
     let (host, port) = (args.door.host.clone(), args.door.port);
     if port != SERVE_PORT && port != 0 {
@@ -154,7 +159,7 @@ fn choose_port(args: &mut Explore) {
     }
 }
 
-/// Opens the page once the server answers.
+/// Opens the page in the browser when the server accepts connections.
 fn open_when_ready(host: &str, port: u16) {
     let (host, url) = (host.to_owned(), format!("http://{host}:{port}"));
     thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Embeddings for other engines: `conifer export`.
+//! `conifer export`: writes embeddings for other search engines.
 
 mod parquet;
 mod qdrant;
@@ -17,7 +17,7 @@ use crate::output::{print, print_json};
 use crate::progress;
 use crate::request::open_rows;
 
-/// Rows as another engine gets them.
+/// The rows to export, and their vectors for a Euclidean engine.
 struct Rows<'a> {
     rows: &'a Snapshot,
     vectors: &'a Augmented,
@@ -33,20 +33,20 @@ pub(crate) fn run(args: ExportSet, as_json: bool) -> anyhow::Result<()> {
         args.name
     );
     let rows = open_rows(&args.set)?;
-    ensure!(!rows.is_empty(), "{}: no row; expected something to export", args.set.display());
+    ensure!(!rows.is_empty(), "{}: the set has no rows, so there is nothing to export", args.set.display());
     rows.check()?;
     let vectors = match args.radius {
         Some(radius) => Augmented::within(&rows.spec, radius).context("--radius")?,
         None => Augmented::around(&rows.spec, (0..rows.len()).map(|i| rows.row(i)))?,
     };
-    // Made under another name, so that a folder that is there is whole.
+    // Write to a temporary name and rename, so that an existing folder is always complete.
     let name = out.file_name().context("--out: expected a path that ends in a name")?.to_string_lossy().into_owned();
     let tmp = out.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
     fs::create_dir_all(&tmp).with_context(|| tmp.display().to_string())?;
     let written = write(&args, &Rows { rows: &rows, vectors: &vectors }, &tmp)
         .and_then(|()| fs::rename(&tmp, out).with_context(|| out.display().to_string()));
     if let Err(error) = written {
-        // The failure is what matters; what is left is in the way of nobody.
+        // Report the write error, not an error of the clean-up. Leftover files are harmless.
         let _ = fs::remove_dir_all(&tmp);
         return Err(error.context(out.display().to_string()));
     }
@@ -84,10 +84,11 @@ fn write(args: &ExportSet, rows: &Rows<'_>, dir: &Path) -> anyhow::Result<()> {
 impl Rows<'_> {
     fn vector(&self, row: usize) -> anyhow::Result<Vec<f32>> {
         let found = self.vectors.row(&self.rows.row(row));
-        found.with_context(|| format!("row {row} (`{}`): further out than --radius", self.rows.ids[row]))
+        found.with_context(|| format!("row {row} (`{}`): farther from the origin than --radius", self.rows.ids[row]))
     }
 
-    /// `sqrt(c) t(x)` of the one factor, which the exterior angle takes: nothing elsewhere.
+    /// `sqrt(c) t(x)` of the only factor, which the exterior angle needs. `None` in spaces that are not a single
+    /// hyperboloid.
     fn time(&self, row: usize) -> Option<f64> {
         let [c] = self.rows.spec.curv[..] else { return None };
         let square: f64 = self.rows.row(row).iter().map(|v| f64::from(*v).powi(2)).sum();
@@ -95,10 +96,11 @@ impl Rows<'_> {
     }
 }
 
-/// The table that LanceDB makes of the Parquet file: its vectors need a length that Parquet does not keep.
+/// Script that imports the Parquet file into LanceDB. It casts the vectors to fixed-size lists, a type that Parquet
+/// lacks.
 fn lancedb(name: &str, dim: usize) -> String {
     format!(
-        "# pip install lancedb pyarrow; run it beside rows.parquet: it writes the table `{name}` into ./lancedb\n\
+        "# Imports rows.parquet as the table `{name}` into ./lancedb; run it in this folder. Needs: pip install lancedb pyarrow\n\
          import lancedb, pyarrow as pa, pyarrow.parquet as pq\n\
          rows = pq.read_table(\"rows.parquet\")\n\
          rows = rows.rename_columns([name.replace(\".\", \"_\") for name in rows.column_names])\n\

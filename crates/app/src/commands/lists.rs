@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::output::{columns, print, print_json};
 
-/// The registry of methods, as the README's table shows it.
+/// Prints the registry of training methods, as in the README's table.
 pub(crate) fn methods(as_json: bool) -> anyhow::Result<()> {
     if as_json {
         let rows: Vec<_> = METHODS
@@ -28,7 +28,7 @@ pub(crate) fn methods(as_json: bool) -> anyhow::Result<()> {
     print(&columns(&rows))
 }
 
-/// The registry of benchmarks.
+/// Prints the registry of benchmarks.
 pub(crate) fn benchmarks(as_json: bool) -> anyhow::Result<()> {
     let needs = |needs: &[conifer_eval::Input]| needs.iter().map(|it| it.name()).collect::<Vec<_>>();
     if as_json {
@@ -47,7 +47,7 @@ pub(crate) fn benchmarks(as_json: bool) -> anyhow::Result<()> {
     print(&columns(&rows))
 }
 
-/// The registry of encoders.
+/// Prints the registry of encoders.
 pub(crate) fn encoders(as_json: bool) -> anyhow::Result<()> {
     let reads = |side| match side {
         Side::Image => "photos",
@@ -69,7 +69,7 @@ pub(crate) fn encoders(as_json: bool) -> anyhow::Result<()> {
     print(&columns(&rows))
 }
 
-/// The registry of spaces.
+/// Prints the registry of spaces.
 pub(crate) fn spaces(as_json: bool) -> anyhow::Result<()> {
     if as_json {
         let rows: Vec<_> = SPACES

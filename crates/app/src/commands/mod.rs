@@ -1,4 +1,4 @@
-//! One file per verb. Results go to stdout, progress and warnings to stderr.
+//! Runs the commands, one module per command. Results go to stdout, progress and warnings to stderr.
 
 mod config;
 mod convert;
@@ -21,7 +21,7 @@ use crate::cli::{Cli, Command, Serve};
 use crate::output::{note, print};
 use crate::set_model::{is_run, set_of};
 
-/// Runs what was typed.
+/// Runs the command of a parsed command line.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     let json = cli.json;
     let device = cli.device.open();
@@ -52,14 +52,14 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     }
 }
 
-/// With the embeddings of a run in the place of the run, which then embeds the queries.
+/// Replaces a run folder by its embedding set, and uses the run as the default model.
 fn served(args: Serve) -> Serve {
     if is_run(&args.set) {
         let checkpoint = args.checkpoint.or_else(|| Some(args.set.clone()));
         return Serve { set: set_of(&args.set), checkpoint, ..args };
     }
     if args.checkpoint.is_none() {
-        note("no --checkpoint MODEL: texts and photos cannot be searched for, rows can");
+        note("no --checkpoint MODEL given: only rows can be used as queries, not texts or photos");
     }
     args
 }

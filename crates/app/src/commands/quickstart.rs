@@ -1,4 +1,4 @@
-//! The whole way in two minutes: toy world, towers, training, numbers, pictures.
+//! `conifer quickstart`: trains on the toy world from built-in encoders, evaluates the model and writes a report.
 
 mod curves;
 mod measure;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::R
     let mut trainer = Trainer::new(config, world, device)?;
     let unseen = Unseen::new(trainer.config().model.visual.reads().image_size as u32, split)?;
 
-    note("measuring the towers before they learn the hierarchy");
+    note("measuring the model before training");
     let embedder = Embedder::new("towers", trainer.model(), trainer.manifest(), trainer.tokenizer().clone())?;
     let embedder = ModelEmbedder::new(embedder);
     let mut before = measure(&embedder, &unseen)?;
@@ -69,7 +69,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::R
         curves.add(event);
     })?;
     if outcome == Outcome::Stopped {
-        bail!("stopped; go on with: {} train --resume {}", program(), args.out.display());
+        bail!("stopped; resume with: {} train --resume {}", program(), args.out.display());
     }
     drop(trainer);
 
@@ -114,7 +114,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::R
     ))
 }
 
-/// What to type next.
+/// The search command that the output suggests.
 fn invitation(suggestion: &Suggestion, out: &Path) -> String {
     let Suggestion { text, right, of, .. } = suggestion;
     let right = if right == of { "all right".to_owned() } else { format!("{right} right") };
@@ -122,7 +122,7 @@ fn invitation(suggestion: &Suggestion, out: &Path) -> String {
     format!("Try (first {of} hits: {right}):\n  {program} search {out} --text \"{text}\" --modality image")
 }
 
-/// Only measures a checkpoint: for whoever compares settings.
+/// Only evaluates a checkpoint (`--measure`).
 fn measure_only(checkpoint: &Path, split: Split, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let embedder = ModelEmbedder::open(checkpoint, device)?;
     let unseen = Unseen::new(embedder.inner().manifest().model.visual.reads().image_size as u32, split)?;
@@ -147,11 +147,11 @@ fn records(measured: &[Measured]) -> Vec<serde_json::Value> {
     rows
 }
 
-/// What a quickstart leaves in its folder.
+/// Prefixes of the names of files in a quickstart folder.
 const LEFT: [&str; 7] =
     ["config.toml", "metrics.jsonl", "checkpoints", "embeddings", "report.html", "events.out.tfevents", towers::FOLDER];
 
-/// An earlier quickstart is only replaced when asked to, and nothing else ever is.
+/// Checks that the folder is free. Deletes an earlier quickstart with `--fresh`, but never any other content.
 fn prepare_folder(args: &Quickstart) -> anyhow::Result<()> {
     let out = &args.out;
     let place = || out.display().to_string();
@@ -167,11 +167,11 @@ fn prepare_folder(args: &Quickstart) -> anyhow::Result<()> {
     }
     let names: Vec<String> = entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     if let Some(other) = names.iter().find(|name| !LEFT.iter().any(|known| name.starts_with(known))) {
-        bail!("{} holds `{other}`, which no quickstart made; --fresh deletes only what one leaves", place());
+        bail!("{} holds `{other}`, which no quickstart wrote; --fresh deletes only files of a quickstart", place());
     }
-    // Towers without checkpoints: a quickstart that was ended before its first step.
+    // Encoders without checkpoints: the quickstart was interrupted before its first step.
     if !out.join("checkpoints").is_dir() && !out.join(towers::FOLDER).join("weights.safetensors").is_file() {
-        bail!("{} holds no run of conifer; --fresh deletes only those", place());
+        bail!("{} holds no conifer run; --fresh deletes only runs", place());
     }
     std::fs::remove_dir_all(out).with_context(place)
 }

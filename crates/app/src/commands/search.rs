@@ -27,7 +27,7 @@ pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Resul
     let points = Points::new(&set.spec, &query);
     let mut hits = index.top_k(&points, ranking, count, &Filter::Set(&rows))?.concat();
     let found = hits.len();
-    // A row is at no distance from itself, which says nothing about the others.
+    // Ignore the query's own row: its distance of 0 hides how close together the other rows are.
     let own = args.query.id.as_deref().map(|id| asker.row(id)).transpose()?;
     let others: Vec<usize> = rows.iter().copied().filter(|row| Some(*row) != own).collect();
     let best = hits.iter().find(|hit| Some(hit.row) != own).map(|hit| hit.score);
@@ -37,7 +37,7 @@ pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Resul
     if found == 0 {
         note(&asker.nothing(&args.only, rows.len()));
     } else if hits.is_empty() {
-        note(&format!("--offset is {}; {found} rows were found", args.offset));
+        note(&format!("--offset is {}, but only {found} rows were found", args.offset));
     }
     if as_json {
         let row = |(i, hit): (usize, &Hit)| {
@@ -61,12 +61,12 @@ pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Resul
     print(&columns(&rows))
 }
 
-/// What a person reads of a row: its text, or the path of its photo.
+/// The text of a row in printed results: its text, or a description of its photo.
 pub(crate) fn label(set: &Snapshot, row: usize) -> Option<&str> {
     set.columns.get("text").map(|column| column[row].as_str()).filter(|it| !it.is_empty())
 }
 
-/// A row with everything known of it.
+/// A row with its rank, score, id, modality and columns.
 pub(crate) fn row_json(set: &Snapshot, row: usize, rank: usize, score: f64) -> Value {
     let columns: serde_json::Map<_, _> =
         set.columns.iter().map(|(name, values)| (name.clone(), json!(values[row]))).collect();

@@ -1,4 +1,4 @@
-//! A store of embeddings on disk: `conifer store ...`.
+//! `conifer store`: a store of embeddings on disk.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(crate) fn run(command: cli::Store, as_json: bool) -> anyhow::Result<()> {
         }
         cli::Store::Append { store, sets, repeated } => {
             let store = Store::open(&store)?;
-            // Each set is a version of its own, which is printed as soon as it is on the disk.
+            // Each set becomes one version, which is reported as soon as it is on disk.
             sets.iter().try_for_each(|set| tell(&append(&store, &load(set)?, repeated.duplicates())?, as_json))
         }
         cli::Store::Delete { store, id, ids, rows, of } => {
@@ -36,7 +36,7 @@ pub(crate) fn run(command: cli::Store, as_json: bool) -> anyhow::Result<()> {
                 return print_json(&json!({ "deleted": rows, "absent": absent, "version": deletion.version }));
             }
             if let Some(id) = deletion.absent.first() {
-                note(&format!("{} of the ids are in no row, e.g. `{id}`", deletion.absent.len()));
+                note(&format!("{} of the ids match no row, e.g. `{id}`", deletion.absent.len()));
             }
             print(&format!("deleted {} rows\n{}", deletion.rows, line(&deletion.version)))
         }
@@ -101,7 +101,7 @@ fn create(
     };
     let (spec, root) = (first.spec.clone(), first.root.clone());
     let mut first = Some(first);
-    // The store appears with the rows of all sets, or not at all: a full disk leaves no empty store behind.
+    // Create the store with the rows of all sets, or not at all: a full disk must not leave an empty store.
     let (_, appended) = Store::create_with(dir, spec, root, element, |store| -> anyhow::Result<Vec<Appended>> {
         let sets = first.take().map(Ok).into_iter().chain(rest.iter().map(|it| load(it)));
         sets.map(|set| append(store, &set?, duplicates)).collect()
@@ -109,14 +109,14 @@ fn create(
     appended.iter().try_for_each(|it| tell(it, as_json))
 }
 
-/// Each set is a version of its own.
+/// Appends a set as one version.
 fn append(store: &Store, set: &EmbeddingSet, duplicates: Duplicates) -> anyhow::Result<Appended> {
     let bar = progress::bar("rows", set.len());
     let appended = store.append_with(set, duplicates, &mut |rows| bar.set_position(rows as u64));
     bar.finish_and_clear();
     appended.map_err(|error| match error {
         error @ Error::Repeated { .. } => {
-            anyhow!("{error}: --if-absent leaves these out, --allow-duplicates adds them once more")
+            anyhow!("{error}; use --if-absent to skip these rows, or --allow-duplicates to add them again")
         }
         error => error.into(),
     })
@@ -130,7 +130,7 @@ fn tell(appended: &Appended, as_json: bool) -> anyhow::Result<()> {
         return print_json(&object);
     }
     if *skipped > 0 {
-        note(&format!("{skipped} rows left out: the store has their ids already"));
+        note(&format!("{skipped} rows skipped: their ids are already in the store"));
     }
     print(&line(version))
 }
@@ -140,7 +140,7 @@ fn wanted(mut ids: Vec<String>, file: Option<&Path>) -> anyhow::Result<Vec<Strin
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
         ids.extend(text.lines().filter(|line| !line.is_empty()).map(str::to_owned));
     }
-    ensure!(!ids.is_empty(), "expected rows to delete: --id, --ids or --rows");
+    ensure!(!ids.is_empty(), "no rows to delete; expected --id, --ids or --rows");
     Ok(ids)
 }
 
@@ -161,7 +161,7 @@ fn check(store: &Store, as_json: bool) -> anyhow::Result<()> {
         note_unlisted(&unlisted);
     }
     if !damage.is_empty() {
-        bail!("{}: {} files are not what was written", store.dir().display(), damage.len());
+        bail!("{}: {} files are damaged", store.dir().display(), damage.len());
     }
     Ok(())
 }
@@ -172,7 +172,7 @@ fn unlisted(store: &Store) -> anyhow::Result<Vec<String>> {
 
 fn note_unlisted(paths: &[String]) {
     for path in paths {
-        note(&format!("{path}: in no version that can be read, and left where it is"));
+        note(&format!("{path}: belongs to no readable version and was not removed"));
     }
 }
 
@@ -207,12 +207,12 @@ fn info(store: &Store, as_json: bool) -> anyhow::Result<()> {
     print(&columns(&lines.map(|line| line.map(str::to_owned).to_vec())))
 }
 
-/// What a person reads of a version.
 fn line(version: &Version) -> String {
     format!("version {}: {} rows\n", version.number, version.rows)
 }
 
-/// Seconds since 1970 as a date: the day by the proleptic Gregorian calendar, in years that begin in March.
+/// Formats seconds since 1970 as UTC date and time, in the proleptic Gregorian calendar, with years that start in
+/// March.
 fn utc(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
     let (era, day) = (days / 146_097, days % 146_097);
@@ -228,7 +228,7 @@ fn utc(seconds: u64) -> String {
 mod tests {
     use super::utc;
 
-    /// Against `date -u -d @SECONDS`.
+    /// Expected values from `date -u -d @SECONDS`.
     #[test]
     fn seconds_are_dates() {
         assert_eq!(utc(0), "1970-01-01 00:00:00");

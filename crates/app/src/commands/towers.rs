@@ -1,5 +1,5 @@
-//! The towers inside the program: a checkpoint folder trained by `configs/toy_towers.sh`. The quickstart starts from them, and `explore`
-//! falls back to them.
+//! The encoders built into the program: a checkpoint folder trained by `configs/toy_towers.sh`. The quickstart starts
+//! from them, and `explore` uses them if no other model is available.
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,13 @@ macro_rules! file {
     };
 }
 
-/// Names and bytes of the folder.
+/// Names and contents of the files of the checkpoint folder.
 const FILES: [(&str, &[u8]); 3] = [file!("manifest.toml"), file!("weights.safetensors"), file!("tokenizer.json")];
 
-/// Name of the folder that [`write`] makes.
+/// Name of the folder that [`write`] creates.
 pub(super) const FOLDER: &str = "towers";
 
-/// Writes the folder into `out` and returns its path.
+/// Writes the checkpoint folder into `out` and returns its path.
 pub(super) fn write(out: &Path) -> anyhow::Result<PathBuf> {
     let folder = out.join(FOLDER);
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -48,7 +48,7 @@ mod tests {
         assert_eq!(
             world.fingerprint(),
             include_str!("../../assets/toy_towers/world.txt").trim(),
-            "drawings or texts of the toy world have changed; configs/toy_towers.sh retrains the towers of the quickstart on them"
+            "the drawings or texts of the toy world have changed; run configs/toy_towers.sh to retrain the built-in encoders"
         );
     }
 
@@ -62,7 +62,7 @@ mod tests {
         let options = Options { templates: vec!["a photo of a {}".into()], ..Options::default() };
         let context = Context::new(&towers, &gallery, None, &options);
         let records = conifer_eval::measure(find("zero_shot_classification").unwrap(), &context).unwrap();
-        // Five times chance.
+        // Five times chance level.
         assert!(records[0].value > 0.06, "{:?}", records[0].without_outcomes());
     }
 }

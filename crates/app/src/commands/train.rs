@@ -47,7 +47,7 @@ pub(crate) fn run(args: Train, as_json: bool, device: &Device) -> anyhow::Result
             let source = open(&config)?;
             Trainer::new(config, source, device)?
         }
-        (None, None) => bail!("expected a config, or --resume RUN"),
+        (None, None) => bail!("no experiment given; expected a config file, or --resume RUN"),
     };
     let mut peak = None;
     let mut remember = |event: &Event<'_>| {
@@ -66,14 +66,14 @@ pub(crate) fn run(args: Train, as_json: bool, device: &Device) -> anyhow::Result
     }
     match outcome {
         Outcome::Finished if last_loss.is_nan() => {
-            print(&format!("nothing to do: all {} steps of {} were taken before\n", trainer.step(), out.display()))
+            print(&format!("nothing to do: all {} steps of {} are done already\n", trainer.step(), out.display()))
         }
         Outcome::Finished => {
             let memory = peak.map_or_else(String::new, |it| format!(", at most {it:.0} MiB of memory"));
             print(&format!("finished: {} steps, loss {last_loss:.4}{memory}, {}\n", trainer.step(), out.display()))
         }
         Outcome::Stopped => print(&format!(
-            "stopped at step {}; go on with: {} train --resume {}\n",
+            "stopped at step {}; resume with: {} train --resume {}\n",
             trainer.step(),
             program(),
             out.display()
@@ -81,16 +81,16 @@ pub(crate) fn run(args: Train, as_json: bool, device: &Device) -> anyhow::Result
     }
 }
 
-/// Where `--smoke` trains unless `--out` says where: beside the folder of the real run, which stays free.
+/// Default folder of `--smoke`: beside the run's folder, so that the real run can still use that one.
 fn smoke_folder(out: &Path) -> PathBuf {
     let name = out.file_name().unwrap_or_default().to_string_lossy();
     out.with_file_name(format!("{name}-smoke"))
 }
 
-/// Removes what an earlier `--smoke` of the same config left in its folder.
+/// Deletes an earlier `--smoke` run in this folder.
 ///
 /// # Errors
-/// The folder holds something that a run does not write; it stays as it is then.
+/// The folder holds a file that no run writes; then nothing is deleted.
 fn clear_smoke_run(out: &Path) -> anyhow::Result<()> {
     if !out.exists() {
         return Ok(());
@@ -100,20 +100,24 @@ fn clear_smoke_run(out: &Path) -> anyhow::Result<()> {
         let name = entry.with_context(place)?.file_name().to_string_lossy().into_owned();
         let known = RUN_FILES.iter().any(|it| *it == name) || name.starts_with("events.out.tfevents");
         if !known {
-            bail!("{}: it holds `{name}`; expected only what a run writes; move it, or give --out", place());
+            bail!(
+                "{}: it holds `{name}`; expected only files that a run writes; move it away, or choose another folder with --out",
+                place()
+            );
         }
     }
     fs::remove_dir_all(out).with_context(place)
 }
 
-/// What a run leaves in its folder, besides the files of TensorBoard.
+/// Files in a run folder, except the TensorBoard events.
 const RUN_FILES: [&str; 3] = [CONFIG, "metrics.jsonl", "checkpoints"];
 
 fn open(config: &Config) -> anyhow::Result<Arc<dyn Source>> {
     Ok(conifer_data::open(&config.source())?.into())
 }
 
-/// Runs the trainer with a progress bar and the evaluations of its config, and hands every event on. Returns the last loss.
+/// Runs the trainer with a progress bar and the config's evaluations, and passes every event to `also`. Returns the
+/// last loss.
 pub(crate) fn watch(
     trainer: &mut Trainer,
     stop: &AtomicBool,
@@ -131,7 +135,7 @@ struct Watch<'a> {
     bar: Option<ProgressBar>,
     last_loss: f64,
     evaluation: Option<Evaluation>,
-    /// The records of the last evaluation.
+    /// Records of the last evaluation.
     measured: Vec<Record>,
     also: &'a mut dyn FnMut(&Event<'_>),
 }
@@ -191,7 +195,8 @@ impl Observer for Watch<'_> {
     }
 }
 
-/// The held-out data and benchmarks of `[eval]`, opened before the first step so that what is wrong with them shows at once.
+/// The held-out data and benchmarks of `[eval]`. They are opened before the first step, so that errors show
+/// immediately.
 struct Evaluation {
     source: Box<dyn Source>,
     tree: Option<Tree>,
@@ -212,7 +217,7 @@ impl Evaluation {
         let tree = tree.or_else(|| source.class_tree());
         if let Some(it) = benchmarks.iter().find(|it| tree.is_none() && it.needs().contains(&Input::ClassTree)) {
             bail!(
-                "eval.benchmarks has {}, but eval.tree is missing and the data have no ranks; expected a file of `parent child` edges",
+                "eval.benchmarks contains {}, which needs a class tree, but the data has no ranks; expected eval.tree, a file of `parent child` edges",
                 it.name()
             );
         }
@@ -241,7 +246,8 @@ impl Evaluation {
     }
 }
 
-/// That every sample can be read: a benchmark leaves nothing out, and should not end a run that has gone on for hours.
+/// Checks that every sample can be read. A benchmark fails on a broken sample, which would end a run after hours of
+/// training.
 fn check(source: &dyn Source) -> anyhow::Result<()> {
     let bar = progress::bar("checking", source.len());
     let broken: Vec<_> = (0..source.len())
@@ -258,16 +264,16 @@ fn check(source: &dyn Source) -> anyhow::Result<()> {
     }
 }
 
-/// A line above the bar, or a plain line where there is no terminal.
+/// Prints a line above the progress bar, or to stderr if the bar is hidden.
 fn say(bar: &ProgressBar, line: &str) {
     if bar.is_hidden() { note(line) } else { bar.println(lines(line)) }
 }
 
-/// What a failed run leaves to go on from.
+/// The message for a failed run: the checkpoint to resume from, if there is one.
 fn kept(out: &Path) -> String {
     match latest_checkpoint(out) {
         Ok(path) => format!(
-            "training failed; {} is complete, go on from it with: conifer train --resume {}",
+            "training failed; the checkpoint {} is complete, resume from it with: conifer train --resume {}",
             path.display(),
             out.display()
         ),
@@ -275,7 +281,7 @@ fn kept(out: &Path) -> String {
     }
 }
 
-/// Says what was broken in the data, by cause.
+/// Prints the number of broken samples by cause.
 fn report_broken(trainer: &Trainer) {
     let report = trainer.broken();
     if report.broken() > 0 {

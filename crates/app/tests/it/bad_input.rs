@@ -1,4 +1,4 @@
-//! One clear message, exit code 1, nothing lost.
+//! Invalid input gives one clear message and exit code 1, and loses no data.
 
 use crate::{conifer, good, refused, root};
 
@@ -19,7 +19,7 @@ fn files_that_are_not_there() {
     refused(at, &["convert", "absent.pth", "out"], &["absent.pth"]);
 }
 
-/// No fault, as a data set may have no ids of its own; but who searches by id should know.
+/// Repeated ids are allowed, but reported, because a search by id finds only the first row.
 #[test]
 fn ids_that_come_twice_are_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -27,18 +27,18 @@ fn ids_that_come_twice_are_told() {
     std::fs::write(folder.path().join("d.jsonl"), [4, 5, 4].map(row).concat()).unwrap();
     let output = conifer(folder.path(), &["--json", "data", "check", "--data", "d.jsonl"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("\"repeated_ids\":1"), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("the id of an earlier one (`4`)"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("repeated ids: 1 (first: `4`)"), "{output:?}");
 }
 
 #[test]
 fn a_pickle_that_would_run_code_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    // GLOBAL posix.system, a string, TUPLE1, REDUCE, STOP: what `pickle.dumps` writes for a call of os.system("touch owned").
+    // GLOBAL posix.system, a string, TUPLE1, REDUCE, STOP: the pickle of a call of os.system("touch owned").
     std::fs::write(folder.path().join("evil.pth"), b"\x80\x02cposix\nsystem\nX\x0b\x00\x00\x00touch owned\x85R.")
         .unwrap();
     refused(folder.path(), &["convert", "evil.pth", "out"], &["evil.pth"]);
     assert!(!folder.path().join("owned").exists(), "the pickle ran");
-    assert!(!folder.path().join("out").exists(), "half a checkpoint was left behind");
+    assert!(!folder.path().join("out").exists(), "an incomplete checkpoint was left behind");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn damaged_checkpoints_are_named() {
     std::fs::write(folder.path().join("noise.safetensors"), [7u8; 100]).unwrap();
     refused(folder.path(), &["convert", "noise.safetensors", "out"], &["noise.safetensors"]);
 
-    // A number that is none would win every comparison. Behind the header's length and the header, the first tensor begins.
+    // A NaN would win every comparison. The first tensor starts after the 8 bytes of the header length and the header.
     let first = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let nan = [&bytes[..first], &f32::NAN.to_le_bytes(), &bytes[first + 4..]].concat();
     let weights = newest_weights(folder.path());
@@ -63,7 +63,7 @@ fn damaged_checkpoints_are_named() {
     refused(folder.path(), &eval, &["weights.safetensors", "NaN", "finite number"]);
     std::fs::write(&weights, kept).unwrap();
 
-    // Dimensions that would ask for a tebibyte, or for more than there are addresses.
+    // Dimensions that would need a tebibyte, or more than the address space.
     let manifest = weights.with_file_name("manifest.toml");
     let kept = std::fs::read_to_string(&manifest).unwrap();
     for dim in ["2147483648", "4611686018427387904"] {
@@ -73,7 +73,7 @@ fn damaged_checkpoints_are_named() {
     }
     std::fs::write(&manifest, kept).unwrap();
 
-    // What exists is never replaced, and a method has to be one.
+    // Existing files are never replaced, and --method must be a known method.
     refused(folder.path(), &["convert", "run", "whole.safetensors"], &["whole.safetensors exists"]);
     refused(folder.path(), &["convert", "whole.safetensors", "run"], &["run exists"]);
     refused(folder.path(), &["convert", "whole.safetensors", "out", "--method", "banana"], &["banana", "phyclip"]);
@@ -102,7 +102,7 @@ fn nothing_of_the_users_is_replaced() {
     refused(at, &train, &["experiment", "another folder"]);
     assert_eq!(std::fs::read_to_string(at.join("experiment/config.toml")).unwrap(), config);
 
-    // Nothing can be read: what was there stays.
+    // No sample can be read: the existing files are kept.
     let line = r#"{"id": "a", "image": "absent.jpg", "captions": ["a dog"]}"#;
     std::fs::write(at.join("broken.jsonl"), line).unwrap();
     std::fs::write(at.join("good.jsonl"), "kept").unwrap();
@@ -122,7 +122,7 @@ fn a_text_with_a_comma_needs_quotes() {
     refused(folder.path(), &args, &words);
 }
 
-/// `| head`, or a full disk behind stderr: neither ends the work.
+/// A closed pipe (`| head`) or a full disk behind stderr does not end the program.
 #[test]
 fn a_reader_that_went_away_is_no_error() {
     let folder = tempfile::tempdir().unwrap();

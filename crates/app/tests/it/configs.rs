@@ -1,6 +1,6 @@
 use crate::{good, refused, root};
 
-/// Every experiment; `configs/base` holds parts of some.
+/// All experiments. `configs/base` is left out, because it holds only parts of experiments.
 fn configs() -> Vec<String> {
     let below = |folder: &str| {
         let entries = std::fs::read_dir(root().join(folder)).unwrap();
@@ -29,14 +29,15 @@ fn every_config_runs_under_smoke() {
         let out = folder.path().join(name.replace('/', "_"));
         let mut args = vec!["--json", "train", name, "--smoke", "--out", out.to_str().unwrap()];
         if name.contains("papers/") {
-            // Ablations differ from the others in a weight or a term: that they run shows in a few steps.
+            // Ablations differ from the other papers' configs only in a weight or a loss term, so a few steps are
+            // enough.
             args.extend(["--set", "train.steps=4", "--set", "optim.warmup_steps=1"]);
         }
         let printed = good(&root(), &args);
         let result: serde_json::Value = serde_json::from_str(&printed).unwrap();
         assert!(result["loss"].as_f64().unwrap().is_finite(), "{name}: {printed}");
     };
-    // A run this small keeps one core busy.
+    // A run this small uses one core, so two run in parallel.
     std::thread::scope(|scope| {
         for half in 0..2 {
             let (names, run) = (&names, &run);

@@ -1,4 +1,4 @@
-//! Data sets of strangers, and of beginners.
+//! Untrusted and unusual data sets.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{conifer, good, refused, root};
 
-/// Photos in `photos`, a private file beside them.
+/// Creates photos in `photos`, and a private file beside that folder.
 fn photos(at: &Path) {
     good(at, &["data", "toy", "--out", "toy", "--size", "8", "--resolution", "32"]);
     fs::create_dir(at.join("photos")).unwrap();
@@ -24,7 +24,7 @@ fn stderr(at: &Path, args: &[&str]) -> String {
     String::from_utf8(conifer(at, args).stderr).unwrap()
 }
 
-/// Every file below a folder, as one text.
+/// The content of all files below a folder.
 fn everything(folder: &Path) -> String {
     let mut text = String::new();
     for entry in fs::read_dir(folder).into_iter().flatten() {
@@ -54,12 +54,12 @@ fn a_record_copies_no_file_of_somebody_else() {
     fs::write(at.join("data/inside.jpg"), "the secret of the data").unwrap();
     fs::write(at.join("data/d.csv"), format!("image,caption\n{},x\n../photos/0.png,y\n", private.display())).unwrap();
     for data in ["data/d.jsonl", "data/d.csv"] {
-        // Without a sample that can be written there is no file.
+        // No sample can be written, so no file is created.
         let words = ["outside_roots", "lies outside the allowed folders", "data`); expected", "--root photos"];
         let words = if data.ends_with("csv") { &words[..3] } else { &words[..2] };
         refused(at, &["data", "export", "--data", data, "--to", "pairs", "--out", "shards"], words);
         refused(at, &["data", "check", "--data", data], &["lies outside the allowed folders"]);
-        // A folder that the user names is allowed; what lies beside it is not.
+        // --root allows photos in that folder, but not the files beside it.
         let export =
             ["--json", "data", "export", "--data", data, "--root", "photos", "--to", "pairs", "--out", "shards"];
         let report: Value = serde_json::from_str(&good(at, &export)).unwrap();
@@ -73,7 +73,7 @@ fn a_record_copies_no_file_of_somebody_else() {
     refused(at, &["data", "check", "--data", "data/d.jsonl", "--root", "nowhere"], &["nowhere", "not a folder"]);
 }
 
-/// An importer writes paths that its reader may follow, wherever the photos are.
+/// An importer writes photo paths that the reader accepts without --root.
 #[test]
 fn an_import_is_read_again_without_a_flag() {
     let folder = tempfile::tempdir().unwrap();
@@ -90,7 +90,7 @@ fn an_import_is_read_again_without_a_flag() {
         let inputs = ["--input", "images=photos", "--input", "captions=notes/captions.json"];
         good(at, &[&["data", "import", "coco", "--to", to, "--out", out], &inputs[..]].concat())
     };
-    // Two photos have annotations, the third has none; the private file is no photo of that folder.
+    // Two photos have annotations and the third has none. The private file is outside the photo folder.
     let told = import("grounded", "out/c.jsonl");
     assert!(told.starts_with("2 of 3 photos written: 1 have no annotations, 1 x outside_roots\n"), "{told}");
     import("pairs", "shards");
@@ -131,7 +131,7 @@ fn a_pipe_as_data_is_refused_at_once() {
     refused(at, &["data", "check", "--data", "p.jsonl"], &["p.jsonl`: a named pipe; expected a regular file"]);
 }
 
-/// Two birds share an epithet; texts of ranks, and a tree of them.
+/// Two birds share an epithet. Tests the texts of the ranks, and the class tree of the ranks.
 #[test]
 fn birds_keep_their_names() {
     let folder = tempfile::tempdir().unwrap();
@@ -164,13 +164,13 @@ fn birds_keep_their_names() {
         ]
     );
     assert_eq!(set.columns["label"][3..6], ["Passeriformes", "Malacocincla", "Malacocincla abbotti"]);
-    // A common name stands beside the scientific one, and no path of the machine in any row.
+    // The common name is appended to the scientific name. No row contains a local path.
     good(at, &[&["embed", "run"], &data[..], &["--data-option", "label=common"], &views, &["named"]].concat());
     let set = conifer_space::EmbeddingSet::load(&at.join("named")).unwrap();
     assert_eq!(set.columns["text"][0], "Malacocincla abbotti (Babbler)");
     let rows = fs::read_to_string(at.join("named/rows.jsonl")).unwrap();
     assert!(!rows.contains(at.to_str().unwrap()) && !rows.contains("photos/"), "{rows}");
-    // The ranks make the tree that the benchmark asks for.
+    // The benchmark uses the tree of the ranks.
     let eval = ["eval", "run", "--no-cache", "--benchmark", "hierarchical_classification"];
     let told = conifer(at, &[&eval[..], &data].concat());
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
@@ -189,7 +189,7 @@ fn tiers_are_rows_of_their_own() {
     assert_eq!(set.columns["text"], ["an animal", "a dog", "a black dog", "a white dog"]);
 }
 
-/// `--set data.path` is as good as `--data`.
+/// A config infers the kind from `data.path`, as `--data` does.
 #[test]
 fn a_path_in_a_config_says_its_kind() {
     let folder = tempfile::tempdir().unwrap();
@@ -213,7 +213,7 @@ fn a_path_in_a_config_says_its_kind() {
     assert_eq!(data("data.path=y.jsonl"), ["jsonl", "y.jsonl", "train"]);
     assert_eq!(data("data.path=photos"), ["image_folder", "photos", "none"]);
     assert_eq!(data("data.path=taxon_table:b.csv"), ["taxon_table", "b.csv", "none"]);
-    // A warm-up that nobody set fits a short run.
+    // The default warm-up is shortened for a short run.
     assert_eq!(printed("seed=1")["optim"]["warmup_steps"].as_integer(), Some(2));
     let toy = |set: &[&str]| {
         let config = root().join("configs/toy_clip.toml");
@@ -227,7 +227,7 @@ fn a_path_in_a_config_says_its_kind() {
         ),
         "{told}"
     );
-    // Photos in folders have labels, no captions.
+    // Class folders provide labels, but no captions.
     let told = toy(&["data.path=toy/classes", "train.batch_size=8"]);
     assert!(
         told.contains("one of the views of source image_folder") && told.contains("caption=\"a photo of a {label}\""),

@@ -1,4 +1,4 @@
-//! What the documents show: recorded numbers, and code that works.
+//! Checks that the documents show the recorded numbers, and that their code and links work.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::{good, root};
 
-/// A recording of `docs/numbers`: its values behind `#`, and the lines of its output.
+/// A recording in `docs/numbers`: the `# key: value` pairs, and the lines of output.
 fn recording(name: &str) -> (BTreeMap<String, String>, Vec<String>) {
     let path = root().join(format!("docs/numbers/{name}.txt"));
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -16,12 +16,12 @@ fn recording(name: &str) -> (BTreeMap<String, String>, Vec<String>) {
     (values, lines.map(|line| line.trim_end().to_owned()).collect())
 }
 
-/// The parts of `text` from `open` to the next `close`, without the two.
+/// The parts of `text` from `open` to the next `close`, without both markers.
 fn between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
     text.split(open).skip(1).map(|it| it.split(close).next().unwrap()).collect()
 }
 
-/// `docs/render.py` makes the same from the same files; this test needs no Python.
+/// Checks the output of `docs/render.py` without Python.
 #[test]
 fn readme_numbers_are_those_that_were_recorded() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
@@ -50,7 +50,7 @@ fn readme_numbers_are_those_that_were_recorded() {
     }
 }
 
-/// The ten lines of Python in `docs/formats.md` write a set that the program reads.
+/// The Python code in `docs/formats.md` writes a set that the program reads.
 #[test]
 fn a_set_from_numpy_is_searched() {
     let formats = fs::read_to_string(root().join("docs/formats.md")).unwrap();
@@ -67,10 +67,13 @@ fn a_set_from_numpy_is_searched() {
     let found = good(folder.path(), &["--json", "search", "numpy-set", "--id", "row7", "-k", "3"]);
     let found: Vec<serde_json::Value> = serde_json::from_str(&found).unwrap();
     assert_eq!((found.len(), &found[0]["id"], &found[0]["columns"]["text"]), (3, &"row7".into(), &"photo 7".into()));
-    assert!(good(folder.path(), &["store", "create", "store", "numpy-set"]).contains("100"), "a store takes it, too");
+    assert!(
+        good(folder.path(), &["store", "create", "store", "numpy-set"]).contains("100"),
+        "a store accepts the set too"
+    );
 }
 
-/// Every file that README links to is there.
+/// Every file that the README links to exists.
 #[test]
 fn readme_links_lead_somewhere() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();

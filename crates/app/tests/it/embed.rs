@@ -1,4 +1,4 @@
-//! Embedding over several runs of the program.
+//! `conifer embed` over several runs of the program.
 
 use std::fs;
 use std::path::Path;
@@ -20,13 +20,13 @@ fn files(at: &Path, set: &str) -> Vec<Vec<u8>> {
     FILES.iter().map(|name| fs::read(at.join(set).join(name)).unwrap()).collect()
 }
 
-/// The place that was committed last, if any.
+/// The state of the last commit, or null.
 fn place(at: &Path, set: &str) -> Value {
     let state = fs::read(at.join(format!(".{set}.unfinished/state.json"))).unwrap_or_default();
     serde_json::from_slice::<Value>(&state).map_or(Value::Null, |it| it["state"].clone())
 }
 
-/// Begins or continues, and waits until a place is committed that `enough` likes. Says whether it came to that.
+/// Starts `args`, and waits until `enough` accepts the committed state. Returns the running program and the state.
 fn until(at: &Path, args: &[&str], set: &str, enough: impl Fn(&Value) -> bool) -> (Child, Value) {
     let mut child = command(at, args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let started = Instant::now();
@@ -46,7 +46,7 @@ fn a_killed_run_ends_with_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     model(at, "run", &[]);
-    // Photos first, then texts of all lengths; every 50th photo is none.
+    // Photos are embedded first, then texts of various lengths. Every 50th photo is missing.
     good(at, &["data", "toy", "--out", "toy", "--size", "600", "--resolution", "48"]);
     let scenes = fs::read_to_string(at.join("toy/scenes.jsonl")).unwrap();
     let data: Vec<String> = scenes
@@ -74,7 +74,7 @@ fn a_killed_run_ends_with_the_same_bytes() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!at.join("parts").exists());
-    // Others are refused, by the name of what differs; nothing is lost by it.
+    // Other settings are rejected with the name of the setting. The draft is kept.
     let other = |more: &[&str], words: &[&str]| refused(at, &[&args("parts")[1..], more].concat(), words);
     other(&["--crop", "squeeze"], &["`--crop` is `Center`; expected `Squeeze`", "--overwrite"]);
     other(&["--dtype", "bf16"], &["`--dtype` is `F32`; expected `BF16`"]);
@@ -91,7 +91,7 @@ fn a_killed_run_ends_with_the_same_bytes() {
     refused(at, &others, &["`the model` is `run/", "expected `other/"]);
     assert_eq!(place(at, "parts"), first);
 
-    // Stopped politely among the texts; then killed there, too.
+    // Interrupt the run (SIGINT) while it embeds texts, then kill the next run there too.
     let (child, _) = until(at, &args("parts"), "parts", |it| it["window"]["batches"].as_u64() > Some(0));
     let signal = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(signal.success());
@@ -99,7 +99,7 @@ fn a_killed_run_ends_with_the_same_bytes() {
     assert!(output.status.success());
     let stopped: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(stopped["stopped"], true, "{stopped}");
-    // Rows that have their point: the window of texts has names for all of the set.
+    // Only rows with a point count: the window of texts has already named all rows of the set.
     assert!(stopped["rows"].as_u64() < whole["rows"].as_u64(), "{stopped}");
     let at_texts = place(at, "parts")["window"]["batches"].as_u64().unwrap();
     let later = |it: &Value| it["window"]["batches"].as_u64() > Some(at_texts);
@@ -109,7 +109,7 @@ fn a_killed_run_ends_with_the_same_bytes() {
 
     let parts: Value = serde_json::from_str(&good(at, &args("parts"))).unwrap();
     assert_eq!((&parts["rows"], &parts["skipped"]), (&whole["rows"], &whole["skipped"]));
-    assert!(files(at, "parts") == files(at, "whole"), "other bytes than those of a run that was not stopped");
+    assert!(files(at, "parts") == files(at, "whole"), "the bytes differ from those of an uninterrupted run");
     assert!(!at.join(".parts.unfinished").exists());
     let set = conifer_space::EmbeddingSet::load(&at.join("parts")).unwrap();
     assert_eq!(set.len() as u64, whole["rows"].as_u64().unwrap());
@@ -127,21 +127,21 @@ fn an_unfinished_set_of_another_command_is_only_given_up_when_asked() {
     let whole = conifer_space::EmbeddingSet::load(&at.join("set")).unwrap();
     let written = files(at, "set");
     refused(at, &half, &["set holds a finished set", "`--dtype` is `F32`; expected `F16`", "--overwrite"]);
-    // The very same command has nothing to do, and says so.
+    // The same command has nothing to do.
     let again: Value = serde_json::from_str(&good(at, &[&["--json"], &args[..]].concat())).unwrap();
     assert_eq!((&again["rows"], &again["unchanged"]), (&whole.len().into(), &true.into()), "{again}");
-    assert!(good(at, &args).contains("complete already, nothing was done"));
+    assert!(good(at, &args).contains("already complete, nothing to do"));
     assert!(files(at, "set") == written);
     good(at, &[&half[..], &["--overwrite"]].concat());
     let rounded = conifer_space::EmbeddingSet::load(&at.join("set")).unwrap();
     assert_eq!(rounded.ids, whole.ids);
     for (rounded, exact) in rounded.points.iter().zip(&whole.points) {
-        // Half a step of 11 significant bits; below the range of normal numbers half a step of 2^-24.
+        // Half a unit in the last place at 11 significant bits. Subnormal numbers have a step of 2^-24.
         assert!((rounded - exact).abs() <= (exact.abs() * 2.0_f32.powi(-11)).max(2.0_f32.powi(-25)));
     }
     assert!(rounded.points != whole.points);
 
-    // A draft of something else.
+    // A draft of another job.
     let plan = conifer_space::points::Plan {
         spec: whole.spec.clone(),
         root: whole.root.clone(),
@@ -152,16 +152,16 @@ fn an_unfinished_set_of_another_command_is_only_given_up_when_asked() {
     let mut draft = conifer_space::points::Draft::open(&at.join("set"), plan).unwrap();
     draft.commit(Value::Null).unwrap();
     drop(draft);
-    refused(at, &args, &["was begun with another one", "half done", "--overwrite"]);
+    refused(at, &args, &["was begun with another one", "(incomplete:", "--overwrite"]);
     good(at, &[&args[..], &["--overwrite"]].concat());
     assert_eq!(conifer_space::EmbeddingSet::load(&at.join("set")).unwrap(), whole);
-    // A set that another program wrote is not replaced either.
+    // A set without recorded settings is not replaced either.
     whole.save(&at.join("foreign")).unwrap();
     let to_foreign = [&args[..args.len() - 1], &["foreign"]].concat();
-    refused(at, &to_foreign, &["foreign holds a finished set", "what made it is", "--overwrite"]);
+    refused(at, &to_foreign, &["foreign holds a finished set", "it names model", "--overwrite"]);
     good(at, &[&to_foreign[..], &["--overwrite"]].concat());
     assert!(files(at, "foreign") == written);
-    // Its replacement was interrupted: it is read from where it was put aside.
+    // After an interrupted replacement, the previous set is read from its temporary place.
     fs::rename(at.join("foreign"), at.join(".foreign.previous")).unwrap();
     let id = whole.ids[0].as_str();
     let output = command(at, &["search", "foreign", "--id", id]).output().unwrap();
@@ -183,9 +183,9 @@ fn a_set_that_was_never_begun_is_not_called_half_done() {
         String::from_utf8(output.stderr).unwrap()
     };
     let told = embed("box-image", "set");
-    assert!(told.contains("1 of 2 samples are broken, the others have none of the views asked for"), "{told}");
-    assert!(!told.contains("half done"), "{told}");
+    assert!(told.contains("1 of 2 samples are broken, the others have none of the requested views"), "{told}");
+    assert!(!told.contains("(incomplete:"), "{told}");
     let told = embed("text", "data.jsonl");
-    assert!(told.contains("data.jsonl") && !told.contains("half done"), "{told}");
+    assert!(told.contains("data.jsonl") && !told.contains("(incomplete:"), "{told}");
     assert_eq!(fs::read_dir(at).unwrap().count(), 2, "nothing is left behind");
 }

@@ -1,4 +1,4 @@
-//! What the explorer is made of, as the program serves it.
+//! The endpoints of the explorer page.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::command;
 
-/// A running server; ended when it is dropped.
+/// A running server, killed on drop.
 struct Server {
     program: Child,
     address: String,
@@ -18,7 +18,7 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The server may have ended already.
         _ = self.program.kill();
         _ = self.program.wait();
     }
@@ -34,12 +34,12 @@ impl Server {
         Server { program, address }
     }
 
-    /// Status, head and body of a GET.
+    /// Status, head and body of the response to a GET request.
     fn get(&self, path: &str) -> (u16, String, String) {
         self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
     }
 
-    /// The rows that a search finds.
+    /// The sorted row numbers that a search returns.
     fn found(&self, body: &Value) -> Vec<u64> {
         let (body, head) = (body.to_string(), "POST /api/search HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
         let (status, _, answer) = self.ask(&format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()));
@@ -74,13 +74,13 @@ impl Server {
     }
 }
 
-/// Four rows in a product of two hyperbolic planes, c = 1 and 4.
+/// Four rows in a product of two hyperbolic planes with c = 1 and 4.
 fn set(folder: &Path) {
     let modality = vec![Modality::Image, Modality::Text, Modality::Image, Modality::BoxText];
     set_of(folder, modality, &[("label", ["dog", "cat", "dog", ""])]);
 }
 
-/// The same four rows with other columns.
+/// The same four points with other modalities and columns.
 fn set_of(folder: &Path, modality: Vec<Modality>, columns: &[(&str, [&str; 4])]) {
     let spec = ManifoldSpec::product_l1(2, 2, vec![1.0, 4.0]);
     let points = vec![0.3, 0.4, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0, 1.5, 2.0, -0.3, 0.4, 0.3, -0.4];
@@ -113,7 +113,7 @@ fn the_map_keeps_the_depth_of_rows() {
     let server = Server::start(folder.path(), &[]);
     let map = server.json("/api/map");
     assert_eq!((&map["rows"], &map["modality"]), (&json!([0, 1, 2, 3]), &"itip".into()));
-    // The mean over the factors of asinh(sqrt(c) |x|) / sqrt(c); the mean curvature is 2.5.
+    // Depth is the mean over the factors of asinh(sqrt(c) |x|) / sqrt(c). The mean curvature is 2.5.
     let depths = [
         0.5_f64.asinh() / 2.0,
         5.0_f64.asinh() / 2.0,
@@ -130,7 +130,8 @@ fn the_map_keeps_the_depth_of_rows() {
     for name in ["x", "y"] {
         assert!((one[name].as_f64().unwrap() - map[name][1].as_f64().unwrap()).abs() < 1e-6);
     }
-    // K = 0.1. In the first factor sinh(sqrt(c) d) = 5; at the root of the second the cone is a half space.
+    // K = 0.1. In the first factor sinh(sqrt(c) d) = 5. The row is at the root of the second factor, where the cone is
+    // a half space.
     let aperture = ((0.2_f64 / 5.0).asin() + std::f64::consts::FRAC_PI_2) / 2.0;
     assert!((one["aperture"].as_f64().unwrap() - aperture).abs() < 1e-5, "{one}");
     assert_eq!(server.json("/api/map?limit=2")["rows"], json!([1, 3]));
@@ -177,7 +178,7 @@ fn classes_come_from_labels_and_ranks_where_no_tree_is_given() {
     let images = vec![Modality::Image; 4];
     let one = |name: &str, count: u64, children: u64| json!({ "name": name, "count": count, "children": children });
 
-    // Labels alone: one level, and a search can be kept to one of them.
+    // From labels alone, the tree has one level, and a search can be limited to one class.
     set(folder.path());
     let server = Server::start(folder.path(), &[]);
     assert_eq!(server.json("/api/info")["can"]["tree"], true);
@@ -186,7 +187,8 @@ fn classes_come_from_labels_and_ranks_where_no_tree_is_given() {
     drop(server);
 
     let folder = tempfile::tempdir().unwrap();
-    // A column with the path of ranks; the label is the full name of the last one. Two birds of one epithet stay apart.
+    // A column with the path of ranks; the label is the full name of the last rank. Two birds with the same epithet are
+    // distinct classes.
     let birds = ("label", ["Papasula abbotti", "Sula abbotti", "", "Canis lupus"]);
     let path = ["Aves > Papasula > abbotti", "Aves > Sula > abbotti", "Aves > Sula", "Mammalia > Canis > lupus"];
     set_of(folder.path(), images.clone(), &[birds, ("taxon", path)]);
@@ -200,7 +202,7 @@ fn classes_come_from_labels_and_ranks_where_no_tree_is_given() {
     drop(server);
 
     let folder = tempfile::tempdir().unwrap();
-    // A column for each rank.
+    // One column per rank.
     let ranks = [
         ("kingdom", ["Animalia"; 4]),
         ("class", ["Aves", "Aves", "Aves", "Mammalia"]),
@@ -214,7 +216,7 @@ fn classes_come_from_labels_and_ranks_where_no_tree_is_given() {
     assert_eq!(aves["children"], json!([one("Papasula", 1, 1), one("Sula", 2, 1)]));
     drop(server);
 
-    // --tree goes before both.
+    // --tree takes precedence over labels and ranks.
     std::fs::write(folder.path().join("tree.txt"), "thing\tCanis lupus\nthing\tbird\n").unwrap();
     let server = Server::start(folder.path(), &["--tree", "tree.txt"]);
     assert_eq!(server.json("/api/tree")["children"], json!([one("Canis lupus", 1, 0), one("bird", 0, 0)]));
@@ -244,7 +246,7 @@ fn the_boxes_of_a_photo_are_told_once_each_with_all_phrases() {
     server.refused("/api/rows/4/boxes", 404, "below 4");
     drop(server);
     let folder = tempfile::tempdir().unwrap();
-    // A set that names no samples has no boxes to tell.
+    // A set without the column `sample` has no boxes.
     set(folder.path());
     let server = Server::start(folder.path(), &[]);
     assert_eq!(server.json("/api/rows/0/boxes"), json!({ "boxes": [] }));

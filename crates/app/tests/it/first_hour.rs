@@ -1,4 +1,4 @@
-//! What a newcomer types, and what they should not have to type.
+//! The first commands of a new user: defaults, hints and help texts.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{command, conifer, good, refused, root};
 
-/// A few steps on the toy world, in `folder/run`, and the embeddings of some scenes.
+/// Trains a few steps on the toy world in `folder/run`, and embeds some scenes.
 fn tiny_run(folder: &Path) {
     let config = root().join("configs/toy_meru.toml");
     good(folder, &["train", config.to_str().unwrap(), "--smoke", "--out", "run"]);
@@ -37,7 +37,7 @@ fn a_search_takes_the_model_that_the_set_names() {
     assert!(!rows(&["traverse", "run", "--text", "a red car"]).is_empty());
     good(here, &["export", "run", "--to", "parquet", "--out", "exported"]);
 
-    // From another folder, and from a copy of the whole project.
+    // From another working directory.
     fs::create_dir(here.join("elsewhere")).unwrap();
     let other = command(here, &["--json", "search", "../run", "--text", "a red car", "-k", "4"])
         .current_dir(here.join("elsewhere"))
@@ -46,7 +46,7 @@ fn a_search_takes_the_model_that_the_set_names() {
     let other: Vec<Value> = serde_json::from_slice(&other.stdout).unwrap();
     assert_eq!(other, named);
 
-    // The model is gone, or another one has its name.
+    // The model is missing, or its path holds a model with other weights.
     good(here, &[&["embed", "run"], &SCENES[..], &["--out", "set"]].concat());
     let config = root().join("configs/toy_meru.toml");
     let config = config.to_str().unwrap();
@@ -55,12 +55,11 @@ fn a_search_takes_the_model_that_the_set_names() {
     refused(
         here,
         &["search", "set", "--text", "a red car"],
-        &["set", "run/checkpoints/step_", "is not there", "--checkpoint MODEL", "sha256"],
+        &["set", "run/checkpoints/step_", "was not found", "--checkpoint MODEL", "sha256"],
     );
     fs::rename(here.join("other"), here.join("run")).unwrap();
     refused(here, &["search", "set", "--text", "a red car"], &["other weights", "--checkpoint MODEL"]);
     good(here, &["search", "set", "--text", "a red car", "--checkpoint", "away"]);
-    // A run without embeddings says how to make them.
     refused(here, &["search", "run", "--text", "a red car"], &["run/embeddings", "conifer embed run --data DATA"]);
 }
 
@@ -137,7 +136,7 @@ fn help_has_groups_and_ends_with_the_global_options() {
 fn results_that_say_nothing_are_called_so() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    // Points that are nearly one, and points that are not.
+    // A set with nearly equal points, and one with distinct points.
     let set = |name: &str, spread: f32| {
         use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source};
         let rows = 60;
@@ -146,7 +145,7 @@ fn results_that_say_nothing_are_called_so() {
         let modality = [&[Modality::Text; 20][..], &[Modality::Image; 40]].concat();
         let set = EmbeddingSet::new(ManifoldSpec::euclidean(2), Root::Origin, ids, modality, points, Source::default());
         let mut set = set.unwrap();
-        // One row far from all others asks the question.
+        // One outlier is the query.
         set.points[0] = -2.0;
         set.save(&here.join(name)).unwrap();
     };
@@ -155,11 +154,11 @@ fn results_that_say_nothing_are_called_so() {
     let told = stderr(here, &["search", "flat", "--id", "row0", "--modality", "image"]);
     assert!(told.contains("the ranking is flat: the distance of the 40 rows compared goes from 3.5"), "{told}");
     assert!(stderr(here, &["search", "good", "--id", "row0", "--modality", "image"]).is_empty());
-    // The row itself, at distance 0, hides nothing.
+    // The query's own row, at distance 0, must not hide the flat ranking.
     let told = stderr(here, &["search", "flat", "--id", "row1", "--modality", "image,text", "--where", "label=x"]);
     assert!(!told.contains("panicked"), "{told}");
 
-    // A model that has learnt nothing is no better than chance.
+    // An untrained model is no better than chance.
     tiny_run(here);
     let eval = [&["eval", "run", "--no-cache"], &SCENES[..], &["--benchmark", "cross_modal_retrieval"]].concat();
     let told = stderr(here, &eval);
@@ -184,7 +183,7 @@ fn results_that_say_nothing_are_called_so() {
     assert!(told.contains("are not clearly better than a trivial answer: cross_modal_retrieval"), "{told}");
 }
 
-/// Starts `explore`, and gives what the page's server says of itself.
+/// Runs `explore`, and returns its `/api/info` and its stderr.
 fn explored(folder: &Path, args: &[&str]) -> (Value, String) {
     let mut process = command(folder, &[args, &["--port", "0"]].concat())
         .stdout(Stdio::piped())
@@ -219,14 +218,14 @@ fn explore_embeds_a_folder_and_serves_it() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     good(here, &["data", "toy", "--out", "toy", "--size", "8", "--resolution", "32"]);
-    // Photos without class folders.
+    // A folder of photos without class folders.
     fs::create_dir(here.join("photos")).unwrap();
     let classes = fs::read_dir(here.join("toy/classes")).unwrap().map(|it| it.unwrap().path());
     for (i, class) in classes.filter(|it| it.is_dir()).take(3).enumerate() {
         let photo = fs::read_dir(class).unwrap().next().unwrap().unwrap().path();
         fs::copy(photo, here.join(format!("photos/{i}.png"))).unwrap();
     }
-    // Without any model: the towers inside the program.
+    // Without --model and a quickstart run, the built-in encoders are used.
     let (info, told) = explored(here, &["explore", "photos", "--out", "towers"]);
     assert_eq!(info["rows"], 3, "{info}");
     assert!(told.contains("drawings") && here.join("towers/towers/weights.safetensors").is_file(), "{told}");
@@ -237,7 +236,7 @@ fn explore_embeds_a_folder_and_serves_it() {
     assert_eq!(info["rows"], 3, "{info}");
     assert!(told.contains("drawings") && told.contains("embedding 3 samples"), "{told}");
     assert!(here.join("runs/explore-photos/embeddings/manifest.json").is_file());
-    // Nothing is embedded twice; a new photo is seen; what is not ours stays.
+    // Existing embeddings are reused, a new photo causes a new run, and sets of other commands are not replaced.
     let (_, told) = explored(here, &["explore", "photos", "--model", "runs/quickstart"]);
     assert!(!told.contains("drawings") && told.contains("--overwrite"), "{told}");
     fs::copy(here.join("photos/0.png"), here.join("photos/again.png")).unwrap();
@@ -245,6 +244,5 @@ fn explore_embeds_a_folder_and_serves_it() {
     assert!(explored(here, &["explore", "toy/classes", "--views", "image"]).0["rows"].as_u64().unwrap() > 4);
     good(here, &[&["embed", "runs/quickstart"], &SCENES[..], &["--out", "mine/embeddings"]].concat());
     refused(here, &["explore", "photos", "--out", "mine"], &["mine/embeddings", "--overwrite", "--out"]);
-    // A run's own folder is served by its name.
     refused(here, &["explore", "nowhere"], &["nowhere"]);
 }

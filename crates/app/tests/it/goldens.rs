@@ -1,5 +1,6 @@
-//! The published systems' tiny checkpoints (`../shared/goldens/checkpoints`: PyTorch 2.15, float32, CPU, random weights) through the
-//! program: convert, embed, and back. Skipped where that folder is absent.
+//! Converts and embeds tiny checkpoints of the published systems, and converts them back
+//! (`../shared/goldens/checkpoints`: PyTorch 2.15, float32, CPU, random weights). Skipped if that folder does not
+//! exist.
 
 use std::path::PathBuf;
 
@@ -41,8 +42,8 @@ fn released_checkpoints_convert_embed_and_come_back() {
         good(here, &[&["convert", pth, "native", "--tokenizer", "words.json"], &heads[..]].concat());
         good(here, &["embed", "native", "--data", "samples.jsonl", "--views", "image,text", "--out", "set"]);
         let set = EmbeddingSet::load(&here.join("set")).unwrap();
-        // Texts arrive as the same tokens, so to the last digit but one. Photos arrive in 8 bits, the golden pixels are floats: a
-        // rounding of at most 1/510 a pixel. That exact pixels give exact points is tested beside the model itself.
+        // The token ids are identical, so texts must agree up to rounding. Photos are stored as 8-bit values while the
+        // golden pixels are floats, an error of at most 1/510 per pixel. The tests beside the model check exact pixels.
         for (modality, view, tolerance) in [(Modality::Text, "text", 1e-5), (Modality::Image, "image", 5e-3)] {
             let found: Vec<f32> = (0..set.len())
                 .filter(|&row| set.modality[row] == modality)
@@ -65,8 +66,8 @@ fn released_checkpoints_convert_embed_and_come_back() {
     }
 }
 
-/// CLIPs of Hugging Face and open_clip (`../shared/goldens/models`), each through a checkpoint folder and the other's layout and back.
-/// That the numbers are right is tested beside the model; here that nothing is lost on the way.
+/// Converts CLIPs of Hugging Face and open_clip (`../shared/goldens/models`) to a checkpoint folder, to the other
+/// library's layout and back. The tests beside the model check the embeddings; this test checks that no tensor changes.
 #[test]
 fn clips_of_others_convert_and_come_back() {
     for (model, layout, other, file) in [
@@ -85,7 +86,7 @@ fn clips_of_others_convert_and_come_back() {
         good(here, &["convert", "native", "other", "--to", other]);
         good(here, &["convert", "other", "again"]);
         good(here, &["convert", "again", "back", "--to", layout]);
-        // Straight from one layout to the other, too.
+        // Also directly from one layout to the other.
         good(here, &["convert", "other", "direct", "--to", layout]);
         for back in ["back", "direct"] {
             let [original, found] = [path.join(file), here.join(back).join(file)].map(|it| std::fs::read(it).unwrap());
@@ -97,11 +98,11 @@ fn clips_of_others_convert_and_come_back() {
             }
         }
         refused(here, &["convert", "native", "x", "--to", "onnx"], &["unknown layout `onnx`", "hf-clip, open-clip"]);
-        refused(here, &["convert", "native", "x"], &["with --to to a folder"]);
+        refused(here, &["convert", "native", "x"], &["a model folder with --to"]);
     }
 }
 
-/// A `tokenizer.json` in which the word `w17` is token 17, between the goldens' start (598) and end (599).
+/// Writes a `tokenizer.json` in which the word `w17` is token 17, with the goldens' start (598) and end (599) tokens.
 fn write_words(here: &std::path::Path) {
     let vocabulary: serde_json::Map<_, _> = (0..598).map(|id| (format!("w{id}"), json!(id))).collect();
     let special = |id: u32, content: &str| json!({ "id": id, "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false });
@@ -122,7 +123,7 @@ fn write_words(here: &std::path::Path) {
     std::fs::write(here.join("words.json"), tokenizer.to_string()).unwrap();
 }
 
-/// The golden pixels as PNG, the golden tokens as words.
+/// Writes the golden pixels as PNG files and the golden tokens as words. Returns the number of samples.
 fn write_samples(here: &std::path::Path, io: &SafeTensors<'_>) -> usize {
     let tokens = io.tensor("in.tokens").unwrap();
     let context = tokens.shape()[1];

@@ -1,4 +1,4 @@
-//! Data to search, once through everything, on the toy world.
+//! The complete workflow on the toy world, from data to search.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ fn toy_world_to_search_and_back() {
     for file in ["config.toml", "metrics.jsonl"] {
         assert!(folder.path().join("run").join(file).is_file(), "{file}");
     }
-    // A run is never overwritten, and going on with a finished one changes nothing.
+    // A run is never overwritten, and resuming a finished run changes nothing.
     refused(folder.path(), &["train", config, "--smoke", "--out", "run"], &["run"]);
     good(folder.path(), &["train", "--resume", "run"]);
 
@@ -49,22 +49,21 @@ fn toy_world_to_search_and_back() {
     assert_eq!(search(&["--text", "a red car"]).len(), 3);
     let first = search(&["--text", "a red car", "--modality", "image", "--by", "narrower"]).remove(0);
     assert_eq!(first["modality"], "image");
-    // Points of other weights have nothing to say about these.
+    // A model with other weights cannot be used to query the set.
     good(folder.path(), &["train", config, "--smoke", "--out", "other", "--set", "seed=1"]);
     let other = ["search", "set", "--checkpoint", "other", "--text", "a red car"];
     refused(folder.path(), &other, &["other weights", "use the checkpoint that made the set"]);
-    // A row is its own nearest neighbour.
     let id = first["id"].as_str().unwrap();
     assert_eq!(search(&["--id", id])[0]["id"], id);
     let path: Vec<Value> =
         serde_json::from_str(&good(folder.path(), &["--json", "traverse", "set", "--id", id])).unwrap();
     assert_eq!(path.last().unwrap()["root"], true);
 
-    // Filters: a column, depth, what lies in a cone; and rows from general to specific.
+    // Filters by column, depth and cone, and the ranking from general to specific.
     let label = first["columns"]["label"].as_str().unwrap();
     let one_label = search(&["--id", id, "--where", &format!("label={label}")]);
     assert!(!one_label.is_empty() && one_label.iter().all(|it| it["columns"]["label"] == label), "{one_label:?}");
-    // Of a tree what lies below a class, and the rows after the first ones.
+    // Filter by a subtree, and skip rows with --offset.
     std::fs::write(folder.path().join("tree.txt"), format!("all {label}\nall other\n")).unwrap();
     let below =
         |class: &str, more: &[&str]| search(&[&["--id", id, "--tree", "tree.txt", "--subtree", class], more].concat());
@@ -100,7 +99,7 @@ fn toy_world_to_search_and_back() {
         refused(folder.path(), &[&["search", "set", "--id", id], more].concat(), words);
     }
 
-    // Nothing found says why; a search is for something.
+    // An empty result prints the reason. -k 0 is rejected.
     let args = ["--json", "search", "set", "--id", id, "--where", "label=zzz", "--modality", "image,box_text"];
     let nothing = crate::conifer(folder.path(), &args);
     let told = String::from_utf8(nothing.stderr).unwrap();
@@ -114,7 +113,7 @@ fn toy_world_to_search_and_back() {
     refused(
         folder.path(),
         &["search", "nowhere", "--id", id],
-        &["nowhere is not there", "conifer embed", "conifer store create"],
+        &["nowhere does not exist", "conifer embed", "conifer store create"],
     );
 
     let records: Vec<Value> = serde_json::from_str(&good(
@@ -139,7 +138,7 @@ fn toy_world_to_search_and_back() {
     assert_eq!(lines.lines().count(), records.len());
     assert!(lines.contains("weights_sha256"));
 
-    // Out to the published names, back in, and out again: the same bytes.
+    // Exporting, importing and exporting again gives the same bytes.
     good(folder.path(), &["convert", "run", "a.safetensors"]);
     good(folder.path(), &["convert", "a.safetensors", "again", "--image-heads", "2", "--text-heads", "2"]);
     good(folder.path(), &["convert", "again", "b.safetensors"]);
@@ -154,7 +153,7 @@ fn data_go_from_form_to_form() {
     for (form, kind) in [("pairs", "image_text_shards"), ("boxes", "grit_processed")] {
         let more = [form, "--out", form, "--shard-samples", "10", "--side", "32"];
         let report: Value = serde_json::from_str(&good(folder.path(), &[&export[..], &more].concat())).unwrap();
-        // A scene without a box of more than 32 x 32 pixels has no place among boxes.
+        // A scene without a box larger than 32 x 32 pixels is skipped in the format with boxes.
         let written = report["written"].as_u64().unwrap();
         assert!(written == 16 || form == "boxes" && written > 0, "{report}");
         assert_eq!(report["files"].as_array().unwrap().len() as u64, written.div_ceil(10), "{report}");
@@ -196,7 +195,7 @@ fn a_run_measures_itself_on_held_out_data() {
     let refuse = |more: &[&'static str], words: &[&str]| {
         let args = train("refused", more);
         refused(folder.path(), &args.iter().map(String::as_str).collect::<Vec<_>>(), words);
-        assert!(!folder.path().join("refused").exists(), "nothing is begun that cannot be measured");
+        assert!(!folder.path().join("refused").exists(), "a run was started although its evaluation is invalid");
     };
     refuse(&["eval.benchmarks=['cross_model_retrieval']"], &["eval.benchmarks", "cross_modal_retrieval"]);
     refuse(&["eval.benchmarks=['hierarchical_classification']"], &["eval.tree"]);
@@ -218,7 +217,7 @@ fn a_run_measures_itself_on_held_out_data() {
     assert!(measured.iter().all(|it| (0.0..=1.0).contains(&it.1)), "{metrics}");
 }
 
-/// The folder of a Hugging Face model in the place of a checkpoint, by its path and by its name in the hub's cache.
+/// A Hugging Face model folder is accepted as a checkpoint, by its path and by its name in the hub cache.
 #[test]
 fn published_models_are_used_as_they_are() {
     let folder = tempfile::tempdir().unwrap();
@@ -266,7 +265,7 @@ fn published_models_are_used_as_they_are() {
     );
 }
 
-/// A published tree, a part of it, and its edges in a file that `--tree` reads.
+/// Prints a published tree and a subtree, and writes its edges to a file that `--tree` reads.
 #[test]
 fn trees_of_classes_are_printed_and_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -305,7 +304,7 @@ fn registries_are_printed() {
     assert!(good(&root(), &["completions", "bash"]).contains("conifer"));
 }
 
-/// A method that is documented stands in the README's table, as `conifer methods` prints it.
+/// The README's method table has the row that `conifer methods` prints for each documented method.
 #[test]
 fn the_readme_lists_the_methods_of_the_registry() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
@@ -326,7 +325,7 @@ fn the_readme_lists_the_methods_of_the_registry() {
     }
 }
 
-/// Boxes to a class graph, and again with other thresholds; a column that is missing is named.
+/// Builds a class graph from boxes, and again with other thresholds. A missing column is named.
 #[test]
 fn boxes_to_a_tree_of_parts() {
     let folder = tempfile::tempdir().unwrap();
@@ -362,14 +361,14 @@ fn a_short_quickstart_measures_embeds_and_suggests_a_query() {
     for file in ["config.toml", "metrics.jsonl", "report.html", "towers/weights.safetensors", "embeddings"] {
         assert!(quick.join(file).exists(), "{file}");
     }
-    // The towers know the classes before the first step, and every number stands beside the one of the towers.
+    // The built-in encoders know the classes before training, and each metric is reported before and after training.
     let value = |when: &str, split: &str, metric: &str| {
         let rows = told[when].as_array().unwrap();
         let row = rows.iter().find(|it| it["split"] == split && it["metric"] == metric);
         row.unwrap_or_else(|| panic!("{when} {split} {metric}"))["value"].as_f64().unwrap()
     };
     assert_eq!(told["untrained"].as_array().unwrap().len(), told["trained"].as_array().unwrap().len());
-    // Chance is one in eighty.
+    // Chance is 1/80.
     assert!(value("untrained", "seen", "accuracy (macro)") > 0.05);
     assert!(value("untrained", "held_out_combinations", "accuracy (macro)") >= 0.0);
     for metric in ["stations that are true", "walks that pass a class of the photo"] {
@@ -378,7 +377,7 @@ fn a_short_quickstart_measures_embeds_and_suggests_a_query() {
     let page = std::fs::read_to_string(quick.join("report.html")).unwrap();
     assert!(page.find("In short").unwrap() < page.find("Numbers").unwrap());
 
-    // The suggested query finds photos, and the names of the classes are rows to walk over.
+    // The suggested query finds photos, and the class names are rows for walks.
     let text = told["suggested"]["text"].as_str().unwrap();
     let search =
         ["--json", "search", "quick/embeddings", "--checkpoint", "quick", "--text", text, "--modality", "image"];
@@ -391,6 +390,6 @@ fn a_short_quickstart_measures_embeds_and_suggests_a_query() {
     assert_eq!(last["root"], true);
     assert!(stations.iter().all(|it| it["columns"]["sample"] == "class words"), "{stations:?}");
 
-    // It is replaced only when asked to.
+    // The run is replaced only with --fresh.
     refused(folder.path(), &["quickstart", "--out", "quick"], &["quick is not empty", "--fresh"]);
 }

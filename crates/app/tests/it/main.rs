@@ -1,4 +1,4 @@
-//! The program as its users meet it. The only integration binary of the workspace.
+//! End-to-end tests that run the `conifer` program. This is the only integration test binary of the workspace.
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;
@@ -17,17 +17,17 @@ mod suite;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The root of the repository.
+/// Root folder of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs `conifer` in `folder`, where the hub's cache is, too; no model is fetched.
+/// Runs `conifer` in `folder`. The Hugging Face cache is inside it, and downloads are disabled.
 fn conifer(folder: &Path, args: &[&str]) -> Output {
     command(folder, args).output().unwrap()
 }
 
-/// The same, not yet begun.
+/// The command that [`conifer`] runs, not yet started.
 fn command(folder: &Path, args: &[&str]) -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_conifer"));
     program
@@ -38,7 +38,7 @@ fn command(folder: &Path, args: &[&str]) -> Command {
     program
 }
 
-/// Runs it and expects success; returns stdout.
+/// Runs `conifer`, asserts that it succeeds and returns stdout.
 fn good(folder: &Path, args: &[&str]) -> String {
     let output = conifer(folder, args);
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -46,7 +46,7 @@ fn good(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs it and expects exit code 1, no panic, and every one of `words` in the message.
+/// Runs `conifer` and asserts exit code 1, no panic, and every one of `words` in stderr.
 fn refused(folder: &Path, args: &[&str], words: &[&str]) {
     let output = conifer(folder, args);
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! Servers over loopback: what they answer, what they refuse, and that they are still there afterwards.
+//! Tests of `serve` and `front` over loopback: responses, rejected requests, and availability afterwards.
 
 mod api;
 mod hostile;
@@ -20,7 +20,7 @@ use crate::{command, good, refused, root};
 
 const DATA: [&str; 6] = ["--data", "toy", "--data-option", "size=40", "--data-option", "resolution=64"];
 
-/// A folder with a small model, a set that it made, and a tree of classes. Made once.
+/// A folder with a small model, a set that it embedded, and a class tree. Created once.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
@@ -31,7 +31,7 @@ fn folder() -> &'static Path {
         let views = ["--views", "image,text,box-image,box-text", "--out", "set"];
         good(at, &[&["embed", "run"], &DATA[..], &views].concat());
         let set = EmbeddingSet::load(&at.join("set")).unwrap();
-        // The classes of the first half of the alphabet below one node.
+        // Labels before "m" are children of `early`, the others of `late`.
         let mut labels = set.columns["label"].clone();
         labels.sort();
         labels.dedup();
@@ -44,7 +44,7 @@ fn folder() -> &'static Path {
     folder.path()
 }
 
-/// A server of our own, ended with the test.
+/// A running server, killed on drop.
 struct Running {
     child: Child,
     address: String,
@@ -59,12 +59,12 @@ impl Drop for Running {
 
 fn start(args: &[&str]) -> Running {
     let (running, logs) = launch(args);
-    // Logs are read to the end, as whoever starts a server should.
+    // Drain the log, because a full pipe would block the server.
     std::thread::spawn(move || logs.lines().for_each(drop));
     running
 }
 
-/// A server, and its log.
+/// Starts a server; returns it with its log.
 fn launch(args: &[&str]) -> (Running, BufReader<ChildStdout>) {
     let args = [args, &["--port", "0", "--json"]].concat();
     let mut child = command(folder(), &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -82,13 +82,13 @@ fn launch(args: &[&str]) -> (Running, BufReader<ChildStdout>) {
     (Running { child, address }, logs)
 }
 
-/// The server with everything on.
+/// A server with a model, photos and a class tree.
 fn whole() -> Running {
     let more = ["--checkpoint", "run", "--tree", "tree.tsv", "--max-upload", "1048576"];
     start(&[&["serve", "set"], &DATA[..], &more].concat())
 }
 
-/// Status, head and body of an answer.
+/// Status, head and body of a response.
 struct Reply {
     status: u16,
     head: String,
@@ -113,7 +113,7 @@ impl Running {
         let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
         let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{length}{more}\r\n");
         stream.write_all(head.as_bytes()).unwrap();
-        // A server that has seen enough closes.
+        // The server may close the connection before it has read the whole body.
         _ = stream.write_all(body);
         answer(stream)
     }
@@ -126,14 +126,14 @@ impl Running {
         self.send("POST", path, "", body.to_string().as_bytes())
     }
 
-    /// An answer that is 200.
+    /// Asserts status 200 and returns the JSON body. Sends a GET request if `body` is null.
     fn good(&self, path: &str, body: &Value) -> Value {
         let reply = if body.is_null() { self.get(path) } else { self.post(path, body) };
         assert_eq!(reply.status, 200, "{path} {body}: {}", String::from_utf8_lossy(&reply.body));
         reply.json()
     }
 
-    /// A number that the server counts.
+    /// The value of a metric.
     fn count(&self, name: &str) -> usize {
         let metrics = String::from_utf8(self.get("/metrics").body).unwrap();
         let line = metrics.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(' '));
@@ -145,10 +145,10 @@ impl Running {
     }
 }
 
-/// Reads an answer to its end.
+/// Reads a response until the connection closes.
 fn answer(mut stream: TcpStream) -> Reply {
     let mut bytes = Vec::new();
-    // A connection that is reset after its answer has given its answer.
+    // A connection reset after the response is not an error.
     _ = stream.read_to_end(&mut bytes);
     let end = bytes.windows(4).position(|it| it == b"\r\n\r\n").unwrap_or_else(|| panic!("no head: {bytes:?}"));
     let head = String::from_utf8(bytes[..end].to_vec()).unwrap().to_lowercase();
@@ -241,7 +241,7 @@ fn texts_photos_rows_and_pictures() {
     let set = EmbeddingSet::load(&at.join("set")).unwrap();
     assert_eq!(info["rows"], set.len());
 
-    // The picture of a row, its own size: a photo whose point is that of its row.
+    // The thumbnail of a row at the size of its photo: uploaded as a query, it must find the row.
     let photo = set.modality.iter().position(|it| *it == Modality::Image).unwrap();
     let picture = server.get(&format!("/api/rows/{photo}/thumbnail?size=64"));
     assert_eq!((picture.status, &picture.body[..3]), (200, &[0xff, 0xd8, 0xff][..]), "a JPEG");
@@ -256,7 +256,7 @@ fn texts_photos_rows_and_pictures() {
     let row = server.good(&format!("/api/rows/{of_box}"), &Value::Null);
     assert_eq!((row["box"].as_array().unwrap().len(), &row["thumbnail"]), (4, &json!(true)));
     assert_eq!(server.get(&format!("/api/rows/{of_box}/thumbnail?size=32")).status, 200);
-    // With `whole` it is the photo that the box is in.
+    // `whole` returns the photo that contains the box.
     let sample = &set.columns["sample"];
     let around =
         (0..set.len()).find(|it| set.modality[*it] == Modality::Image && sample[*it] == sample[of_box]).unwrap();
@@ -308,7 +308,7 @@ fn only_who_may_is_answered() {
         .unwrap();
     assert_eq!(answer(stream).status, 400);
 
-    // Pages of other sites may link to the explorer, and no more.
+    // Other sites may link to the explorer, but may not send API requests.
     let open = start(&["serve", "set"]);
     let search = json!({ "query": { "row": 0 } }).to_string();
     let from = |more: &str| open.send("POST", "/api/search", more, search.as_bytes()).status;
@@ -345,7 +345,7 @@ fn only_who_may_is_answered() {
 #[test]
 fn it_ends_when_it_is_asked_to() {
     let mut server = start(&["serve", "set"]);
-    // An idle connection is no reason to stay.
+    // An idle connection must not delay the shutdown.
     let _idle = server.connect();
     server.is_well();
     let status = std::process::Command::new("kill").args(["-TERM", &server.child.id().to_string()]).status().unwrap();

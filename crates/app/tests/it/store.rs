@@ -1,4 +1,4 @@
-//! A store as its users meet it, and as it survives them.
+//! Stores: commands, damaged files, and killed writers.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{command, good, refused};
 
-/// The row with a number: everything in it follows from that.
+/// The point of the row with this number. Ids and texts follow from the number too.
 fn point(number: usize) -> [f32; 3] {
     [number as f32 * 1e-3, (number % 7) as f32 * 0.1, 0.5]
 }
@@ -55,7 +55,7 @@ fn a_store_is_searched_as_a_set_is() {
     good(here, &["store", "check", "store"]);
 
     refused(here, &["store", "create", "store", "a"], &["a store already"]);
-    // The same rows again.
+    // Append rows that are already in the store.
     let words = ["37 of 40 rows", "in the store", "`row 2` (text)", "--if-absent", "--allow-duplicates"];
     refused(here, &["store", "append", "store", "a"], &words);
     let again = good(here, &["--json", "store", "append", "store", "a", "--if-absent"]);
@@ -80,10 +80,11 @@ fn a_store_is_searched_as_a_set_is() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[300] ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    refused(here, &["store", "check", "store"], &["00000006/points.safetensors", "1 files are not what was written"]);
+    refused(here, &["store", "check", "store"], &["00000006/points.safetensors", "1 files are damaged"]);
 }
 
-/// As docs/search.md says: the newest version is damaged, its file is moved aside, and nothing that came with it is lost.
+/// The recovery in docs/search.md: the file of the damaged newest version is moved aside, and its segment is appended
+/// again.
 #[test]
 fn a_damaged_version_is_set_aside_and_comes_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -116,7 +117,7 @@ fn a_damaged_version_is_set_aside_and_comes_back() {
     assert_eq!(rows, [(1, 0), (2, 40), (3, 60), (4, 45), (5, 65), (6, 65)]);
     assert_eq!(Store::open(&here.join("store")).unwrap().snapshot_of(3).unwrap().ids[59], "row 59");
 
-    // A folder with files of somebody else is no place for a store.
+    // A folder with other files must not become a store.
     for other in ["mine/tmp/notes/a", "mine/segments/20240101-run/b", "mine/deleted/12345678.txt"] {
         std::fs::create_dir_all(here.join(other).parent().unwrap()).unwrap();
         std::fs::write(here.join(other), "mine").unwrap();
@@ -125,7 +126,7 @@ fn a_damaged_version_is_set_aside_and_comes_back() {
     assert_eq!(std::fs::read_to_string(here.join("mine/tmp/notes/a")).unwrap(), "mine");
 }
 
-/// What can be done to a store in one go.
+/// A write operation on the store.
 #[derive(Clone, Copy, Debug)]
 enum Work {
     Append,
@@ -133,9 +134,9 @@ enum Work {
     Compact,
 }
 
-/// 200 times, `conifer store append`, `delete` or `compact` is killed (SIGKILL) somewhere between its start and its end. Then the
-/// store holds all rows of its last version, with their points and columns, and nothing else; which version that is follows from what
-/// the program said before it died: a change that was told is there, one that was not told is there whole or not at all.
+/// Kills `conifer store append`, `delete` or `compact` (SIGKILL) 200 times at a random moment. Afterwards the store
+/// must hold exactly the rows of its last version, with their points and columns. A change that the program has
+/// reported must be in that version. A change that it has not reported is there completely or not at all.
 #[cfg(unix)]
 #[test]
 fn two_hundred_kills_lose_nothing() {
@@ -145,13 +146,13 @@ fn two_hundred_kills_lose_nothing() {
     good(here, &["store", "create", "store", "set"]);
     let mut there: BTreeSet<usize> = (0..300).collect();
     let (mut next, mut kills, mut midway, mut told, mut silent) = (300, 0, 0, 0, 0);
-    // Any sequence does; this one is the same in every run (Knuth's MMIX generator).
+    // Any sequence works. This one is the same in every run (Knuth's MMIX generator).
     let mut state = 1_u64;
     let mut random = |below: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
-    // How long a change takes, from changes that came to their end.
+    // Typical durations of a change, updated by the changes that were not killed in time.
     let (mut whole, mut writing) = (Duration::from_millis(60), Duration::from_millis(20));
     for round in 0.. {
         assert!(round < 1000, "{kills} kills of {round}");
@@ -169,7 +170,7 @@ fn two_hundred_kills_lose_nothing() {
                 &["store", "append", "store", "set"]
             }
             Work::Delete => {
-                // Enough to keep the store small, from everywhere in it.
+                // Delete enough rows to keep the store small, from all segments.
                 after.retain(|_| random(3) > 0);
                 let gone = there.difference(&after).map(|i| format!("row {i}\n"));
                 std::fs::write(here.join("ids"), gone.collect::<String>() + "row none\n").unwrap();
@@ -180,7 +181,8 @@ fn two_hundred_kills_lose_nothing() {
         let begun = Instant::now();
         let mut child = command(here, args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let unfinished = || std::fs::read_dir(here.join("store/tmp")).unwrap().next().is_some();
-        // Every other time the clock starts with the first file that is written: most of a run is the start of the program.
+        // In half of the rounds the delay starts at the first written file, because most of the run is program
+        // start-up.
         let (late, wait) = (random(2) == 0, random(1000) as f64 / 900.0);
         while late && !unfinished() && child.try_wait().unwrap().is_none() {
             std::thread::sleep(Duration::from_micros(50));
@@ -207,7 +209,7 @@ fn two_hundred_kills_lose_nothing() {
         let rows = store.snapshot().unwrap();
         let number = |id: &String| id.strip_prefix("row ").unwrap().parse::<usize>().unwrap();
         let found: BTreeSet<usize> = rows.ids.iter().map(number).collect();
-        assert_eq!(found.len(), rows.len(), "a row is there twice");
+        assert_eq!(found.len(), rows.len(), "duplicate rows");
         let what = format!("round {round}, {work:?}, killed: {killed}, said {said:?}");
         if said.contains("version") || !killed {
             assert!(found == after, "{what}: {} rows of {}", found.len(), after.len());
@@ -225,7 +227,7 @@ fn two_hundred_kills_lose_nothing() {
         there = found;
     }
     eprintln!(
-        "of {kills} kills, {midway} left something unfinished, {silent} came between commit and word, {told} after that"
+        "of {kills} kills, {midway} left temporary files, {silent} came between commit and report, {told} after the report"
     );
     assert!(midway > 20, "{midway}");
 }
@@ -266,7 +268,8 @@ fn a_store_is_exported() {
         assert!((payload["time"].as_f64().unwrap() - time).abs() < 1e-6);
     }
 
-    // The file as its footer describes it; `fields` are those of Thrift's `FileMetaData`, `RowGroup`, `ColumnMetaData` and `PageHeader`.
+    // Parse the file by its footer. `field` numbers are those of Thrift's `FileMetaData`, `RowGroup`, `ColumnMetaData`
+    // and `PageHeader`.
     let file = std::fs::read(here.join("lancedb/rows.parquet")).unwrap();
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
     let end = file.len();
@@ -285,7 +288,7 @@ fn a_store_is_exported() {
         assert_eq!(at - begin + page.field(3).number() as usize, told.field(7).number() as usize, "{path:?}");
         assert_eq!(page.field(5).field(1).number(), told.field(5).number());
         if path[0] == "vector" {
-            // 299 lists of five: a run of one 0 and a run of four 1, for each; 1495 times that something is there.
+            // 299 lists of five: per list a run of one 0 and a run of four 1. Then 1495 definition levels of 1.
             assert_eq!((word(at), &file[at + 4..at + 8]), (299 * 4, &[2, 0, 8, 1][..]));
             at += 4 + 299 * 4;
             assert_eq!((word(at), &file[at + 4..at + 7]), (3, &[0xae, 0x17, 1][..]));

@@ -1,4 +1,4 @@
-//! A suite of one's own, its report in files, and two reports compared.
+//! A user-defined suite: its report files, and comparing two reports.
 
 use serde_json::Value;
 
@@ -55,7 +55,7 @@ fn a_suite_is_measured_written_and_compared() {
     let description = "kind = \"image_folder\"\npath = \"../../toy/classes\"\ntree = \"../../toy/tree.txt\"\n";
     std::fs::write(at.join("sets/classes/source.toml"), description).unwrap();
 
-    // One data set is not there: everything is printed and written, then the exit code says so.
+    // A data set is missing: the report is still printed and written, and the exit code is 1.
     let suite = ["eval", "run", "--suite", "mine.toml", "--root", "sets"];
     let output = conifer(at, &[&suite[..], &["--out", "a.jsonl"]].concat());
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -74,12 +74,13 @@ fn a_suite_is_measured_written_and_compared() {
     good(at, &[&suite[..], &["--partial", "--out", "a.tex"]].concat());
     assert!(std::fs::read_to_string(at.join("a.tex")).unwrap().contains("\\toprule"));
 
-    // A report that is there is replaced only when that is allowed.
+    // An existing report is replaced only with --overwrite.
     refused(at, &[&suite[..], &["--partial", "--out", "a.tex"]].concat(), &["a.tex exists", "--overwrite"]);
     good(at, &[&suite[..], &["--partial", "--out", "a.tex", "--overwrite"]].concat());
     refused(at, &[&suite[..], &["--name", "a\nb"]].concat(), &["--name", "control"]);
 
-    // One of two benchmarks fails: the other is printed and appended, to records only.
+    // One of two benchmarks fails: the records of the other are still printed and appended, but only to a file of
+    // records.
     let two = ["eval", "run", "--data", "image_folder:toy/classes", "--benchmark", "hyperlex,zero_shot_classification"];
     let output = conifer(at, &[&two[..], &["--out", "two.jsonl"]].concat());
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -90,7 +91,7 @@ fn a_suite_is_measured_written_and_compared() {
     assert_eq!(first["produced_by"]["settings"]["prompts"]["name"], "photo");
     refused(at, &[&two[..], &["--out", "a.tex"]].concat(), &["a.tex", "records of conifer"]);
 
-    // Nothing could be measured: what was there stays.
+    // Nothing could be measured: the existing file is kept.
     std::fs::create_dir(at.join("empty")).unwrap();
     let nothing =
         ["eval", "run", "--suite", "mine.toml", "--root", "empty", "--partial", "--overwrite", "--out", "a.jsonl"];
@@ -99,7 +100,7 @@ fn a_suite_is_measured_written_and_compared() {
     let output = conifer(at, &[&suite[..], &["--partial", "--format", "jsonl"]].concat());
     assert!(String::from_utf8_lossy(&output.stderr).contains("missing: away"), "{output:?}");
 
-    // Beside itself: every number paired, none different.
+    // Compared with itself: every number is paired, with no difference.
     let compared: Value =
         serde_json::from_str(&good(at, &["--json", "eval", "--compare", "a.jsonl", "a.jsonl"])).unwrap();
     let comparisons = compared["comparisons"].as_array().unwrap();
@@ -127,12 +128,12 @@ fn what_an_evaluation_lacks_is_told() {
     refused(at, &["eval", "run", "--data", "toy"], &["--benchmark is missing"]);
     refused(at, &["eval", "run", "--suite", "paper:clip", "--root", "."], &["paper:clip", "paper:rcme"]);
     refused(at, &["eval", "run", "--suite", "paper:rcme"], &["--root"]);
-    // With --data, --root names a folder of photos; without either it means nothing.
+    // With --data, --root names a folder of photos. Without --data and --suite it is rejected.
     refused(at, &["eval", "run", "--root", "."], &["--root", "without --suite"]);
     for option in [&["--format", "md"][..], &["--name", "a"], &["--overwrite"]] {
         let words = [option[0], "without --suite"];
         refused(at, &[&["eval", "run", "--data", "toy", "--benchmark", "hyperlex"], option].concat(), &words);
     }
-    refused(at, &["eval", "run", "--suite", "paper:rcme", "--root", "absent"], &["absent is no folder"]);
+    refused(at, &["eval", "run", "--suite", "paper:rcme", "--root", "absent"], &["absent is not a folder"]);
     refused(at, &["eval", "--suite", "paper:rcme", "--root", "."], &["needs a model"]);
 }

@@ -10,10 +10,10 @@ use crate::output::{columns, note, print, print_json};
 use crate::progress;
 use crate::request::open_source;
 
-/// Faults of one cause that are shown.
+/// Maximum number of broken samples shown per cause.
 const EXAMPLES: u64 = 3;
 
-/// What the samples hold.
+/// Contents of the readable samples.
 #[derive(Default)]
 struct Counts {
     photos: usize,
@@ -43,7 +43,7 @@ impl Counts {
     }
 }
 
-/// Reads every sample, and every photo if `pixels`.
+/// Reads every sample, and with `pixels` decodes every photo.
 pub(super) fn run(data: &DataSet, pixels: bool, as_json: bool) -> anyhow::Result<()> {
     let source = open_source(data)?;
     let bar = progress::bar("samples", source.len());
@@ -83,7 +83,7 @@ pub(super) fn run(data: &DataSet, pixels: bool, as_json: bool) -> anyhow::Result
     }
     if let Some(first) = repeated.first() {
         note(&format!(
-            "{} x the id of an earlier one (`{first}`): a search by it will find the earliest",
+            "repeated ids: {} (first: `{first}`); a search by id will find the earliest sample",
             repeated.len()
         ));
     }

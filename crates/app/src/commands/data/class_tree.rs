@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::cli::Tree;
 use crate::output::{print, print_json};
 
-/// Reads, cuts, prints or writes.
+/// Prints or writes a class tree or a subtree of it.
 pub(super) fn run(args: &Tree, as_json: bool) -> anyhow::Result<()> {
     let kinds = || TREES.iter().map(|it| it.kind).collect::<Vec<_>>().join(", ");
     let (kind, path) = args.tree.split_once(':').with_context(|| {
@@ -26,7 +26,7 @@ pub(super) fn run(args: &Tree, as_json: bool) -> anyhow::Result<()> {
     let shown: Vec<_> = tree.subtree(top).filter(|&node| level(node) <= args.depth.unwrap_or(usize::MAX)).collect();
     let edges = || shown[1..].iter().filter_map(|&node| Some((label(tree.parent(node)?), label(node))));
     if let Some(out) = &args.out {
-        ensure!(shown.len() > 1, "`{}` has nothing below it; expected a node with children", label(top));
+        ensure!(shown.len() > 1, "`{}` has no children; expected a node with children", label(top));
         let text = match out.extension().is_some_and(|it| it == "svg") {
             true => {
                 let node =
@@ -49,7 +49,7 @@ pub(super) fn run(args: &Tree, as_json: bool) -> anyhow::Result<()> {
     for &node in &shown {
         let hidden = tree.children(node).next().is_some() && Some(level(node)) == args.depth;
         let more = if hidden { format!("  ({} leaves)", leaves(node)) } else { String::new() };
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{:1$}{2}{more}", "", 2 * level(node), label(node));
     }
     print(&text)

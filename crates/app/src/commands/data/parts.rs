@@ -12,7 +12,8 @@ use crate::output::{note, print, print_json};
 use crate::progress;
 use crate::signal::stop_flag;
 
-/// Counts, writes, prints the tree. Ctrl-C leaves a state behind from which the same command goes on.
+/// Counts the box pairs, writes the part-of graph and prints it. After Ctrl-C the same command continues from a saved
+/// state.
 pub(super) fn run(args: Parts, as_json: bool) -> anyhow::Result<()> {
     let spec = PartsSpec {
         boxes: args.boxes,
@@ -32,7 +33,7 @@ pub(super) fn run(args: Parts, as_json: bool) -> anyhow::Result<()> {
     })?;
     bar.finish_and_clear();
     let Some(Built { counts, graph, mut files }) = built else {
-        bail!("stopped; the same command goes on from there (state in {})", spec.out.display());
+        bail!("stopped; run the same command again to continue (state in {})", spec.out.display());
     };
     let drawn = spec.out.join("tree.svg");
     std::fs::write(&drawn, draw(&graph)).with_context(|| drawn.display().to_string())?;
@@ -62,7 +63,7 @@ pub(super) fn run(args: Parts, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The graph as a tree; a line is as thick as the share of wholes that have such a part.
+/// Draws the graph as a tree. The line width shows the share of wholes that have the part.
 fn draw(graph: &PartGraph) -> String {
     let node = |row: &PartRow<'_>| TreeNode {
         depth: row.depth,

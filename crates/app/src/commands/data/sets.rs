@@ -5,10 +5,10 @@ use serde_json::json;
 
 use crate::output::{columns, print, print_json};
 
-/// The evaluation data sets: which there are, which of them are below `root`, and where to get the others.
+/// Lists the evaluation data sets, which of them are in `root`, and where to get the others.
 pub(super) fn run(root: Option<&Path>, as_json: bool) -> anyhow::Result<()> {
     if let Some(root) = root {
-        anyhow::ensure!(root.is_dir(), "--root {} is no folder", root.display());
+        anyhow::ensure!(root.is_dir(), "--root {} is not a folder", root.display());
     }
     let there = |set: &conifer_data::DataSet| root.map(|root| set.is_below(root));
     if as_json {
@@ -28,7 +28,7 @@ pub(super) fn run(root: Option<&Path>, as_json: bool) -> anyhow::Result<()> {
         vec![it.name.into(), there.into(), count(it.classes), count(it.photos), it.title.into()]
     }));
     let mut text = columns(&rows);
-    text += "\nWhat <root>/<data set>/ has to hold, and where to get it\n";
+    text += "\nRequired content of <root>/<data set>/, and where to get it\n";
     for it in DATA_SETS.iter().filter(|it| there(it) != Some(true)) {
         text += &format!("\n  {}  {}\n      {}\n", it.name, it.layout, it.get);
     }

@@ -1,4 +1,5 @@
-//! A finished set at `--out`: the same command has nothing left to do, another one must not replace it unasked.
+//! Checks a finished set at `--out`: the same command has nothing to do, another one must not replace it without
+//! --overwrite.
 
 use std::path::Path;
 
@@ -7,12 +8,13 @@ use conifer_space::points::{Difference, Draft, StoredSet, first_difference};
 
 use super::Job;
 
-/// The number of rows of the set that this job has finished at `out`, if it has.
+/// The number of rows of the finished set at `out` if this job made it, or `None` if there is no finished set.
 ///
 /// # Errors
-/// A finished set of another job, naming the first setting that differs; a set that does not say what made it; one that is damaged.
+/// The set was made by another job (the message names the first setting that differs), does not record its settings, or
+/// is damaged.
 pub(crate) fn finished_rows(job: &Job<'_>, out: &Path) -> anyhow::Result<Option<usize>> {
-    // Who began to replace a set was asked then.
+    // An unfinished draft means that an earlier command was allowed to replace the set.
     if Draft::is_begun(out) || !out.join("manifest.json").is_file() {
         return Ok(None);
     }
@@ -22,7 +24,7 @@ pub(crate) fn finished_rows(job: &Job<'_>, out: &Path) -> anyhow::Result<Option<
     let Some(before) = StoredSet::identity(out).with_context(advice)? else {
         let made = &set.source;
         bail!(
-            "{}: what made it is `{}` from `{}`; expected the settings of a `conifer embed`, to be compared with these",
+            "{}: it names model `{}` and data `{}`, but not the `conifer embed` settings that made it, so they cannot be compared",
             advice(),
             made.model,
             made.data
@@ -31,7 +33,7 @@ pub(crate) fn finished_rows(job: &Job<'_>, out: &Path) -> anyhow::Result<Option<
     match first_difference(&before, &job.identity()?) {
         None => Ok(Some(set.len())),
         Some(Difference { name, before, after }) => {
-            bail!("{}: its `{name}` is `{before}`; expected `{after}`, as asked for now", advice())
+            bail!("{}: its `{name}` is `{before}`; expected `{after}`, the value of this command", advice())
         }
     }
 }

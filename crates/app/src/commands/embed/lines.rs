@@ -1,4 +1,4 @@
-//! Which rows a sample has, and what they are called.
+//! The rows of a sample: their ids, labels, texts and positions.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -15,23 +15,23 @@ use conifer_space::Modality;
 
 use crate::cli::EmbedView;
 
-/// A row without its point.
+/// A row of an embedding set without its point.
 pub(super) struct Line {
     id: String,
     modality: Modality,
-    /// The class of the sample, which is that of the photo and its captions. A box or a phrase shows a part of the photo, whose class nobody
-    /// told: empty.
+    /// The class of the sample, for the photo and its captions. Empty for boxes and phrases, because the class of
+    /// a part of the photo is unknown.
     label: String,
-    /// The sample it belongs to: ties views together.
+    /// Id of the sample; it connects the views of one sample.
     sample: String,
-    /// The text; of a photo what is known of it in words (see [`told_of`]).
+    /// The text of the row; for a photo, a description of it (see [`told_of`]).
     pub(super) words: String,
-    /// Where in the photo it is: left, top, width and height as fractions of the photo, by commas. Empty for a whole photo, for a text
-    /// and for a box that is stored as a photo of its own.
+    /// Position in the photo: left, top, width and height as fractions of the photo, separated by commas. Empty for a
+    /// whole photo, a text, and a box that is stored as a separate photo.
     place: String,
 }
 
-/// Names of the columns, alphabetical.
+/// Names of the columns, in alphabetical order.
 pub(super) const COLUMNS: [&str; 4] = ["box", "label", "sample", "text"];
 
 impl Line {
@@ -51,8 +51,8 @@ impl Line {
     }
 }
 
-/// What `read` makes of sample `index`. A reader that panics costs that sample, and not the job, which would meet it again whenever it
-/// goes on.
+/// Applies `read` to sample `index`. If the reader panics, the sample counts as broken; otherwise one bad file would
+/// stop the job every time it is resumed.
 pub(super) fn of_sample<T>(
     source: &dyn Source,
     index: usize,
@@ -61,10 +61,10 @@ pub(super) fn of_sample<T>(
     guarded(|| format!("{}[{index}]", source.name()), || read(source.get(index)?))
 }
 
-/// The photo and the boxes of a sample, as `see` sees them.
+/// The rows of the photo and the boxes of a sample, with their pixels as returned by `see`.
 ///
 /// # Errors
-/// The photo, or a box that is stored as a photo of its own, cannot be read.
+/// The photo, or a box that is stored as a separate photo, cannot be read.
 pub(super) fn photos(
     sample: &Sample,
     views: &[EmbedView],
@@ -96,8 +96,8 @@ pub(super) fn photos(
     Ok(rows)
 }
 
-/// What a reader of results sees of a photo: its first caption, else its taxon and common name, else its class, else the name of its
-/// file. Never the folders above: results are shown to others.
+/// The text shown for a photo in search results: its first caption, else its taxon and common name, else its class,
+/// else its file name. It never contains the parent folders, because results are shown to other people.
 fn told_of(sample: &Sample, image: &ImageRef) -> String {
     if let Some(caption) = sample.captions.first() {
         return caption.clone();
@@ -119,25 +119,25 @@ fn told_of(sample: &Sample, image: &ImageRef) -> String {
     }
 }
 
-/// The texts that many samples share: ranks of taxa and tiers of caption hierarchies. Each becomes one row, named after the text and not
-/// after a sample.
+/// Finds the texts that many samples share: ranks of taxa and tiers of caption hierarchies. Each distinct text becomes
+/// one row, whose id comes from the text and not from a sample.
 pub(super) struct SharedTexts {
     seen: HashSet<(&'static str, String)>,
 }
 
 impl SharedTexts {
-    /// Nothing seen yet.
+    /// Starts without any seen text.
     pub(super) fn new() -> Self {
         Self { seen: HashSet::new() }
     }
 
-    /// The rows of a sample that no sample before it had.
+    /// The rows for the texts of `sample` that no earlier sample had.
     pub(super) fn rows(&mut self, sample: &Sample, views: &[EmbedView]) -> Vec<Line> {
         let mut rows = Vec::new();
         if views.contains(&EmbedView::Taxa) {
             let last = sample.taxon.len();
             for (rank, words) in sample.taxon_texts().into_iter().enumerate() {
-                // The class of a rank is its own name, by which a class tree knows it.
+                // The label of a rank is its name, so that a class tree can find it.
                 let label = match &sample.label {
                     Some(label) if rank + 1 == last => label.clone(),
                     _ => class_name(&sample.taxon[..=rank]),
@@ -156,12 +156,12 @@ impl SharedTexts {
             return None;
         }
         let id = format!("{kind}:{words}");
-        // A sample of its own: it belongs to no photo.
+        // The row belongs to no photo, so its sample id is unique.
         Some(Line { sample: id.clone(), id, modality: Modality::Text, label, words, place: String::new() })
     }
 }
 
-/// The texts of a sample.
+/// The text rows of a sample: captions and phrases.
 pub(super) fn texts(sample: &Sample, views: &[EmbedView]) -> Vec<Line> {
     let mut rows = Vec::new();
     let mut add = |name: &str, i: usize, modality, text: &String| {
@@ -176,8 +176,8 @@ pub(super) fn texts(sample: &Sample, views: &[EmbedView]) -> Vec<Line> {
     rows
 }
 
-/// How many rows have the id of an earlier one, and the first such id. Ids are compared by 64 bits of hash, of which eight bytes a row
-/// are kept.
+/// The number of rows whose id an earlier row has, and the first such id. Compares 64-bit hashes of the ids, and keeps
+/// 8 bytes per row in memory.
 pub(super) fn repeated(rows: &Path) -> anyhow::Result<Option<(usize, String)>> {
     let hash_of = |id: &str| {
         let mut hasher = DefaultHasher::new();
@@ -206,7 +206,7 @@ pub(super) fn repeated(rows: &Path) -> anyhow::Result<Option<(usize, String)>> {
     Ok(first.map(|id| (count, id)))
 }
 
-/// Shows the id of every line to `seen`, until it says that it has seen enough.
+/// Passes the id of every line to `seen` until it returns false.
 fn each_id(rows: &Path, mut seen: impl FnMut(&str) -> bool) -> anyhow::Result<()> {
     #[derive(serde::Deserialize)]
     struct Row {
@@ -317,7 +317,7 @@ mod tests {
         let source = open(&SourceSpec { kind: "toy".to_owned(), options, ..SourceSpec::default() }).unwrap();
         let mut sample = source.get(0).unwrap();
         sample.phrases.truncate(1);
-        // Eighths, so that differences are exact.
+        // Multiples of 1/8, so that differences are exact in floating point.
         sample.phrases[0].boxes = vec![BBox { x1: 0.125, y1: 0.25, x2: 0.5, y2: 1.0 }];
         sample.phrases[0].crop = sample.image.clone();
         let rows = photos(&sample, &[EmbedView::Image, EmbedView::BoxImage], |_| Vec::new()).unwrap();

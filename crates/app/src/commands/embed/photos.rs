@@ -1,4 +1,4 @@
-//! All photos of a job.
+//! Embeds all photos of a job.
 
 use std::sync::mpsc::sync_channel;
 use std::thread;
@@ -10,24 +10,25 @@ use rayon::prelude::*;
 use super::lines::{self, Line};
 use super::stream::{Job, Stream};
 
-/// Samples that are read together.
+/// Number of samples that are read as one chunk.
 const CHUNK: usize = 32;
-/// Chunks that wait for the model: it never waits for a photo that was slow to read, and no more pixels than these are in memory.
+/// Number of chunks read in advance. It hides slow reads from the model and bounds the pixels in memory.
 const AHEAD: usize = 2;
 
-/// Rows and pixels of some samples.
+/// The rows and pixels of some samples.
 struct Chunk {
-    /// Samples up to here are in it or before it.
+    /// Number of the sample after the last one of the chunk.
     end: usize,
     rows: Vec<(Line, Vec<u8>)>,
     broken: Vec<(usize, Broken)>,
-    /// Hashes of the pixels, in order.
+    /// Concatenated hashes of the pixels, in row order.
     hashes: String,
 }
 
-/// Embeds what is left of the photos; false if it was told to stop before.
+/// Embeds the remaining photos. Returns false if it was stopped before the end.
 ///
-/// Photos are read by all cores while the model is at work on those before. Batches end with a chunk, so they are the same in every run.
+/// All cores read photos while the model embeds the previous chunk. No batch spans two chunks, so the batches are the
+/// same in every run.
 pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
     let (job, start) = (stream.job, stream.place.photos);
     if !job.with_photos() || start == job.source.len() {
@@ -38,7 +39,7 @@ pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
         let (send, chunks) = sync_channel(AHEAD);
         scope.spawn(move || {
             for first in (start..job.source.len()).step_by(CHUNK) {
-                // The other end is gone when the job has stopped or failed.
+                // The receiver is dropped when the job stops or fails.
                 if send.send(read(job, first)).is_err() {
                     break;
                 }
@@ -58,7 +59,7 @@ pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
     Ok(whole)
 }
 
-/// Reads, cuts and shrinks the photos of a chunk; one photo a core is in memory as a whole.
+/// Reads, crops and resizes the photos of a chunk. Each core holds one photo at full size.
 fn read(job: &Job<'_>, first: usize) -> Chunk {
     let end = (first + CHUNK).min(job.source.len());
     let see = |index: usize| {

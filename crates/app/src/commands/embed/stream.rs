@@ -1,4 +1,5 @@
-//! From a source to a set on disk: first all photos, then all texts, each in batches that depend on the data alone.
+//! Writes the embeddings of a source to a set on disk: first all photos, then all texts, in batches that depend only on
+//! the data.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
@@ -19,84 +20,85 @@ use crate::cli::EmbedView;
 use crate::embedder::ModelEmbedder;
 use crate::progress;
 
-/// What is embedded, by what.
+/// The inputs of an embedding job.
 pub(crate) struct Job<'a> {
     pub(crate) embedder: &'a ModelEmbedder,
     pub(crate) source: &'a dyn Source,
     pub(crate) views: &'a [EmbedView],
     pub(crate) crop: EvalCrop,
-    /// What the set will call the data.
+    /// Name of the data that is recorded in the set.
     pub(crate) data: &'a str,
     pub(crate) element: Element,
-    /// More that decides the rows, by name.
+    /// Further settings that determine the rows, by display name.
     pub(crate) identity: BTreeMap<String, String>,
 }
 
-/// What became of it.
+/// The result of a job.
 pub(crate) struct Embedded {
-    /// Rows of the set that have their point.
+    /// Number of rows of the set that have a point.
     pub(crate) rows: u64,
-    /// Samples that cannot be read.
+    /// Number of samples that cannot be read.
     pub(crate) left_out: usize,
-    /// The first of them, in words.
+    /// Error messages of the first unreadable samples.
     pub(crate) first_left_out: Vec<String>,
-    /// Whether it was told to stop before the end.
+    /// True if the job was stopped before the end.
     pub(crate) stopped: bool,
 }
 
-/// How far it is: kept with every commit.
+/// Progress of a job. Every commit saves it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Place {
-    /// Samples whose photos are done.
+    /// Number of samples whose photos are done.
     pub(super) photos: usize,
-    /// Samples before the window of texts that is being embedded.
+    /// Number of samples before the current window of texts.
     pub(super) texts: usize,
-    /// The window, once its rows have names.
+    /// The current window, once its rows are named.
     pub(super) window: Option<Window>,
-    /// Hash over what the towers saw, chained from piece to piece.
+    /// Hash chain over the pixels and tokens that the encoders received.
     pub(super) seen: String,
 }
 
-/// A window of texts in the middle of its embedding.
+/// A partly embedded window of texts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Window {
     /// Row of its first text.
     pub(super) row: u64,
-    /// Hash of its texts.
+    /// Hash over its texts.
     pub(super) texts: String,
-    /// Batches done.
+    /// Number of finished batches.
     pub(super) batches: usize,
 }
 
-/// A job under way.
+/// A running job.
 pub(super) struct Stream<'a> {
     pub(super) job: &'a Job<'a>,
     pub(super) draft: Draft,
     pub(super) place: Place,
-    /// Samples that cannot be read, by number.
+    /// Indices of the samples that cannot be read.
     pub(super) left_out: HashSet<usize>,
     first_left_out: Vec<String>,
     stop: &'a AtomicBool,
     committed: Instant,
-    /// Least time between two commits.
+    /// Minimum time until the next commit.
     pause: Duration,
 }
 
-/// Time between two commits, at least: what a killed run loses at most, beside the batch it was at.
+/// Minimum time between two commits. A killed run loses at most this time and the current batch.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Commits take one part in so many of the time.
+/// Commits take at most 1/`SHARE` of the running time.
 const SHARE: u32 = 20;
-/// Samples that are told when they cannot be read.
+/// Maximum number of unreadable samples that are reported.
 const TOLD: usize = 5;
 
 impl Job<'_> {
-    /// Embeds into the set `out`, from where an earlier run of the same job stopped, if one did. When `stop` is raised, it stops after
-    /// the batch that it is at.
+    /// Embeds into the set `out`, and continues where an earlier run of the same job stopped. When `stop` is set, it
+    /// stops after the current batch.
     ///
     /// # Errors
-    /// An unfinished set of another job; nothing to embed; the model or the disk fails. What was committed stays.
+    /// There is an unfinished set of another job; there is nothing to embed; the model or the disk fails. Committed
+    /// work is kept.
     pub(crate) fn run(&self, out: &Path, stop: &AtomicBool) -> anyhow::Result<Embedded> {
         let embedder = self.embedder.inner();
         let plan = Plan {
@@ -109,7 +111,9 @@ impl Job<'_> {
         let draft = Draft::open(out, plan)?;
         let place = match draft.state() {
             serde_json::Value::Null => Place::default(),
-            state => serde_json::from_value(state.clone()).context("an unfinished set of another version")?,
+            state => serde_json::from_value(state.clone()).context(
+                "the unfinished set was written by another version of conifer; use --overwrite to start over",
+            )?,
         };
         let mut stream = Stream {
             job: self,
@@ -142,10 +146,10 @@ impl Job<'_> {
                     anyhow::bail!("nothing to embed: all {samples} samples are broken. First: {first}")
                 }
                 Some(first) => anyhow::bail!(
-                    "nothing to embed: {} of {samples} samples are broken, the others have none of the views asked for. First: {first}",
+                    "nothing to embed: {} of {samples} samples are broken, the others have none of the requested views. First: {first}",
                     done.left_out
                 ),
-                None => anyhow::bail!("nothing to embed: no sample has any of the views asked for"),
+                None => anyhow::bail!("nothing to embed: no sample has any of the requested views"),
             }
         }
         let weights = embedder.fingerprint();
@@ -159,22 +163,20 @@ impl Job<'_> {
         Ok(done)
     }
 
-    /// Whether photos have to be read.
     pub(super) fn with_photos(&self) -> bool {
         self.views.iter().any(|it| matches!(it, EmbedView::Image | EmbedView::BoxImage))
     }
 
-    /// Whether there are texts to embed.
     pub(super) fn with_texts(&self) -> bool {
         self.views.iter().any(|it| !matches!(it, EmbedView::Image | EmbedView::BoxImage))
     }
 
-    /// Whether some of the texts belong to many samples.
+    /// True if a view has texts that many samples share.
     pub(super) fn with_shared_texts(&self) -> bool {
         self.views.iter().any(|it| matches!(it, EmbedView::Taxa | EmbedView::Tiers))
     }
 
-    /// Everything that decides the bytes of the set, by the name under which it may be told.
+    /// All inputs that determine the bytes of the set, by display name.
     pub(super) fn identity(&self) -> anyhow::Result<BTreeMap<String, String>> {
         let embedder = self.embedder.inner();
         let mut identity = self.identity.clone();
@@ -198,7 +200,7 @@ impl Job<'_> {
 }
 
 impl Stream<'_> {
-    /// What an earlier run could not read.
+    /// Reads from the draft which samples earlier runs could not read.
     fn recall(&mut self) -> anyhow::Result<()> {
         for entry in self.draft.notes()? {
             if let Some(index) = entry["index"].as_u64() {
@@ -211,7 +213,7 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Leaves a sample out.
+    /// Records a sample as unreadable.
     pub(super) fn leave_out(&mut self, index: usize, broken: &Broken) -> anyhow::Result<()> {
         if self.left_out.insert(index) {
             self.draft.note(&json!({ "index": index, "told": broken.to_string() }))?;
@@ -222,12 +224,12 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Adds what the towers saw to the chain of hashes.
+    /// Adds hashes of encoder inputs to the hash chain.
     pub(super) fn saw(&mut self, hashes: &str) {
         self.place.seen = sha256_hex(format!("{}{hashes}", self.place.seen).as_bytes());
     }
 
-    /// Commits when it is time. Whether to go on.
+    /// Commits if enough time has passed. Returns false if the job should stop.
     pub(super) fn tick(&mut self) -> anyhow::Result<bool> {
         if self.committed.elapsed() >= self.pause {
             self.commit()?;
@@ -243,7 +245,7 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// A bar over the samples, `done` of which need nothing more.
+    /// A progress bar over the samples, starting at `done`.
     pub(super) fn bar(&self, what: &str, done: usize) -> ProgressBar {
         let bar = progress::bar(what, self.job.source.len());
         bar.set_position(done as u64);

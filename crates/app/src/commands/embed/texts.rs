@@ -1,4 +1,4 @@
-//! All texts of a job.
+//! Embeds all texts of a job.
 
 use anyhow::bail;
 use conifer_data::{Broken, Sample};
@@ -9,15 +9,15 @@ use rayon::prelude::*;
 use super::lines::{self, Line, SharedTexts};
 use super::stream::{Stream, Window};
 
-/// Texts among which those of similar length are put together, and equal ones embedded once.
+/// Minimum number of texts in a window. Within a window, texts are sorted by length and equal texts are embedded once.
 const WINDOW: usize = 1 << 16;
-/// Samples that are read together.
+/// Number of samples that are read in parallel.
 const CHUNK: usize = 1024;
 
-/// Embeds what is left of the texts; false if it was told to stop before.
+/// Embeds the remaining texts. Returns false if it was stopped before the end.
 ///
-/// A window begins with a sample and ends with the one that fills it. Its rows are named at once; their points are written as they
-/// come, the shortest texts first.
+/// A window starts and ends at a sample boundary. All rows of a window are named first; then their points are written
+/// batch by batch, shortest texts first.
 pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
     let samples = stream.job.source.len();
     if !stream.job.with_texts() {
@@ -25,7 +25,7 @@ pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
     }
     let bar = stream.bar("texts", stream.place.texts);
     let mut shared = SharedTexts::new();
-    // What an earlier run has embedded already is known again, without its rows.
+    // Shared texts that an earlier run has embedded must not become rows again.
     let before = stream.place.texts;
     if stream.job.with_shared_texts() {
         for index in (0..before).filter(|index| !stream.left_out.contains(index)) {
@@ -49,7 +49,7 @@ pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// The texts of the samples from `start` on, until there are enough; and the sample after the last of them.
+/// The text rows of the samples from `start` until the window is full, and the sample after the last one.
 fn gather(stream: &mut Stream<'_>, shared: &mut SharedTexts, start: usize) -> anyhow::Result<(Vec<Line>, usize)> {
     let job = stream.job;
     let (mut lines, mut next) = (Vec::new(), start);
@@ -72,7 +72,7 @@ fn gather(stream: &mut Stream<'_>, shared: &mut SharedTexts, start: usize) -> an
     Ok((lines, next))
 }
 
-/// Embeds a window, from the batch where an earlier run stopped; `seen` is told how many of its texts are done.
+/// Embeds a window, starting at the batch where an earlier run stopped. Calls `seen` with the number of finished texts.
 fn window(stream: &mut Stream<'_>, lines: &[Line], seen: impl Fn(usize)) -> anyhow::Result<bool> {
     let embedder = stream.job.embedder.inner();
     let texts: Vec<&str> = lines.iter().map(|line| line.words.as_str()).collect();
@@ -82,7 +82,7 @@ fn window(stream: &mut Stream<'_>, lines: &[Line], seen: impl Fn(usize)) -> anyh
     let name = sha256_hex(hashes.as_bytes());
     let mut here = match stream.place.window.take() {
         Some(here) if here.texts == name => here,
-        Some(_) => bail!("the data have other texts now than when the set was begun"),
+        Some(_) => bail!("the texts of the data have changed since the set was begun; use --overwrite to start over"),
         None => {
             let row = stream.draft.rows();
             for line in lines {

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::output::{columns, note, print, print_json};
 use crate::progress;
 
-/// Compares two files as `--out` writes them.
+/// Compares two result files written with `--out`.
 pub(super) fn run(first: &Path, second: &Path, seed: u64, as_json: bool) -> anyhow::Result<()> {
     let (a, b) = (read(first)?, read(second)?);
     let bar = progress::bar("comparing", 0);
@@ -31,7 +31,7 @@ pub(super) fn run(first: &Path, second: &Path, seed: u64, as_json: bool) -> anyh
     );
     if !as_json {
         note(&format!(
-            "p: two-sided, paired bootstrap over the same queries, of one comparison each; there are {tested}, and nothing corrects for that"
+            "p: two-sided, paired bootstrap over the same queries, for each comparison alone; no correction for the number of comparisons ({tested})"
         ));
     }
     Ok(())
@@ -42,7 +42,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<ResultLine>> {
     Ok(read_results(&path.display().to_string(), &text)?)
 }
 
-/// The checkpoints that a file's numbers are of, with the text of the root where one was given.
+/// Names of the checkpoints that produced the records, with their root text if one was given.
 fn models(lines: &[ResultLine]) -> Vec<String> {
     let model = |line: &ResultLine| {
         let by = &line.produced_by;

@@ -1,4 +1,4 @@
-//! Where results go: a file that is appended to, or one that is written anew.
+//! Output files of `eval`: a log that is appended to, and a report that is replaced atomically.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-/// A file of records that grows.
+/// A JSONL file of records that results are appended to.
 pub(super) struct Log {
     file: File,
     path: PathBuf,
-    /// Whether its last line has no end.
+    /// True if the last line has no line break.
     open_line: bool,
 }
 
 impl Log {
-    /// Opens it, or makes it. One that holds something else than records is refused.
+    /// Opens or creates the file. Rejects a file whose first line is not a record.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let place = || format!("--out {}", path.display());
         anyhow::ensure!(!path.is_dir(), "{} is a folder; expected a file", place());
@@ -30,7 +30,7 @@ impl Log {
         if !is_record(&first) {
             let shown: String = String::from_utf8_lossy(&first).trim().chars().take(40).collect();
             anyhow::bail!(
-                "{}: its first line is `{shown}`; records are appended only to an empty file or one of records of conifer",
+                "{}: its first line is `{shown}`; expected an empty file, or one with records of conifer",
                 place()
             );
         }
@@ -39,13 +39,13 @@ impl Log {
         Ok(Self { file, path: path.into(), open_line: last != *b"\n" })
     }
 
-    /// Appends whole lines, or nothing.
+    /// Appends all lines, or none of them.
     pub(super) fn append(mut self, lines: &str) -> anyhow::Result<()> {
         let place = format!("--out {}", self.path.display());
         let text = if self.open_line { format!("\n{lines}") } else { lines.to_owned() };
         let length = self.file.metadata().with_context(|| place.clone())?.len();
         let Err(error) = self.file.write_all(text.as_bytes()) else { return Ok(()) };
-        // Half a line would spoil the next record as well.
+        // A partial line would corrupt the next record too.
         let what = match self.file.set_len(length) {
             Ok(()) => "nothing was appended",
             Err(_) => "not everything was written",
@@ -54,7 +54,7 @@ impl Log {
     }
 }
 
-/// Whether a line is what [`Log`] writes.
+/// Returns true for a record as written by [`Log`].
 fn is_record(line: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
     struct Named {
@@ -64,20 +64,20 @@ fn is_record(line: &[u8]) -> bool {
     serde_json::from_slice::<Named>(line).is_ok() && line.trim_ascii_start().starts_with(b"{")
 }
 
-/// A file under a temporary name beside its target, which it takes when it is whole; removed when dropped before that. A target
-/// that is no regular file (a pipe, a terminal) is written to as it is.
+/// A temporary file beside its target that replaces the target when it is complete, and is removed if it is dropped
+/// earlier. A target that is not a regular file (a pipe, a terminal) is written directly.
 pub(super) struct NewFile {
     file: File,
     temporary: Option<PathBuf>,
-    /// As it was typed.
+    /// The path that the user gave.
     named: PathBuf,
-    /// Where it is, links followed.
+    /// The path with symbolic links resolved.
     target: PathBuf,
     overwrite: bool,
 }
 
 impl NewFile {
-    /// A file that is there is left alone, unless it may be overwritten.
+    /// Creates the temporary file. Fails if the target exists, unless `overwrite` is set.
     pub(super) fn create(named: &Path, overwrite: bool) -> anyhow::Result<Self> {
         let place = || format!("--out {}", named.display());
         anyhow::ensure!(!named.is_dir(), "{} is a folder; expected a file", place());
@@ -105,7 +105,7 @@ impl NewFile {
         let Some(temporary) = &self.temporary else {
             return self.file.write_all(bytes).with_context(|| format!("--out {}", self.named.display()));
         };
-        // It may have come while the work was done.
+        // The target may have been created during the evaluation.
         absent(&self.named, &self.target, self.overwrite)?;
         self.file.write_all(bytes).and_then(|()| self.file.sync_all()).with_context(place)?;
         std::fs::rename(temporary, &self.target).with_context(place)
@@ -115,7 +115,7 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // After a rename there is none; a left-over one would only be untidy.
+            // After the rename the file no longer exists. A leftover temporary file is harmless.
             _ = std::fs::remove_file(temporary);
         }
     }
@@ -127,9 +127,9 @@ fn absent(named: &Path, target: &Path, overwrite: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The end of a chain of links; a link to nothing names the file to be made.
+/// Follows a chain of symbolic links. A dangling link resolves to the file that it points to.
 fn followed(path: &Path) -> PathBuf {
-    /// As many as Linux follows.
+    /// The limit that Linux uses.
     const MOST_LINKS: usize = 40;
     let mut at = path.to_owned();
     for _ in 0..MOST_LINKS {

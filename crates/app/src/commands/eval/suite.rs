@@ -17,7 +17,7 @@ use crate::output::{note, print, print_json};
 
 use super::out::NewFile;
 
-/// Measures every task of a suite and prints the paper's tables.
+/// Evaluates every task of a suite and prints the paper's tables.
 pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> anyhow::Result<()> {
     if let Some(name) = &args.name {
         let plain = !name.trim().is_empty() && !name.chars().any(char::is_control);
@@ -25,11 +25,11 @@ pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> an
     }
     let suite = find(name)?;
     let [root] = args.roots.as_slice() else {
-        anyhow::bail!("--suite needs --root, once: the folder in which each data set has a folder")
+        anyhow::bail!("--suite needs exactly one --root, the folder with one subfolder per data set")
     };
-    anyhow::ensure!(root.is_dir(), "--root {} is no folder", root.display());
+    anyhow::ensure!(root.is_dir(), "--root {} is not a folder", root.display());
     let checkpoint = args.checkpoint.as_deref().context("--suite needs a model: conifer eval MODEL --suite ...")?;
-    // Opened before the work, so that a path that cannot be written shows before it, too.
+    // Open the output before the evaluation, so that an unwritable path fails early.
     let out = args.out.as_deref().map(|path| NewFile::create(path, args.overwrite)).transpose()?;
     let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let embedder = CachedEmbedder::new(model, args.cache.folder().as_deref());
@@ -59,8 +59,8 @@ pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> an
         (None, Some("jsonl")) => ReportFormat::Jsonl,
         (None, _) => ReportFormat::Text,
     };
-    // A report without a number takes no other's place. The others are printed whatever becomes of the file: the work is not lost
-    // with it.
+    // A report without results does not replace the file. Print the report even if the file cannot be written, so that
+    // the work is not lost.
     let saved = out.filter(|_| !report.measured.is_empty()).map(|file| file.finish(written(format)?.as_bytes()));
     if as_json {
         print_json(&report)?;
@@ -76,13 +76,13 @@ pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> an
     verdict(&report, args.partial)
 }
 
-/// What the tables call a model: the end of what was typed.
+/// Default name of the model in the tables: the last part of its path.
 fn named_as(checkpoint: &Path) -> String {
     let whole = || checkpoint.display().to_string();
     checkpoint.file_name().map_or_else(whole, |name| name.to_string_lossy().into_owned())
 }
 
-/// A suite of a paper, or one of the user's in TOML.
+/// Finds the suite of a paper, or reads a user's suite from a TOML file.
 fn find(name: &str) -> anyhow::Result<Suite> {
     if !name.ends_with(".toml") {
         return Ok(Suite::find(name)?);
@@ -91,7 +91,7 @@ fn find(name: &str) -> anyhow::Result<Suite> {
     Ok(Suite::parse(name, &text)?)
 }
 
-/// Whether everything that was asked for was measured.
+/// Fails if a task failed, if data sets are missing without `--partial`, or if nothing was measured.
 fn verdict(report: &SuiteReport, partial: bool) -> anyhow::Result<()> {
     let (failed, missing) = (report.failed.len(), report.missing.len());
     let first = report.failed.first().map_or_else(String::new, |it| format!(", first {}: {}", it.task, it.error));
@@ -106,33 +106,32 @@ fn verdict(report: &SuiteReport, partial: bool) -> anyhow::Result<()> {
         tasks(missing, "has no data", "have no data"),
         report.missing.first().map_or("", |it| it.data.as_str())
     );
-    anyhow::ensure!(!report.measured.is_empty(), "nothing was measured: none of the data sets is there");
+    anyhow::ensure!(!report.measured.is_empty(), "nothing was measured: none of the data sets is present");
     Ok(())
 }
 
-/// Data sets as folders of one folder.
+/// Finds data sets as subfolders of a folder.
 struct Folder<'a>(&'a Path);
 
-/// How a data set of the user's own, or one in another layout, is read: `source.toml` in its folder.
+/// The content of `source.toml`, which describes how to read a data set that is not built in or has another layout.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Described {
     kind: String,
-    /// Below the folder.
+    /// Relative to the folder of the data set.
     path: Option<PathBuf>,
     split: Option<String>,
-    /// More folders in which the photos may be, from the folder.
+    /// Further folders that photos may be read from, relative to the folder of the data set.
     #[serde(default)]
     roots: Vec<PathBuf>,
     #[serde(default)]
     options: BTreeMap<String, serde_json::Value>,
-    /// A file of `parent child` edges, below the folder.
+    /// File of `parent child` edges, relative to the folder of the data set.
     tree: Option<PathBuf>,
 }
 
-/// How that file looks.
+/// An example of `source.toml` for error messages.
 const EXAMPLE: &str = "    kind = \"image_folder\"\n    path = \"photos\"\n    options = {}";
-/// Name of that file.
 const DESCRIPTION: &str = "source.toml";
 
 impl Finder for Folder<'_> {
@@ -171,7 +170,7 @@ impl Finder for Folder<'_> {
             name: format!("prompts of data set {data_set}"),
             found: format!("`{family}`"),
             expected: format!(
-                "{} (the first {} not for every data set)",
+                "{} (the first {} exist only for some data sets)",
                 known().collect::<Vec<_>>().join(", "),
                 families.len()
             ),
@@ -181,12 +180,14 @@ impl Finder for Folder<'_> {
 }
 
 impl Folder<'_> {
-    /// A data set in its usual layout.
+    /// A built-in data set in its standard layout.
     fn known(&self, name: &str, folder: &Path, description: &Path) -> Result<Found> {
         let Ok(set) = sets::find(name) else {
             return Ok(Found::Absent {
                 layout: format!("no data set of this name is built in, so it needs {}", description.display()),
-                get: format!("that file says how it is read (kinds: conifer data list), such as\n{EXAMPLE}"),
+                get: format!(
+                    "the file describes how to read the data set (kinds: conifer data list), for example\n{EXAMPLE}"
+                ),
             });
         };
         if !set.is_below(self.0) {

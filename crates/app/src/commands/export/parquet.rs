@@ -1,9 +1,10 @@
-//! One Parquet file: `row`, `id`, `modality`, `vector` (a list of floats of one length), `time` on a single hyperboloid, and a column
-//! `column_NAME` for each column of the set.
+//! Writes one Parquet file: `row`, `id`, `modality`, `vector` (a list of floats of one length), `time` on a single
+//! hyperboloid, and a column `column_NAME` for each column of the set.
 //!
-//! The format (<https://parquet.apache.org/docs/file-format/>) is written here: uncompressed pages of plain values, one for each column of
-//! a group of rows, and a footer in Thrift's compact protocol that says where they are. That is the little of it that numbers and texts
-//! without gaps need; the `parquet` crate would rebuild the tensor engine, whose `bytes` it asks another feature of.
+//! This module writes the format (<https://parquet.apache.org/docs/file-format/>) directly: one uncompressed page of
+//! plain values per column and row group, and a footer in Thrift's compact protocol with their offsets. That subset is
+//! enough for non-null numbers and strings. The `parquet` crate is not used because it enables another feature of the
+//! `bytes` crate and would force a rebuild of the tensor engine.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -11,7 +12,7 @@ use std::path::Path;
 
 use super::Rows;
 
-/// Rows of a group, which is in memory at once: 17 MB of vectors of 514 numbers.
+/// Rows per row group. A group is held in memory: 17 MB for vectors of 514 numbers.
 const GROUP: usize = 8192;
 const MAGIC: &[u8] = b"PAR1";
 
@@ -78,11 +79,11 @@ enum Kind {
     Integer,
     Double,
     Text,
-    /// So many for each row.
+    /// Number of floats per row.
     Floats(usize),
 }
 
-/// Where the page of a column stands.
+/// Location of the page of a column.
 struct Chunk {
     start: usize,
     bytes: usize,
@@ -94,7 +95,7 @@ impl Column {
         Column { name: name.to_owned(), kind }
     }
 
-    /// The number of the physical type.
+    /// Number of the physical type in `parquet.thrift`.
     fn physical(&self) -> i64 {
         match self.kind {
             Kind::Integer => 2,
@@ -104,7 +105,7 @@ impl Column {
         }
     }
 
-    /// Names on the way to the values.
+    /// Schema path of the values.
     fn path(&self) -> Vec<&str> {
         match self.kind {
             Kind::Floats(_) => vec![&self.name, "list", "element"],
@@ -117,7 +118,8 @@ impl Column {
         let (mut levels, mut count) = (Vec::new(), rows);
         if let Kind::Floats(dim) = self.kind {
             count = rows * dim;
-            // A list begins where the level of repetition is 0; runs of a level are told by twice their length, and the level.
+            // Repetition levels: 0 starts a list, 1 continues it. An RLE run is the varint of twice its length, then
+            // the level.
             let mut repeated = Vec::new();
             for _ in 0..rows {
                 for (length, level) in [(1, 0), (dim - 1, 1)] {
@@ -127,7 +129,7 @@ impl Column {
                     }
                 }
             }
-            // None is empty or absent.
+            // Definition levels: 1 for every value, because no list is empty and no value is null.
             let mut defined = Vec::new();
             varint(&mut defined, 2 * count as u64);
             defined.push(1);
@@ -150,7 +152,7 @@ impl Column {
     }
 }
 
-/// `FileMetaData`.
+/// Serialises `FileMetaData`.
 fn footer(columns: &[Column], groups: &[(usize, Vec<Chunk>)], rows: usize) -> Vec<u8> {
     const REQUIRED: i64 = 0;
     const REPEATED: i64 = 2;
@@ -200,7 +202,7 @@ fn footer(columns: &[Column], groups: &[(usize, Vec<Chunk>)], rows: usize) -> Ve
     file.end()
 }
 
-/// A `SchemaElement` with children.
+/// A `SchemaElement` for the root or a group.
 fn named(name: &str, repetition: Option<i64>, children: Option<usize>) -> Struct {
     let mut field = Struct::default();
     if let Some(repetition) = repetition {
@@ -213,7 +215,7 @@ fn named(name: &str, repetition: Option<i64>, children: Option<usize>) -> Struct
     field
 }
 
-/// A `SchemaElement` with values.
+/// A `SchemaElement` for a leaf column.
 fn leaf(name: &str, physical: Option<i64>, repetition: i64) -> Struct {
     let mut field = Struct::default();
     if let Some(physical) = physical {
@@ -230,7 +232,7 @@ fn union(field: u8) -> Struct {
     kind
 }
 
-/// A text among the values of a page.
+/// Appends a string to the values of a page.
 fn text(page: &mut Vec<u8>, value: &str) {
     page.extend_from_slice(&(value.len() as u32).to_le_bytes());
     page.extend_from_slice(value.as_bytes());
@@ -243,7 +245,7 @@ const BINARY: u8 = 8;
 const LIST: u8 = 9;
 const STRUCT: u8 = 12;
 
-/// A Thrift struct, field by field in the order of their numbers.
+/// A Thrift struct, serialised field by field in ascending field order.
 #[derive(Default)]
 struct Struct {
     bytes: Vec<u8>,
@@ -252,7 +254,7 @@ struct Struct {
 
 impl Struct {
     fn field(&mut self, number: u8, kind: u8) {
-        // Fields here are less than 16 apart.
+        // The short form holds field number differences below 16.
         self.bytes.push((number - self.last) << 4 | kind);
         self.last = number;
     }

@@ -1,4 +1,4 @@
-//! Requests for Qdrant's REST API.
+//! Writes the requests of Qdrant's REST API that upload the rows.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
@@ -8,10 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::Rows;
 
-/// Points of one request: some megabytes at 512 numbers each, below Qdrant's limit of 32 MB.
+/// Points per request: a few megabytes at 512 numbers each, below Qdrant's limit of 32 MB.
 const BATCH: usize = 256;
 
-/// `collection.json`, the body that makes the collection, `points.jsonl`, a line for each request that fills it, and `upload.sh`.
+/// Writes `collection.json` (the body that creates the collection), `points.jsonl` (one upload request per line) and
+/// `upload.sh`.
 pub(super) fn write(rows: &Rows<'_>, name: &str, dir: &Path, progress: &mut dyn FnMut(usize)) -> anyhow::Result<()> {
     let collection = json!({ "vectors": { "size": rows.vectors.dim(), "distance": "Euclid" } });
     fs::write(dir.join("collection.json"), serde_json::to_vec_pretty(&collection)?)?;
@@ -30,7 +31,7 @@ pub(super) fn write(rows: &Rows<'_>, name: &str, dir: &Path, progress: &mut dyn 
 
 fn point(rows: &Rows<'_>, row: usize) -> anyhow::Result<Value> {
     let set = rows.rows;
-    // Columns by themselves: one may be called as a field of ours is.
+    // Nested, because a column may have the name of another payload field.
     let columns: Map<String, Value> =
         set.columns.iter().map(|(name, values)| (name.clone(), Value::from(values[row].as_str()))).collect();
     let mut payload = json!({ "id": set.ids[row], "modality": set.modality[row].name(), "columns": columns });
@@ -43,7 +44,7 @@ fn point(rows: &Rows<'_>, row: usize) -> anyhow::Result<Value> {
 fn upload(name: &str) -> String {
     format!(
         "#!/bin/sh\n\
-         # Makes the collection {name} and fills it: sh upload.sh [http://127.0.0.1:6333]\n\
+         # Creates the collection {name} and uploads its points. Usage: sh upload.sh [http://127.0.0.1:6333]\n\
          set -eu\n\
          cd \"$(dirname \"$0\")\"\n\
          at=${{1:-http://127.0.0.1:6333}}/collections/{name}\n\

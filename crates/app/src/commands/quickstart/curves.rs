@@ -1,9 +1,9 @@
-//! What training logged, over steps.
+//! Training curves of the quickstart's report.
 
 use conifer_atlas::{Series, line_chart};
 use conifer_learn::train::Event;
 
-/// The series of the report's charts.
+/// The logged series, by chart.
 #[derive(Default)]
 pub(super) struct Curves {
     loss: Vec<Series>,
@@ -24,7 +24,7 @@ impl Curves {
             }
         }
         for (name, value) in &record.scalars {
-            // Of one scalar per factor, the mean is drawn.
+            // If there is one scalar per factor, plot the mean.
             let mean = match value.as_array() {
                 Some(all) => all.iter().filter_map(serde_json::Value::as_f64).sum::<f64>() / all.len().max(1) as f64,
                 None => value.as_f64().unwrap_or(f64::NAN),
@@ -43,7 +43,7 @@ impl Curves {
     }
 }
 
-/// A logged scalar in plain words.
+/// The chart title of a logged scalar.
 fn title_of(name: &str) -> &str {
     match name {
         "logit_scale" => "Sharpness of the comparison (inverse temperature)",

@@ -1,4 +1,4 @@
-//! The numbers of a quickstart.
+//! The metrics of a quickstart.
 
 use conifer_data::toy::Class;
 use conifer_data::transform::EvalCrop;
@@ -11,22 +11,21 @@ use conifer_space::{EmbeddingSet, Modality, space};
 use super::unseen::{Node, Unseen, nodes};
 use crate::embedder::ModelEmbedder;
 
-/// A number with what a reader who knows none of the metrics makes of it.
+/// A record with a title for readers who do not know the metrics.
 pub(super) struct Measured {
-    /// In plain words.
     pub(super) title: String,
     pub(super) record: Record,
 }
 
-/// Hits of a search that are judged.
+/// Number of search hits that are judged.
 const FIRST: usize = 10;
-/// An inner node is asked for when it has at least so many classes.
+/// Minimum number of classes below an inner node for it to be used as a query.
 const CLASSES: usize = 3;
 
-/// As people caption pictures: the class by itself, with an article, as a photo.
+/// Prompt templates as in human captions: the class alone, with an article, and as a photo.
 const PROMPTS: [&str; 3] = ["{}", "a {}", "a photo of a {}"];
 
-/// Everything that is measured without the embedding set.
+/// Computes all metrics that do not need the embedding set.
 pub(super) fn measure(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Result<Vec<Measured>> {
     let templates = PROMPTS.map(str::to_owned).to_vec();
     let options = Options { prompts: "quickstart".into(), templates, ..Options::default() };
@@ -72,7 +71,8 @@ pub(super) fn measure(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Resu
     Ok(measured)
 }
 
-/// Held-out classes among the inner nodes, and photos below a node.
+/// Metrics of the class tree: which inner node is nearest to photos of held-out classes, and the precision of searches
+/// below an inner node.
 fn class_records(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Result<Vec<(String, Record)>> {
     let nodes = nodes();
     let inner: Vec<&Node> = nodes.iter().filter(|node| !node.is_leaf).collect();
@@ -138,7 +138,7 @@ fn class_records(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Result<Ve
     ])
 }
 
-/// The classes and points of the pictures of a gallery.
+/// The classes and points of the photos of a gallery.
 fn pictures(embedder: &ModelEmbedder, gallery: &dyn Source) -> anyhow::Result<(Vec<Class>, Vec<f32>)> {
     let samples = (0..gallery.len()).map(|index| gallery.get(index)).collect::<Result<Vec<_>, _>>()?;
     let classes = samples.iter().filter_map(|it| Class::named(it.label.as_deref()?)).collect();
@@ -146,7 +146,7 @@ fn pictures(embedder: &ModelEmbedder, gallery: &dyn Source) -> anyhow::Result<(V
     Ok((classes, embedder.images(&images, EvalCrop::Center)?))
 }
 
-/// Rows for a person: each number beside the same before training and beside a trivial answer.
+/// Table rows: each metric after training, before training and of a trivial baseline.
 pub(super) fn table(before: &[Measured], after: &[Measured]) -> Vec<Vec<String>> {
     let head = ["what", "trained", "95 %", "before", "trivial", "better than trivial"];
     let mut rows = vec![head.map(String::from).to_vec()];
@@ -163,7 +163,7 @@ pub(super) fn table(before: &[Measured], after: &[Measured]) -> Vec<Vec<String>>
     rows
 }
 
-/// Whether the number is above its trivial answer by more than chance explains.
+/// Compares a record with its trivial baseline; differences within the confidence interval count as equal.
 pub(super) fn better(record: &Record) -> Option<&'static str> {
     let trivial = record.baseline.as_ref()?.value;
     let [low, high] = record.interval.unwrap_or([record.value; 2]);

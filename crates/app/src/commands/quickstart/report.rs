@@ -1,4 +1,4 @@
-//! The page that a quickstart writes: what came out in three sentences, pictures, then numbers and curves.
+//! The HTML report of a quickstart: a summary in three sentences, photos, metrics and training curves.
 
 use anyhow::Context as _;
 use conifer_atlas::{Block, Figure, Report, histogram};
@@ -14,7 +14,7 @@ use super::unseen::Unseen;
 use super::walks::{starts, walk};
 use crate::pictures::thumbnail;
 
-/// What a quickstart found.
+/// The results of a quickstart.
 pub(super) struct Findings<'a> {
     pub(super) unseen: &'a Unseen,
     pub(super) set: &'a EmbeddingSet,
@@ -25,14 +25,14 @@ pub(super) struct Findings<'a> {
     pub(super) seconds: f64,
 }
 
-/// General words whose photos are shown.
+/// General words of the searches in the report.
 const GENERAL: [&str; 3] = ["an animal", "a vehicle", "a fruit"];
-/// Photos from which walks are shown.
+/// Number of walks shown.
 const WALKS: usize = 4;
-/// Photos of a row.
+/// Number of photos shown per search.
 const HITS: usize = 6;
 
-/// The page.
+/// Builds the page.
 pub(super) fn report(it: &Findings<'_>) -> anyhow::Result<Report> {
     let index = FlatIndex::new(it.set)?;
     let mut rows = table(it.before, it.after);
@@ -52,9 +52,9 @@ pub(super) fn report(it: &Findings<'_>) -> anyhow::Result<Report> {
             ("In short".into(), in_short(it).into_iter().map(Block::Text).collect()),
             (format!("Photos found for \"{}\"", it.suggestion.text), vec![suggested(it)?]),
             (
-                "What lies below a general word".into(),
+                "Photos found below a general word".into(),
                 std::iter::once(intro(
-                    "The first photos of \"narrower\" for a general word. A green frame: the photo shows such a thing.",
+                    "The first photos of a \"narrower\" search for a general word. A green frame marks photos that show such a thing.",
                 ))
                 .chain(below)
                 .collect(),
@@ -62,15 +62,15 @@ pub(super) fn report(it: &Findings<'_>) -> anyhow::Result<Report> {
             (
                 "From a photo to the root".into(),
                 std::iter::once(intro(
-                    "The names of classes on the way from a photo to the root of the hierarchy. A green frame: it is in the photo, or above \
-                     something that is.",
+                    "The names of classes on the path from a photo to the root of the hierarchy. A green frame marks a class that is in the photo, or \
+                     an ancestor of one.",
                 ))
                 .chain(walks)
                 .collect(),
             ),
             (
                 "Captions found for photos".into(),
-                std::iter::once(intro("The nearest captions. A green frame: it was written for this photo."))
+                std::iter::once(intro("The nearest captions of each photo. A green frame marks a caption that was written for the photo."))
                     .chain(captions)
                     .collect(),
             ),
@@ -78,16 +78,16 @@ pub(super) fn report(it: &Findings<'_>) -> anyhow::Result<Report> {
                 "Numbers".into(),
                 vec![
                     intro(
-                        "Everything is measured on pictures that neither the towers nor this training has seen. \"Before\" is the model of \
-                         the towers before the first step; \"trivial\" is what chance or counting words gets on the same pictures.",
+                        "All numbers are measured on pictures that were used neither to train the encoders nor in this training. \"Before\" is the \
+                         model before the first training step; \"trivial\" is the result of chance or of counting words on the same pictures.",
                     ),
                     Block::Table { head, rows },
                 ],
             ),
             (
-                "General things lie near the root".into(),
+                "General things are near the root".into(),
                 vec![
-                    intro("How far the photos, boxes, captions and phrases lie from the root."),
+                    intro("Distances of the photos, boxes, captions and phrases from the root."),
                     Block::Charts(vec![depths(it.set)?]),
                 ],
             ),
@@ -96,7 +96,7 @@ pub(super) fn report(it: &Findings<'_>) -> anyhow::Result<Report> {
     })
 }
 
-/// Three sentences.
+/// The summary in three sentences.
 fn in_short(it: &Findings<'_>) -> Vec<String> {
     let value = |metric: &str, split: &str| {
         let found = it.after.iter().find(|it| it.record.metric == metric && it.record.split == split);
@@ -105,18 +105,18 @@ fn in_short(it: &Findings<'_>) -> Vec<String> {
     let class = "accuracy (macro)";
     vec![
         format!(
-            "The model names the right one of 80 classes for {:.0} % of new pictures (by chance: 1 %), and for {:.0} % when the class has a \
-             colour or a place in which it was never shown.",
+            "The model picks the right one of 80 classes for {:.0} % of new pictures (by chance: 1 %), and for {:.0} % if the class has a \
+             colour or a place that it never had in training.",
             value(class, "seen"),
             value(class, "held_out_combinations")
         ),
         format!(
-            "Of pictures of eight classes that it never saw, {:.0} % lie nearest to the right group, such as \"a motor vehicle\" for a truck.",
+            "For pictures of eight classes that the model never saw, the nearest group is right for {:.0} %, such as \"a motor vehicle\" for a truck.",
             value("nearest inner node is the parent", "held_out_classes")
         ),
         format!(
-            "Asked for what lies below a general word, {:.0} % of its first ten photos are right; on the way from a photo to the root, {:.0} % of \
-             the stations are in the photo or above something in it.",
+            "In a search below a general word, {:.0} % of the first ten photos are right. On the path from a photo to the root, {:.0} % of the \
+             class names are in the photo or are ancestors of something in it.",
             value("precision@10, narrower", "seen"),
             value("stations that are true", "walks")
         ),
@@ -140,7 +140,6 @@ fn depths(set: &EmbeddingSet) -> anyhow::Result<String> {
     Ok(histogram("Distance from the root", "distance", &groups))
 }
 
-/// The walk from the photo in `row` to the root.
 fn walk_strip(it: &Findings<'_>, index: &FlatIndex, row: usize) -> anyhow::Result<Block> {
     let walk = walk(it.unseen, it.set, index, row)?;
     let (sample, _) = photographed(it, row)?;
@@ -157,7 +156,7 @@ fn walk_strip(it: &Findings<'_>, index: &FlatIndex, row: usize) -> anyhow::Resul
     Ok(Block::Strip { heading: sample.captions[0].clone(), figures })
 }
 
-/// The first photos below a general word.
+/// The first photos of a search below a general word.
 fn below(it: &Findings<'_>, index: &FlatIndex, text: &str) -> anyhow::Result<Block> {
     let row = it.set.columns["text"].iter().position(|other| other == text);
     let row = row.with_context(|| format!("the set has no row `{text}`"))?;
@@ -173,7 +172,7 @@ fn suggested(it: &Findings<'_>) -> anyhow::Result<Block> {
     Ok(Block::Strip { heading: format!("{right} of the first {of} are right"), figures })
 }
 
-/// Photos with a frame around those of which the text is true.
+/// Figures of the photos in `rows`. Photos of which the text is true have a frame.
 fn judged(it: &Findings<'_>, text: &str, rows: &[usize]) -> anyhow::Result<Vec<Figure>> {
     let figure = |&row: &usize| {
         let (sample, scene) = photographed(it, row)?;
@@ -199,7 +198,7 @@ fn captions_of(it: &Findings<'_>, index: &FlatIndex, number: usize) -> anyhow::R
     Ok(Block::Strip { heading: sample.captions[0].clone(), figures })
 }
 
-/// The sample and the scene of a row.
+/// The sample and the scene of the photo in a row.
 fn photographed<'a>(it: &Findings<'a>, row: usize) -> anyhow::Result<(&'a Sample, &'a Scene)> {
     let id = &it.set.columns["sample"][row];
     let number = it.unseen.shown_samples.iter().position(|sample| sample.id == *id);

@@ -1,4 +1,4 @@
-//! The embedding set of a quickstart: unseen scenes with their boxes and texts, and the names of the classes.
+//! The embedding set of a quickstart: unseen scenes with boxes and texts, and the names of the classes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::cli::EmbedView;
 use crate::commands::embed::{Job, embed_all};
 use crate::embedder::ModelEmbedder;
 
-/// Embeds everything and writes it to `folder`.
+/// Embeds everything and writes the set to `folder`.
 pub(super) fn embed(embedder: &ModelEmbedder, unseen: &Unseen, folder: &Path) -> anyhow::Result<EmbeddingSet> {
     let views = [EmbedView::Image, EmbedView::Text, EmbedView::BoxImage, EmbedView::BoxText];
     let job = Job {
@@ -34,7 +34,7 @@ pub(super) fn embed(embedder: &ModelEmbedder, unseen: &Unseen, folder: &Path) ->
     Ok(set)
 }
 
-/// Only the photos and the names, in memory: what walks need.
+/// A set in memory with only the photos and class names, which is enough for walks.
 pub(super) fn of_walks(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Result<EmbeddingSet> {
     let images: Vec<ImageRef> = unseen.shown_samples.iter().filter_map(|it| it.image.clone()).collect();
     let column = |of: &dyn Fn(&conifer_data::Sample) -> String| unseen.shown_samples.iter().map(of).collect::<Vec<_>>();
@@ -56,7 +56,7 @@ pub(super) fn of_walks(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Res
     Ok(set)
 }
 
-/// Adds the names of the classes and of the nodes above them as texts: stations that a walk can stop at.
+/// Adds the names of the classes and of their ancestors as text rows, so that a walk can stop at them.
 fn add_names(embedder: &ModelEmbedder, set: &mut EmbeddingSet) -> anyhow::Result<()> {
     let nodes = nodes();
     let texts: Vec<String> = nodes.iter().map(|node| node.text.clone()).collect();

@@ -1,4 +1,4 @@
-//! A query to try: one whose first hits are right on what the set holds.
+//! Picks a search query to suggest to the user: one whose first hits in the embedding set are right.
 
 use conifer_data::toy::Colour;
 use conifer_eval::Embedder as _;
@@ -9,23 +9,24 @@ use serde::Serialize;
 use super::unseen::{Unseen, nodes};
 use crate::embedder::ModelEmbedder;
 
-/// Hits that have to be right.
+/// Number of hits that are judged.
 const FIRST: usize = 5;
 
-/// A text and what it finds first among the photos.
+/// A query text and its first hits among the photos.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Suggestion {
     pub(super) text: String,
-    /// How many of the first [`FIRST`] photos show it.
+    /// Number of the first [`FIRST`] photos that show it.
     pub(super) right: usize,
     pub(super) of: usize,
-    /// Rows of the hits.
+    /// Row numbers of the hits.
     #[serde(skip)]
     pub(super) rows: Vec<usize>,
 }
 
-/// The first text all of whose first hits are right, or the best there is: a class with its colour before a class before a general word.
-/// Only texts that are true of enough photos of the set are asked.
+/// The first text whose first hits are all right, or else the text with the most right hits. Texts are tried in this
+/// order: a class with a colour, a class, a general word. Only texts that are true of at least [`FIRST`] scenes of the
+/// set are tried.
 pub(super) fn suggest(embedder: &ModelEmbedder, unseen: &Unseen, set: &EmbeddingSet) -> anyhow::Result<Suggestion> {
     let nodes = nodes();
     let leaves = || nodes.iter().filter(|node| node.is_leaf);

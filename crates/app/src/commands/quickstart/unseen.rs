@@ -1,4 +1,5 @@
-//! What neither the towers nor the quickstart has seen: scenes, pictures of single objects, and what is true of them.
+//! Test data of a quickstart: scenes and photos that were not used to train the encoders or the model, and the texts
+//! that are true of them.
 
 use std::collections::HashMap;
 
@@ -6,51 +7,51 @@ use conifer_data::Sample;
 use conifer_data::hierarchy::Tree;
 use conifer_data::toy::{Class, ClassChoice, Gallery, Scene, Split, ToyConfig, ToyWorld, Truths, class_words, tree};
 
-/// Test scenes for retrieval, tiers and depth.
+/// Number of scenes for retrieval, caption hierarchies and depth order.
 const SCENES: usize = 200;
-/// Pictures of each seen class; an inner node of three classes, one of them held out, then has twelve right answers.
+/// Photos per seen class. An inner node of three classes, one of them held out, then has twelve right answers.
 const PER_CLASS: usize = 6;
-/// Pictures of each held-out class.
+/// Photos per held-out class.
 const PER_HELD_OUT_CLASS: usize = 24;
-/// Scenes and single objects of the set that is searched and walked through.
+/// Number of scenes in the embedding set; some of them show a single object.
 const SHOWN: usize = 300;
 
 pub(super) struct Unseen {
-    /// Of seen classes, several objects in most of them.
+    /// Scenes of seen classes; most show several objects.
     pub(super) scenes: ToyWorld,
-    /// Single objects of seen classes, in colours and places in which they were seen.
+    /// Single objects of seen classes, in colours and places that occur in training.
     pub(super) seen: Gallery,
-    /// The same classes in a colour or a place, or both, in which they were never seen.
+    /// Single objects of seen classes, in a colour or a place (or both) that never occurs with the class in training.
     pub(super) combinations: Gallery,
-    /// Classes that were never seen.
+    /// Single objects of held-out classes.
     pub(super) classes: Gallery,
-    /// What the embedding set holds.
+    /// The scenes of the embedding set.
     pub(super) shown: ToyWorld,
     pub(super) shown_scenes: Vec<Scene>,
     pub(super) shown_samples: Vec<Sample>,
-    /// Position in `shown_scenes` by id.
+    /// Index into `shown_scenes` by sample id.
     number: HashMap<String, usize>,
-    /// What the texts of the set mean.
+    /// Which texts are true of which scenes.
     pub(super) truths: Truths,
     pub(super) tree: Tree,
 }
 
-/// A node of the class tree below its root.
+/// A node of the class tree, except the root.
 pub(super) struct Node {
     pub(super) name: &'static str,
-    /// With its article.
+    /// The name with its article.
     pub(super) text: String,
     pub(super) is_leaf: bool,
-    /// 0 for the most general ones.
+    /// Depth in the tree; 0 for the most general nodes.
     pub(super) level: usize,
 }
 
 impl Unseen {
-    /// The split `test`, or `val` for whoever compares settings.
+    /// Creates the data of the `test` split, or of `val` for comparing settings.
     pub(super) fn new(resolution: u32, split: Split) -> anyhow::Result<Self> {
         let seen = ToyConfig { size: SCENES, resolution, split, classes: ClassChoice::Seen, ..ToyConfig::default() };
         let scenes = ToyWorld::new(seen)?;
-        // Another world for the settings: the split of held-out combinations has no part of its own for them.
+        // The split of held-out combinations has no validation part, so validation uses another seed.
         let seed = u64::from(split == Split::Val);
         let combinations = ToyWorld::new(ToyConfig { split: Split::HeldOut, seed, ..seen })?.gallery(PER_CLASS)?;
         let classes =
@@ -72,13 +73,13 @@ impl Unseen {
         })
     }
 
-    /// The scene of a sample of the set.
+    /// The scene of a sample of the embedding set.
     pub(super) fn scene(&self, sample: &str) -> Option<&Scene> {
         self.number.get(sample).map(|&number| &self.shown_scenes[number])
     }
 }
 
-/// The nodes of the class tree that the model has read of: all but the held-out classes.
+/// The nodes of the class tree whose names occur in training: all except the held-out classes.
 pub(super) fn nodes() -> Vec<Node> {
     let level = |name: &str| Class::all().find_map(|class| class.path().iter().position(|it| *it == name));
     class_words()

@@ -1,4 +1,4 @@
-//! Walks from photos to the root, judged by what the photos show.
+//! Walks from photos to the root, judged by the objects in the photos.
 
 use conifer_data::toy::{Scene, shows};
 use conifer_eval::{Baseline, Place as At, Record};
@@ -8,23 +8,23 @@ use conifer_space::{EmbeddingSet, Modality};
 use super::measure::Measured;
 use super::unseen::{Unseen, nodes};
 
-/// Photos from which walks are judged.
+/// Number of photos whose walks are judged.
 const WALKS: usize = 100;
-/// The column `sample` of the rows that are names of classes.
+/// Value of the column `sample` in the rows that are class names.
 pub(super) const CLASS_WORDS: &str = "class words";
 
-/// A walk and what is to be said of it.
+/// A walk and its judgement.
 pub(super) struct Walk {
     pub(super) stops: Vec<Stop>,
-    /// Of each station, the root left out: whether it is in the photo or above something in it.
+    /// For each station except the root: whether the photo shows it, or a descendant of it.
     pub(super) right: Vec<bool>,
-    /// Whether one of the stations is a leaf class of the photo.
+    /// True if one of the stations is a leaf class in the photo.
     pub(super) passes_class: bool,
-    /// Whether no station is more specific than the one before it.
+    /// True if no station is more specific than its predecessor.
     pub(super) general_last: bool,
 }
 
-/// The walk from the photo in row `row`, among the names of classes.
+/// The walk from the photo in row `row` to the root, with class names as stations.
 pub(super) fn walk(unseen: &Unseen, set: &EmbeddingSet, index: &FlatIndex, row: usize) -> anyhow::Result<Walk> {
     let samples = &set.columns["sample"];
     let filter = Filter::Column { column: samples, wanted: &[CLASS_WORDS] };
@@ -47,25 +47,25 @@ pub(super) fn walk(unseen: &Unseen, set: &EmbeddingSet, index: &FlatIndex, row: 
     })
 }
 
-/// Rows of the photos from which walks are judged.
+/// Rows of the photos whose walks are judged.
 pub(super) fn starts(set: &EmbeddingSet) -> Vec<usize> {
     (0..set.len()).filter(|&row| set.modality[row] == Modality::Image).take(WALKS).collect()
 }
 
-/// The numbers of the walks.
+/// Metrics of the walks.
 pub(super) fn measure(unseen: &Unseen, set: &EmbeddingSet) -> anyhow::Result<Vec<Measured>> {
     let index = FlatIndex::new(set)?;
     let (starts, nodes) = (starts(set), nodes());
     let walks = starts.iter().map(|&row| walk(unseen, set, &index, row)).collect::<anyhow::Result<Vec<_>>>()?;
     let scenes = || starts.iter().filter_map(|&row| unseen.scene(&set.columns["sample"][row]));
-    // A station drawn by lot among the names.
+    // The chance baseline: stations drawn at random from the class names.
     let by_lot = scenes().map(|scene| nodes.iter().filter(|node| shows(scene, node.name)).count() as f64);
     let by_lot = by_lot.sum::<f64>() / (starts.len() * nodes.len()).max(1) as f64;
     let mut counts: Vec<usize> = walks.iter().map(|walk| walk.right.len()).collect();
     counts.sort_unstable();
     let mut right: Vec<f64> = walks.iter().flat_map(|walk| &walk.right).map(|&it| f64::from(u8::from(it))).collect();
     if right.is_empty() {
-        // Walks without a station have none that is right.
+        // If no walk has a station, the rate of true stations is 0.
         right.push(0.0);
     }
     let of = |it: &dyn Fn(&Walk) -> bool| walks.iter().map(|walk| f64::from(u8::from(it(walk)))).collect::<Vec<f64>>();

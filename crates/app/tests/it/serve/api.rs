@@ -1,17 +1,17 @@
-//! What requests are told about themselves: each field by its name.
+//! Error messages for invalid requests: field, value and expectation.
 
 use serde_json::{Value, json};
 
 use super::{Running, folder, rows, start, whole};
 
-/// Status and message of a refusal.
+/// Status and message of an error response.
 fn refusal(server: &Running, path: &str, body: &str) -> (u16, String) {
     let method = if body.is_empty() { "GET" } else { "POST" };
     let reply = server.send(method, path, "", body.as_bytes());
     (reply.status, reply.json()["error"]["message"].as_str().unwrap_or_default().to_owned())
 }
 
-/// What is wrong with a request, and all that must be told of it.
+/// Invalid requests (path, body) and the message that each must return.
 const WRONG: [(&str, &str, &str); 32] = [
     (
         "/api/search",
@@ -96,7 +96,7 @@ fn a_refusal_names_the_field_its_value_and_what_was_expected() {
     let server = whole();
     for (path, body, expected) in WRONG {
         if path == "/api/rows?id" {
-            // A name without a value has the empty one.
+            // A parameter without a value has the empty value.
             assert_eq!(server.good(path, &Value::Null), json!([]));
             continue;
         }
@@ -115,7 +115,7 @@ fn a_refusal_names_the_field_its_value_and_what_was_expected() {
         let (status, message) = refusal(&server, path, "");
         assert_eq!((status, message.contains(expected)), (422, true), "{path}: {message}");
     }
-    // Either spelling, and `null` for what is left out.
+    // Both spellings of enum values are accepted, and `null` means absent.
     let ask = |more: Value| {
         let mut body = json!({ "query": { "row": 3 }, "angle": 2.0 });
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

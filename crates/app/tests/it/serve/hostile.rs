@@ -1,4 +1,4 @@
-//! Clients that mean no good.
+//! Malicious and malformed requests.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Running, answer, folder, rows, start, whole};
 use crate::good;
 
-/// Status of an answer that is an error in our form, whose message has all of `words`.
+/// Asserts an error response in the API's format whose message contains all of `words`. Returns the status.
 fn told(server: &Running, method: &str, path: &str, body: &[u8], words: &[&str]) -> u16 {
     let reply = server.send(method, path, "", body);
     let error = reply.json();
@@ -26,12 +26,12 @@ fn what_is_wrong_is_refused_with_its_status() {
     let server = whole();
     let dim = server.good("/api/info", &Value::Null)["space"]["dim"].as_u64().unwrap() as usize;
     let search = |body: &str, words: &[&str]| told(&server, "POST", "/api/search", body.as_bytes(), words);
-    // No JSON.
+    // Invalid JSON.
     for body in ["", "{", r#"{"query""#, "\u{0}", r#"{"query":{"point":[NaN]}}"#, r#"{"query":{"row":0}} x"#] {
         assert_eq!(search(body, &["the body"]), 400, "{body}");
     }
     assert_eq!(told(&server, "POST", "/api/search", b"\xff\xfe", &[]), 400);
-    // JSON that says something else.
+    // Valid JSON with invalid content.
     let point = |coordinate: &str| format!(r#"{{"query":{{"point":[{}]}}}}"#, [coordinate].repeat(dim).join(","));
     for (body, words) in [
         ("[]", &["expected an object"][..]),
@@ -107,11 +107,11 @@ fn what_is_wrong_is_refused_with_its_status() {
     assert_eq!(told(&server, "GET", "/api/search", b"", &["does not take GET"]), 405);
     assert_eq!(told(&server, "DELETE", "/api/rows/0", b"", &["does not take DELETE"]), 405);
     assert_eq!(told(&server, "POST", "/api/search", &vec![b' '; (1 << 20) + 1], &["1048576"]), 413);
-    // Nesting, which a parser that recurses has to limit.
+    // Deep nesting: a recursive parser must limit its depth.
     let deep = format!("{}{}", r#"{"query":{"all":["#.repeat(10_000), "0");
     assert_eq!(told(&server, "POST", "/api/search", deep.as_bytes(), &["recursion limit"]), 400);
 
-    // A server without a model, photos and a tree says what it lacks.
+    // A server without a model, photos and a class tree names the missing option.
     let bare = start(&["serve", "set"]);
     for (path, body) in [("/api/search", r#"{"query":{"text":"a"}}"#), ("/api/photos", "x")] {
         assert_eq!(told(&bare, "POST", path, body.as_bytes(), &["--checkpoint"]), 422);
@@ -123,7 +123,7 @@ fn what_is_wrong_is_refused_with_its_status() {
     assert_eq!(told(&bare, "GET", "/api/rows/0/thumbnail", b"", &["no picture"]), 404);
 }
 
-/// A PNG of which only the head is there: it claims this width and height.
+/// A PNG header that claims this width and height, without image data.
 fn png(width: u32, height: u32) -> Vec<u8> {
     let mut chunk = b"IHDR".to_vec();
     chunk.extend(width.to_be_bytes());
@@ -152,7 +152,7 @@ fn photos_that_are_none_or_too_much() {
     assert_eq!(photo(&png(64, 64), &["the photo"]), 422);
     assert_eq!(photo(&vec![0; (1 << 20) + 1], &["1048576"]), 413);
 
-    // A gigabyte is not read to its end, whether its length is told or not.
+    // An upload of 1 GiB is rejected early, with and without `content-length`.
     for head in ["content-length: 1073741824", "transfer-encoding: chunked"] {
         let mut stream = server.connect();
         stream.set_write_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -166,13 +166,13 @@ fn photos_that_are_none_or_too_much() {
         chunk.extend(vec![7; 1 << 20]);
         chunk.extend(b"\r\n");
         let sent = (0..1024).take_while(|_| stream.write_all(&chunk).is_ok()).count();
-        assert!(sent < 64, "{head}: {sent} MiB were taken");
+        assert!(sent < 64, "{head}: {sent} MiB were accepted");
         assert_eq!(&reply.join().unwrap().unwrap(), b"HTTP/1.1 413", "{head}");
         server.is_well();
     }
 }
 
-/// Two lengths of one body: whoever stands before the server may take the other one. RFC 9112, 6.1.
+/// A request with two body lengths allows request smuggling, because a proxy may use the other length (RFC 9112, 6.1).
 #[test]
 fn two_lengths_of_a_body_are_refused() {
     let server = start(&["serve", "set"]);
@@ -183,7 +183,7 @@ fn two_lengths_of_a_body_are_refused() {
         "Transfer-Encoding: chunked\r\nContent-Length: 4".to_owned(),
     ] {
         let mut stream = server.connect();
-        // Behind a request that is answered.
+        // Sent on the same connection after a valid request.
         stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
         let head = format!("POST /api/search HTTP/1.1\r\nhost: localhost\r\n{fields}\r\n\r\n");
         stream.write_all(format!("{head}{chunked}").as_bytes()).unwrap();
@@ -195,17 +195,17 @@ fn two_lengths_of_a_body_are_refused() {
                 Ok(read) => told.extend_from_slice(&piece[..read]),
             }
         }
-        // Smuggled, if the connection went on. Sent only now: a server that closes with bytes unread resets the connection, and the reset would
-        // take its answer away.
+        // This request would be smuggled if the connection stayed open. It is sent late, because a server that closes a
+        // socket with unread bytes resets the connection, and a reset can discard the response.
         _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n");
         _ = stream.read_to_end(&mut told);
         let told = String::from_utf8_lossy(&told);
-        // An answer begins right behind the body of the one before.
+        // Each response starts directly after the body of the previous one.
         let statuses: Vec<&str> = told.split("HTTP/1.1 ").skip(1).map(|it| &it[..3]).collect();
         assert_eq!(statuses, ["200", "400"], "{told}");
         assert!(told.contains("are both there; expected one of them"), "{told}");
     }
-    // A chunked body alone is a body.
+    // A chunked body without `content-length` is accepted.
     let mut stream = server.connect();
     let head =
         "POST /api/search HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -217,14 +217,14 @@ fn two_lengths_of_a_body_are_refused() {
 #[test]
 fn hundreds_of_idle_connections() {
     let server = start(&["serve", "set", "--connections", "64"]);
-    // Fewer than the 1,024 files that many systems let a program open.
+    // Fewer than the common limit of 1,024 open files.
     let idle: Vec<_> = (0..900).map(|_| server.connect()).collect();
-    // A connection is spared for half a second.
+    // A connection cannot be evicted during its first half second.
     std::thread::sleep(Duration::from_secs(2));
     server.is_well();
     let open = server.count("conifer_connections");
     assert!(open <= 64, "{open}");
-    // The others were told that there is no place, or gave theirs to a newcomer.
+    // The other connections were rejected with 503, or closed in favour of a new one.
     let mut counts = [0; 3];
     for mut stream in idle {
         stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
@@ -247,7 +247,7 @@ fn a_head_that_never_ends() {
     let mut slow = server.connect();
     slow.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nx-a: ").unwrap();
     let started = Instant::now();
-    // One byte at a time, for ever.
+    // Send one byte at a time until the server closes the connection.
     let ended = loop {
         std::thread::sleep(Duration::from_millis(250));
         if slow.write_all(b"a").is_err() {
@@ -257,7 +257,7 @@ fn a_head_that_never_ends() {
     };
     assert!(ended > Duration::from_secs(8), "{ended:?}");
     server.is_well();
-    // A head without measure, and what is no HTTP.
+    // An oversized head, and bytes that are not HTTP.
     let mut long = server.connect();
     _ = long.write_all(format!("GET / HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "a".repeat(1 << 20)).as_bytes());
     let mut start = Vec::new();
@@ -269,7 +269,7 @@ fn a_head_that_never_ends() {
     server.is_well();
 }
 
-/// A photo that changes while a server runs, and a record that names a file of somebody else.
+/// A photo that changes while the server runs, and a record that names a file outside the allowed folders.
 #[test]
 fn a_client_sees_no_path_and_no_byte_of_a_file() {
     let at = folder();
@@ -285,7 +285,7 @@ fn a_client_sees_no_path_and_no_byte_of_a_file() {
     };
     data(&records);
     good(at, &["embed", "run", "--data", "changing/d.jsonl", "--views", "image", "--out", "changing-set"]);
-    // Between the two, a record was changed to name a photo elsewhere.
+    // After the embedding run, a record is changed to name a photo elsewhere.
     let elsewhere = at.join("elsewhere.png");
     std::fs::copy(path(&records[1]), &elsewhere).unwrap();
     let mut other = records[1].clone();
@@ -302,7 +302,7 @@ fn a_client_sees_no_path_and_no_byte_of_a_file() {
     for secret in ["hunter2", "68 75 6e", "changing", ".png", at.to_str().unwrap()] {
         assert!(!text.contains(secret), "{text}");
     }
-    // Nor do the rows themselves tell where photos are.
+    // The row does not show the path of its photo either.
     let row = server.get("/api/rows/0");
     assert!(!String::from_utf8(row.body).unwrap().contains("photos"));
     server.is_well();

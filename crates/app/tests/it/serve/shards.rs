@@ -1,4 +1,4 @@
-//! Several servers of parts, as one.
+//! A front with several shard servers.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 
 use super::{Reply, Running, answer, folder, start, whole};
 
-/// Changes the answer of a shard: the path, what it told.
+/// Changes the JSON response of a shard, given the path of the request.
 type Lie = Box<dyn Fn(&str, &mut Value) + Send>;
 
-/// Stands before a shard under an address that stays: what is behind it can be exchanged, and its answers changed.
+/// A proxy with a fixed address in front of a shard. Tests can replace the shard and change its responses.
 struct Relay {
     url: String,
     behind: Arc<Mutex<String>>,
     lie: Arc<Mutex<Option<Lie>>>,
-    /// Paths that were asked for.
+    /// Paths of the requests so far.
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -32,7 +32,7 @@ impl Relay {
             asked: Arc::default(),
         };
         let (behind, lie, asked) = (Arc::clone(&relay.behind), Arc::clone(&relay.lie), Arc::clone(&relay.asked));
-        // It ends with the tests.
+        // The thread ends with the test process.
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 let (behind, lie, asked) = (behind.lock().unwrap().clone(), Arc::clone(&lie), Arc::clone(&asked));
@@ -47,7 +47,7 @@ impl Relay {
     }
 }
 
-/// One request and its answer.
+/// Forwards one request and its response.
 fn pass_on(mut client: TcpStream, behind: &str, lie: &Mutex<Option<Lie>>, asked: &Mutex<Vec<String>>) {
     let mut reader = BufReader::new(client.try_clone().unwrap());
     let (mut head, mut length) = (String::new(), 0);
@@ -82,12 +82,12 @@ fn pass_on(mut client: TcpStream, behind: &str, lie: &Mutex<Option<Lie>>, asked:
     let lines = head.lines().filter(|it| !it.starts_with("content-length:") && !it.starts_with("connection:"));
     let head: String = lines.map(|it| format!("{it}\r\n")).collect();
     let head = format!("{head}content-length: {}\r\nconnection: close\r\n\r\n", body.len());
-    // A front that has seen enough closes.
+    // The front may close the connection before it has read the whole response.
     _ = client.write_all(head.as_bytes());
     _ = client.write_all(&body);
 }
 
-/// A set of points in the plane, by formula: row `i` is where row `i + 999` is, which another part of two holds.
+/// Points in a plane. Rows `i` and `i + 999` have the same point, and belong to different shards of two.
 fn plane(rows: usize) -> EmbeddingSet {
     let points = (0..rows).flat_map(|i| [(i % 999) as f32 * 1e-3, (i % 3) as f32 * 0.1]).collect();
     let ids = (0..rows).map(|i| format!("id{i}")).collect();
@@ -112,7 +112,7 @@ fn front_refused(urls: &[&str], words: &[&str]) {
     crate::refused(folder(), &args, words);
 }
 
-/// A refusal for a fault that is not the client's, naming a shard.
+/// Asserts that the response is 503 and that its message names the shard and contains `words`.
 fn is_of_shard(reply: &Reply, url: &str, words: &[&str]) {
     let message = reply.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
     assert_eq!(reply.status, 503, "{}", reply.json());
@@ -125,7 +125,7 @@ fn url(shard: &Running) -> String {
     format!("http://{}", shard.address)
 }
 
-/// An answer without what time it took.
+/// The response without `took_ms`.
 fn timeless(server: &Running, path: &str, body: &Value) -> Value {
     let mut answer = server.good(path, body);
     if let Some(fields) = answer.as_object_mut() {
@@ -189,7 +189,7 @@ fn a_front_answers_as_one_index() {
         }
     }
     assert!(hits > 1000, "{hits}");
-    // More than a page of a shard, and what no shard alone can number.
+    // More rows than one page of a shard, and ranks that only the front knows.
     let all = json!({ "query": { "row": 4 }, "k": 1000, "offset": 20 });
     assert_eq!(timeless(&front_server, "/api/search", &all), timeless(&one, "/api/search", &all));
     for more in [
@@ -225,16 +225,16 @@ fn a_front_answers_as_one_index() {
     assert_eq!((reply.status, reply.json()), (404, absent.json()));
     assert_eq!(front_server.post("/api/search", &json!({ "query": { "row": 0 }, "k": 0 })).status, 422);
 
-    // In another order they are not the parts that the numbers of rows say.
+    // In another order the URLs do not match the shard numbers.
     front_refused(&[&urls[1], &urls[0], &urls[2]], &["expected --shard 0/3 there", &urls[1]]);
 
-    // Never a part of an answer.
+    // If a shard is down, the front returns an error and no partial result.
     drop(shards.remove(1));
     let reply = front_server.post("/api/search", &json!({ "query": { "row": 0 } }));
     is_of_shard(&reply, &urls[1], &["does not answer"]);
 }
 
-/// Parts of two versions of a store, of two sets, or with two trees, were merged as if they were of one.
+/// Shards of two versions of a store, of two sets, or with two trees used to be merged as if they belonged together.
 #[test]
 fn only_parts_of_one_set_are_put_together() {
     let at = tempfile::tempdir().unwrap();
@@ -258,7 +258,7 @@ fn only_parts_of_one_set_are_put_together() {
     let with_tree = start(&["serve", &set, "--shard", "0/2", "--tree", tree.to_str().unwrap()]);
     front_refused(&[&url(&with_tree), &url(&others[0])], &[&url(&others[0]), "--tree"]);
 
-    // What changes behind a front that runs is seen in the answer.
+    // A shard that is exchanged while the front runs is detected in the next response.
     let relay = Relay::to(&before);
     let server = start_front(&[&first_url, &relay.url]);
     let all = json!({ "query": { "row": 1 }, "k": 10 });
@@ -282,7 +282,7 @@ fn only_parts_of_one_set_are_put_together() {
     assert_eq!(super::rows(&server.good("/api/search", &all)).len(), 10);
 }
 
-/// Each of these ended a request in a panic, or went into the answer.
+/// Each of these responses used to cause a panic or reached the client.
 #[test]
 fn what_no_shard_says_is_refused() {
     let at = tempfile::tempdir().unwrap();
@@ -351,7 +351,7 @@ fn far_down_the_list_a_front_answers_as_one_index_up_to_its_limit() {
         ("inner", 3900, 1000),
         ("distance", 10_000, 1),
     ] {
-        // From a point on which the parts do not lie evenly.
+        // From a point around which the rows of the two shards are not evenly distributed.
         let body = json!({ "query": { "point": [1.4, 0.3] }, "by": by, "offset": offset, "k": k });
         assert_eq!(timeless(&server, "/api/search", &body), timeless(&one, "/api/search", &body), "{body}");
     }
@@ -362,7 +362,7 @@ fn far_down_the_list_a_front_answers_as_one_index_up_to_its_limit() {
     assert_eq!(said["components"]["schemas"]["Search"]["properties"]["offset"]["maximum"], 10_000);
     assert!(said["paths"].get("/api/map").is_none() && said["paths"].get("/api/search").is_some());
 
-    // What lies around a row, with the same limits and the same words.
+    // `neighbours` has the same limits and messages as on a single server.
     for query in ["k=1000", "k=999&modality=text", "k=1&k=2", "k=abc", "k=0", "k=1001", "modality=x", "z=1", ""] {
         let path = format!("/api/rows/7/neighbours?{query}");
         let (ours, theirs) = (server.get(&path), one.get(&path));
@@ -384,11 +384,11 @@ fn how_the_shards_are_is_asked_once_in_a_while() {
     assert!(asked >= 1 && asked as f64 <= most, "{asked} times in {most} s");
 }
 
-/// Without --tree the classes come from the labels; a shard knows those of rows that it does not hold.
+/// Without --tree the classes come from the labels. A shard also knows the labels of rows that it does not hold.
 #[test]
 fn shards_have_the_classes_of_the_whole_set() {
     let one = start(&["serve", "set"]);
-    // A class has a photo and its five captions at least: on seven shards one is without.
+    // A class has at least a photo and its five captions, so one of seven shards may have none of its rows.
     let shards = [0, 1, 2, 3, 4, 5, 6].map(|part| start(&["serve", "set", "--shard", &format!("{part}/7")]));
     let urls = shards.each_ref().map(url);
     let front_server = start_front(&urls.each_ref().map(String::as_str));

@@ -1,4 +1,4 @@
-//! Clients that take their time, or never come to an end.
+//! Slow clients, and clients that never finish.
 
 use std::io::{ErrorKind, Write as _};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{answer, launch, start, whole};
 
-/// The head of a request, and nothing of its body.
+/// Sends the head of a request without its body.
 fn announce(stream: &mut TcpStream, path: &str, length: usize) {
     let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
@@ -41,18 +41,18 @@ fn photos_that_do_not_come_hold_up_nobody() {
         announce(stream, "/api/photos", 1 << 20);
         stream.write_all(b"a").unwrap();
     }
-    // No photo, and told so while the others are still waited for.
+    // An invalid photo is rejected immediately, while the slow uploads are still pending.
     assert_eq!(server.send("POST", "/api/photos", "", b"no photo").status, 422);
     let first = slow.remove(0);
     first.set_nonblocking(true).unwrap();
     assert_eq!(first.peek(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
 
-    // What was sent of them takes its place: eight photos of the most bytes have room.
+    // Received bytes count towards the upload buffer, which has room for eight photos of the maximum size.
     let most = vec![b'a'; (1 << 20) - 1];
     let mut large: Vec<_> = (0..12).map(|_| server.connect()).collect();
     for stream in &mut large {
         announce(stream, "/api/photos", 1 << 20);
-        // Those that find no room are closed.
+        // Uploads that do not fit are closed.
         _ = stream.write_all(&most);
     }
     let statuses: Vec<u16> = large.into_iter().map(|it| answer(it).status).collect();
@@ -97,17 +97,17 @@ fn a_log_that_nobody_reads() {
     assert!(server.count("conifer_unlogged") > 0);
 }
 
-/// A client that asks and asks, and takes nothing.
+/// A client that sends requests and never reads a response.
 #[test]
 fn answers_that_nobody_takes() {
     let server = start(&["serve", "set"]);
     let mut stream = server.connect();
     stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
     let requests = b"GET /api/map HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1000);
-    // Until neither side takes anything any more.
+    // Write until the buffers of both sides are full.
     while stream.write_all(&requests).is_ok() {}
     let started = Instant::now();
-    // The connection of the question itself is open, too.
+    // The connection of this metrics request counts too.
     while server.count("conifer_connections") > 1 {
         assert!(started.elapsed() < Duration::from_secs(90), "it is still open");
         std::thread::sleep(Duration::from_secs(1));
