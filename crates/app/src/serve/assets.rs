@@ -7,7 +7,6 @@
 pub(crate) struct Asset {
     /// File name below `/assets/`; the page itself is `index.html`.
     pub(crate) name: &'static str,
-    /// Value of the `Content-Type` header.
     pub(crate) media_type: &'static str,
     pub(crate) content: &'static str,
 }

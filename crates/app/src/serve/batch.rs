@@ -48,7 +48,6 @@ impl Queue {
         &self.model
     }
 
-    /// Number of jobs in the queue.
     pub(crate) fn waiting(&self) -> usize {
         self.send.max_capacity() - self.send.capacity()
     }

@@ -26,9 +26,8 @@ pub(crate) async fn read(headers: &HeaderMap, body: Body, most: usize) -> Answer
 }
 
 /// Reads the whole body, at most `most` bytes. A body with a larger `Content-Length` is rejected unread; other bodies
-/// are rejected when
-/// they exceed the limit. `room` is called with the size of each chunk before the chunk is stored, and its error ends
-/// the read.
+/// are rejected when they exceed the limit. `room` is called with the size of each chunk before the chunk is stored,
+/// and its error ends the read.
 pub(crate) async fn gather(
     headers: &HeaderMap,
     body: Body,
@@ -79,7 +78,6 @@ fn refused(error: &serde_json::Error) -> Refusal {
     }
 }
 
-/// A JSON response.
 pub(crate) fn json(value: &impl Serialize) -> Answer {
     let bytes = serde_json::to_vec(value).map_err(|error| Refusal::fault(error.to_string()))?;
     Ok(typed("application/json", bytes))

@@ -16,8 +16,7 @@ const RANK_COLUMNS: [&str; 9] =
 /// Separators between the ranks of a path. The first one that occurs anywhere in a column applies to all its values.
 const SEPARATORS: [&str; 7] = [" > ", "\t", "|", ";", " / ", ">", "/"];
 /// Prefix of the column `sample` in rows that embed the text of a taxon; the text follows it.
-/// `conifer embed --views taxa` writes such
-/// rows.
+/// `conifer embed --views taxa` writes such rows.
 const TAXON_ROW: &str = "taxon:";
 /// Name of the root of a tree that is built from columns.
 const ROOT: &str = "all";
@@ -51,8 +50,7 @@ enum RankColumns<'a> {
 }
 
 /// Rows that embed the texts of taxa. A text lists the names of all ranks down to the taxon, separated by spaces. The
-/// ancestors of a taxon
-/// are the taxa whose texts are prefixes of its text.
+/// ancestors of a taxon are the taxa whose texts are prefixes of its text.
 struct TaxonRows<'a> {
     /// Text and name of the taxon of each row.
     of_row: Vec<Option<(&'a str, &'a str)>>,
@@ -148,8 +146,7 @@ fn paths(columns: &ColumnMap, rows: usize) -> Vec<Vec<String>> {
             return path;
         }
         // The species column may hold only the second word of the name: ranks `Canis`, `lupus` and label `Canis lupus`.
-        // The label then
-        // replaces the last rank.
+        // The label then replaces the last rank.
         if let Some(last) = path.last_mut()
             && label.to_lowercase().ends_with(&format!(" {}", last.to_lowercase()))
         {

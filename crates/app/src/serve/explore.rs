@@ -26,8 +26,7 @@ pub(crate) const MAP_ROWS: usize = 100_000;
 /// Maximum number of rows of a map.
 pub(crate) const MOST_MAP_ROWS: usize = 1_000_000;
 /// Coordinates are truncated to multiples of 1 / `PARTS` of the disc radius. On a disc with a radius of 1000 pixels
-/// this is a tenth of a
-/// pixel at 1000-fold zoom, and it halves the size of the response.
+/// this is a tenth of a pixel at 1000-fold zoom, and it halves the size of the response.
 const PARTS: f64 = 1e7;
 
 /// Data of the explorer views. The factor summary and the disc are computed on first use and then kept.

@@ -1,8 +1,8 @@
 //! Computes the depth of points in each factor of a product space.
 //!
 //! In PHyCLIP each factor is meant to hold the hierarchy of one concept. The norm in a factor, which is the distance
-//! from the root of the
-//! factor, says how specific a point is in that concept. A space that is not a product has no factors here.
+//! from the root of the factor, says how specific a point is in that concept. A space that is not a product has no
+//! factors here.
 
 use std::borrow::Cow;
 
@@ -45,7 +45,6 @@ impl Factors {
         Ok(Factors { spaces, roots: (0..curvs.len()).map(root_of).collect(), curvs: curvs.to_vec(), width })
     }
 
-    /// Number of factors.
     pub(crate) fn len(&self) -> usize {
         self.spaces.len()
     }
@@ -77,8 +76,7 @@ impl Factors {
     }
 
     /// The `k` deepest rows in a factor among those that `passes` accepts, with their depth. The order is by descending
-    /// depth, then by
-    /// ascending row number. `factor` must be below [`Factors::len`].
+    /// depth, then by ascending row number. `factor` must be below [`Factors::len`].
     pub(crate) fn top<'a>(
         &self,
         len: usize,

@@ -1,11 +1,9 @@
 //! Follows the request boundaries on a connection, to detect ambiguous request heads.
 //!
 //! A head with both `Content-Length` and `Transfer-Encoding` must be rejected. A proxy in front of this server may use
-//! the length while
-//! hyper uses the encoding. The rest of the body would then be read as a request of another client (request smuggling;
-//! RFC 9112, 6.1).
-//! hyper drops one of the two headers before it passes the head on, so this module looks for them in the bytes of the
-//! connection.
+//! the length while hyper uses the encoding. The rest of the body would then be read as a request of another client
+//! (request smuggling; RFC 9112, 6.1). hyper drops one of the two headers before it passes the head on, so this module
+//! looks for them in the bytes of the connection.
 
 /// Maximum number of bytes kept of a line. This is more than `Transfer-Encoding: chunked`, a length or a chunk size
 /// needs.
@@ -21,7 +19,6 @@ pub(crate) struct Framing {
     length: Option<u64>,
     /// True if the current head has `Transfer-Encoding`.
     encoded: bool,
-    /// Number of heads read so far.
     heads: u64,
     ambiguous: Option<u64>,
 }

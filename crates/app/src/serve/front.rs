@@ -1,8 +1,7 @@
 //! `conifer front`: a server that combines several servers, each with one shard of a set.
 //!
 //! A search goes to all shards. Its response equals that of one index over all rows. If a shard does not answer or
-//! serves another set,
-//! the response is an error that names the shard.
+//! serves another set, the response is an error that names the shard.
 
 mod best;
 mod client;

@@ -27,8 +27,8 @@ use super::pulse::{Ambiguous, AtWork, Pulse};
 /// Configuration and shared state of the middleware.
 pub(crate) struct Gate {
     /// The host name given with `--host`, if the server listens only on loopback. The `Host` header must then name this
-    /// machine, so that a
-    /// page of another site cannot send requests after its name was made to resolve to this address (DNS rebinding).
+    /// machine, so that a page of another site cannot send requests after its name was made to resolve to this address
+    /// (DNS rebinding).
     pub(crate) local_name: Option<String>,
     pub(crate) token: Option<String>,
     /// Permits for requests in progress.
@@ -38,8 +38,7 @@ pub(crate) struct Gate {
     /// Maximum size of a photo in bytes.
     pub(crate) max_upload: usize,
     /// One permit per byte of photos in memory, including unfinished uploads. A chunk takes its permits when it
-    /// arrives; an announced
-    /// `Content-Length` takes none.
+    /// arrives; an announced `Content-Length` takes none.
     pub(crate) photos: Semaphore,
     pub(crate) outgoing: Outgoing,
     pub(crate) metrics: Arc<Metrics>,

@@ -1,8 +1,7 @@
 //! Accepts connections and limits their number.
 //!
 //! Request heads and unread responses have timeouts. At the connection limit, a new connection replaces the one that
-//! has been idle for
-//! the longest time.
+//! has been idle for the longest time.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -30,7 +29,6 @@ const SPARED: Duration = Duration::from_millis(500);
 /// Maximum size of a request head in bytes.
 const HEAD_BYTES: usize = 64 << 10;
 
-/// The open connections.
 #[derive(Default)]
 struct Connections {
     open: Mutex<Open>,
@@ -166,8 +164,7 @@ async fn turn_away(mut stream: TcpStream, most: usize) {
 
 impl Connections {
     /// Registers a new connection. At the limit, closes the connection that has been idle longest; returns `None` if
-    /// none has been idle for
-    /// [`SPARED`].
+    /// none has been idle for [`SPARED`].
     fn enter(&self, most: usize) -> Option<(u64, Arc<Pulse>)> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.all.len() >= most {

@@ -1,22 +1,18 @@
 //! Projects embeddings into the Poincare disc: a two-dimensional picture of how general the rows are.
 //!
 //! The projection keeps the distance of a row from the root. With the depth `d` of a row ([`Space::depth`]) and the
-//! curvature parameter
-//! `c`, the radius of the row is
+//! curvature parameter `c`, the radius of the row is
 //!
 //! `r = tanh(sqrt(c) d / 2)`.
 //!
 //! This is the radius of a point at distance `d` from the centre of the Poincare disc of curvature `-c`. For a product,
-//! `c` is the mean
-//! over its factors. The sphere and flat space have no `c`; there `r` is proportional to `d`, and the deepest row is at
-//! [`FLAT_RADIUS`].
+//! `c` is the mean over its factors. The sphere and flat space have no `c`; there `r` is proportional to `d`, and the
+//! deepest row is at [`FLAT_RADIUS`].
 //!
 //! The direction of a row comes from its tangent vector at the root (`log_root`, with the vectors of all factors
-//! concatenated). The tangent
-//! vector is normalised and projected onto the first two principal components of these unit vectors over at most
-//! [`SAMPLE`] evenly spaced
-//! rows. **Distances and angles between rows are therefore not those of the space**: rows that are close in the picture
-//! may be far apart.
+//! concatenated). The tangent vector is normalised and projected onto the first two principal components of these unit
+//! vectors over at most [`SAMPLE`] evenly spaced rows. **Distances and angles between rows are therefore not those of
+//! the space**: rows that are close in the picture may be far apart.
 //!
 //! All computations use f64 and depend only on the set, so a row has the same position in every picture.
 
@@ -34,8 +30,8 @@ const SAMPLE: usize = 1024;
 const FLAT_RADIUS: f64 = 0.95;
 
 /// Steps of the power iteration. Each step shrinks the share of the third component by the ratio of the third
-/// eigenvalue to the second.
-/// If the two are nearly equal, any direction between the two components gives an equally good picture.
+/// eigenvalue to the second. If the two are nearly equal, any direction between the two components gives an equally
+/// good picture.
 const STEPS: usize = 64;
 
 /// A projection of a space into the disc.
@@ -179,8 +175,7 @@ fn boosted(root: &[f64], point: &[f64], curv: f64) -> Vec<f64> {
 }
 
 /// The first two principal components of centred rows as unit vectors, by power iteration on both at once. A component
-/// is zero if the
-/// rows vary along fewer directions. The sign makes the coordinate of largest absolute value positive.
+/// is zero if the rows vary along fewer directions. The sign makes the coordinate of largest absolute value positive.
 fn principal(centred: &[Vec<f64>], dim: usize) -> [Vec<f64>; 2] {
     // A deterministic start that is unlikely to be orthogonal to a component: fractional parts of multiples of the
     // golden ratio.
@@ -234,8 +229,7 @@ mod tests {
     }
 
     /// Points of a hyperbolic plane keep their depth and, up to the rotation and reflection of the principal
-    /// components, their direction.
-    /// The points lie on two orthogonal lines through the root.
+    /// components, their direction. The points lie on two orthogonal lines through the root.
     #[test]
     fn a_plane_is_its_own_picture() {
         let (curv, far, near) = (2.0_f64, 1.5_f32, 0.5_f32);

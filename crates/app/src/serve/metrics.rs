@@ -15,7 +15,6 @@ pub(crate) struct Metrics {
     pub(crate) in_flight: AtomicUsize,
     /// Searches and image jobs that wait for a permit or hold one.
     pub(crate) at_work: AtomicUsize,
-    /// Open connections.
     pub(crate) connections: AtomicUsize,
     /// Log lines that were dropped because the log queue was full.
     pub(crate) unlogged: AtomicUsize,

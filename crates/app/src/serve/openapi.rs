@@ -1,8 +1,7 @@
 //! `GET /api/openapi.json`: the OpenAPI description of the API.
 //!
 //! The description is written by hand. The usual derive macros add many dependencies and cannot express "exactly one of
-//! these fields". A
-//! test compares the description with the routes.
+//! these fields". A test compares the description with the routes.
 
 mod explorer;
 mod schemas;
@@ -102,7 +101,6 @@ fn paths() -> Value {
     })
 }
 
-/// An operation without a body.
 fn operation(summary: &str, parameters: Vec<Value>, content: Value) -> Value {
     json!({ "summary": summary, "parameters": parameters, "responses": responses(&content) })
 }

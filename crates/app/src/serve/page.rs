@@ -8,8 +8,7 @@ use super::body::typed;
 use super::error::{Answer, Refusal};
 
 /// Content security policy of the page. It may load only files and pictures of this server; `blob:` is for pictures
-/// that it fetched with a
-/// token. The page has no inline scripts or styles.
+/// that it fetched with a token. The page has no inline scripts or styles.
 pub(crate) const POLICY: &str = "default-src 'self'; img-src 'self' blob:; object-src 'none'; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'";
 

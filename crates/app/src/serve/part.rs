@@ -62,7 +62,7 @@ impl Part {
     /// Adds the shard and the set to the headers of a response.
     pub(crate) fn tell(&self, headers: &mut HeaderMap) {
         for (name, value) in [(PART, self.place()), (SET, self.set.clone())] {
-            // Digits and `/` are valid in a header, so this does not fail.
+            // Hexadecimal digits and `/` are valid in a header, so this does not fail.
             if let Ok(value) = HeaderValue::from_str(&value) {
                 headers.insert(name, value);
             }

@@ -7,8 +7,7 @@ use tokio::sync::Semaphore;
 use super::error::{Answer, Refusal};
 
 /// Permits for work on blocking threads. Searches and decoding have separate permits: decoding a photo of 40 megapixels
-/// takes a second,
-/// and searches must not queue behind eight of them.
+/// takes a second, and searches must not queue behind eight of them.
 pub(crate) struct Permits {
     searches: Arc<Semaphore>,
     decoders: Arc<Semaphore>,
@@ -40,8 +39,7 @@ impl Permits {
 }
 
 /// Waits for a permit and runs the work on a blocking thread. If the caller stops waiting, the work still runs to its
-/// end and keeps its
-/// permit until then.
+/// end and keeps its permit until then.
 async fn run<T: Send + 'static>(
     permits: &Arc<Semaphore>,
     work: impl FnOnce() -> Answer<T> + Send + 'static,

@@ -45,8 +45,7 @@ impl Photos {
     }
 
     /// Stores a point and returns its token. The 128 bits of a token cannot be guessed from other tokens: they are
-    /// keyed hashes of a counter,
-    /// with random keys from the operating system.
+    /// keyed hashes of a counter, with random keys from the operating system.
     fn keep(&self, point: Vec<f32>) -> String {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.count += 1;

@@ -193,7 +193,7 @@ impl Wanted {
     pub(crate) fn check(&self, beside: usize) -> Answer<()> {
         let points = self.asked().map(Asked::check).sum::<Answer<usize>>()? + beside;
         if points > MOST_POINTS {
-            return Err(Refusal::invalid(format!("{points} points; expected at most {MOST_POINTS} in one request")));
+            return Err(Refusal::invalid(format!("the request has {points} points; expected at most {MOST_POINTS}")));
         }
         let values: usize = self.columns.iter().flatten().map(|(_, values)| values.len()).sum();
         if values > MOST_VALUES {

@@ -97,7 +97,6 @@ impl Thumbnails {
         self.source.is_some()
     }
 
-    /// Number of rows with a picture.
     pub(crate) fn count(&self) -> usize {
         self.sample_of.iter().flatten().count()
     }
@@ -107,8 +106,7 @@ impl Thumbnails {
     }
 
     /// Encodes the picture of a row as JPEG, with a shorter side of at most `size` pixels. The picture of a box is its
-    /// part of the photo, unless
-    /// `whole` is set.
+    /// part of the photo, unless `whole` is set.
     fn jpeg(&self, rows: &Rows, row: usize, PictureSpec { size, whole }: PictureSpec) -> Answer<Vec<u8>> {
         let sample = self.sample_of.get(row).copied().flatten();
         let (Some(source), Some(sample)) = (&self.source, sample) else {

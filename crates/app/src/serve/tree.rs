@@ -17,7 +17,6 @@ pub(crate) struct Node {
     pub(crate) name: String,
     /// Number of rows of this class and the classes below it.
     pub(crate) count: usize,
-    /// Number of children.
     pub(crate) children: usize,
 }
 

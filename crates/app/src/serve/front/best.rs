@@ -30,8 +30,7 @@ struct Stream {
 
 impl Front {
     /// Returns the `k` best rows after the first `offset` rows. `body` is a search request with all queries resolved to
-    /// points, without
-    /// `k` and `offset`.
+    /// points, without `k` and `offset`.
     pub(crate) async fn best(&self, mut body: Map<String, Value>, by: By, offset: usize, k: usize) -> Answer<Best> {
         // All of the best rows may be on one shard.
         let wanted = offset + k;

@@ -8,10 +8,8 @@ use super::super::info::{Column, Depths, Info, MOST_VALUES};
 use super::told::Stop;
 
 /// Merges the stops of a path over all shards. Every shard has one stop per point of the path. At each point the most
-/// similar row of all
-/// shards is kept; ties go to the lower row number. With `each`, the result has one stop per point. Otherwise it lists
-/// each row once, where
-/// it first occurs, and ends with the root if the path goes to the root.
+/// similar row of all shards is kept; ties go to the lower row number. With `each`, the result has one stop per point.
+/// Otherwise it lists each row once, where it first occurs, and ends with the root if the path goes to the root.
 pub(crate) fn path(shards: &[Vec<Stop>], to_root: bool, each: bool) -> Vec<Stop> {
     let (mut stops, mut met, mut root) = (Vec::new(), BTreeSet::new(), None);
     for (i, first) in shards.first().into_iter().flatten().enumerate() {
@@ -33,10 +31,8 @@ pub(crate) fn path(shards: &[Vec<Stop>], to_root: bool, each: bool) -> Vec<Stop>
 }
 
 /// Merges the descriptions of all shards. Counts are added. Each decile of depth is the mean over the shards, because
-/// each shard is
-/// practically a random sample of the rows. If a shard does not list all values of a column, `distinct` is a lower
-/// bound and `partial` is
-/// true.
+/// each shard is practically a random sample of the rows. If a shard does not list all values of a column, `distinct`
+/// is a lower bound and `partial` is true.
 pub(crate) fn info(shards: &[Info]) -> Option<Info> {
     let mut all = shards.first()?.clone();
     all.shard = None;

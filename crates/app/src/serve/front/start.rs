@@ -39,8 +39,7 @@ pub(crate) fn front(args: Args, as_json: bool) -> anyhow::Result<()> {
 }
 
 /// Requests the description of every shard and checks that the servers hold all shards of one set, in order. Returns
-/// the shards and the
-/// description of the first one.
+/// the shards and the description of the first one.
 async fn meet(clients: Vec<Client>) -> anyhow::Result<(Vec<Arc<Shard>>, Info)> {
     let (of, mut first, mut shards) = (clients.len(), None, Vec::new());
     for (i, client) in clients.into_iter().enumerate() {
