@@ -17,8 +17,7 @@ use super::error::{Answer, Refusal};
 
 /// Maximum number of points kept.
 const KEPT: usize = 4096;
-/// Maximum number of pixels of an uploaded photo. A decoder may need 8 bytes of memory per pixel, whatever the size of
-/// the file.
+/// Maximum number of pixels of an uploaded photo. A decoder may need 8 bytes of memory per pixel.
 const MOST_PIXELS: u64 = 40_000_000;
 
 /// Points of uploaded photos by token. The oldest points are dropped when there are too many.
