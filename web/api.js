@@ -1,6 +1,6 @@
-// The server. Every answer is JSON; every error becomes a `Failure` that says what to do.
+// HTTP client of the server. Responses are JSON. Every error becomes a `Failure` with advice for the user.
 
-/** What went wrong, in words for a person. */
+/** An error with a message and advice for the user. `status` is the HTTP status, or 0 if there is no valid response. */
 export class Failure extends Error {
   constructor(status, message, advice) {
     super(message);
@@ -12,13 +12,13 @@ export class Failure extends Error {
 const KEY = "conifer-token";
 let token = sessionStorage.getItem(KEY) ?? "";
 
-/** Keeps the access token until the tab is closed. */
+/** Stores the access token until the tab is closed. */
 export function setToken(value) {
   token = value.trim();
   sessionStorage.setItem(KEY, token);
 }
 
-/** Whether a token is in use; pictures must then be fetched with it. */
+/** Returns true if a token is set. */
 export function hasToken() {
   return token !== "";
 }
@@ -31,7 +31,7 @@ async function ask(path, options = {}) {
     response = await fetch(path, { ...options, headers });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Failure(0, "The server does not answer.", "Is `conifer serve` still running? Start it again with the same command, then try again.");
+    throw new Failure(0, "The server does not answer.", "Check that `conifer serve` is running. Start it again with the same command, then try again.");
   }
   if (!response.ok) throw await failure(response);
   return response;
@@ -42,14 +42,14 @@ async function failure(response) {
   try {
     message = (await response.json()).error.message ?? message;
   } catch {
-    // Not our server's words, so there are none.
+    // The response is not a JSON error of this server: keep the status line as the message.
   }
   const advice = {
     401: "Enter the token that the server was started with.",
-    408: "The search took longer than the server allows. Narrow it down with a filter, or raise --timeout.",
+    408: "The upload took longer than the server allows. Try again, or choose a smaller photo.",
     413: "Choose a smaller photo, or start the server with a larger --max-upload.",
-    429: "The server has as much to do as it takes on. Wait a moment and try again.",
-    503: "The server is busy or a part of it is away. Wait a moment and try again.",
+    429: "The server is busy. Wait a moment and try again.",
+    503: "The request took too long, the server is busy, or a shard is down. Try again, add a filter, or raise --timeout.",
   }[response.status];
   return new Failure(response.status, message, advice);
 }
@@ -59,30 +59,30 @@ async function json(response) {
     return await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Failure(0, "The answer of the server cannot be read.", "Is something else than conifer listening at this address, or was the answer cut off? Try again.");
+    throw new Failure(0, "The response of the server cannot be read.", "It was cut off, or another program is listening at this address. Try again.");
   }
 }
 
-/** GET as JSON. */
+/** Sends a GET request and returns the JSON of the response. */
 export async function get(path, signal) {
   return json(await ask(path, { signal }));
 }
 
-/** POST of a JSON body. */
+/** Sends a POST request with a JSON body and returns the JSON of the response. */
 export async function post(path, body, signal) {
   const headers = { "Content-Type": "application/json" };
   return json(await ask(path, { method: "POST", body: JSON.stringify(body), headers, signal }));
 }
 
-/** Uploads a photo; gives `{ photo, width, height }`. */
+/** Uploads a photo; returns `{ photo, width, height }`. */
 export async function upload(file, signal) {
   const headers = { "Content-Type": file.type || "application/octet-stream" };
   return json(await ask("/api/photos", { method: "POST", body: file, headers, signal }));
 }
 
 /**
- * A thumbnail into an image element; with `whole`, of a box the photo around it. With a token it is fetched, because an address cannot
- * carry one.
+ * Loads the thumbnail of a row into an image element. With `whole`, a box row shows its whole photo. With a token the
+ * picture is fetched by script, because the `src` of an image cannot send the token.
  */
 export async function thumbnail(image, row, size, whole = false) {
   const path = `/api/rows/${row}/thumbnail?size=${size}${whole ? "&whole=true" : ""}`;
@@ -100,8 +100,9 @@ export async function thumbnail(image, row, size, whole = false) {
 }
 
 /**
- * Of requests of one kind only the latest answer counts: a new one aborts the one before, `stop` aborts without a new one.
- * `latest()(signal => post(...))` gives the answer, or `undefined` when it was overtaken. `node` is busy as long as the latest runs.
+ * Returns a function that runs requests of one kind, of which only the latest counts: a new request aborts the previous
+ * one, and `stop` aborts without a new one. `latest()(signal => post(...))` returns the response, or `undefined` if the
+ * request was aborted or superseded. `node` has `aria-busy` while the latest request runs.
  */
 export function latest(node = null) {
   let running = null;

@@ -1,17 +1,17 @@
-// Boxes on the photo: where in it the phrases are.
+// Draws the boxes of a photo on the photo.
 
 import { el } from "./dom.js";
 import { thumbnail } from "./api.js";
 import { brief } from "./long.js";
 
-/** Pixels of the shorter side of the photo that is asked for. */
+/** Requested size of the shorter side of the photo in pixels. */
 const SIZE = 512;
-/** Most pixels of the page that the photo is high. */
+/** Maximum height of the photo in CSS pixels. */
 const HIGHEST = 420;
 
 /**
- * The photo that a row belongs to, with its boxes on it; `chosen(row)` is called with the row of a box. Nothing where the row has no
- * picture or the photo no boxes. `boxes` are those of `/api/rows/{row}/boxes`.
+ * Creates the photo of a row with its boxes; `null` if the row has no picture or the photo has no boxes. `boxes` come
+ * from `/api/rows/{row}/boxes`. A click on a box calls `chosen` with a row of the box.
  */
 export function boxedPhoto(hit, boxes, chosen) {
   if (!hit.thumbnail || !boxes.length) return null;
@@ -25,7 +25,7 @@ export function boxedPhoto(hit, boxes, chosen) {
     for (const [name, value] of Object.entries({ left: x, top: y, width, height })) mark.style[name] = `${100 * Math.min(Math.max(value, 0), 1)}%`;
     return { mark, area: width * height };
   });
-  // Small boxes lie on top of large ones, so that each can be pointed at.
+  // Small boxes are on top of large ones, so that each can be clicked.
   marks.sort((a, b) => b.area - a.area);
   const photo = el("div.boxed", {}, image, marks.map((it) => it.mark));
   const count = marks.length === 1 ? "1 box" : `${marks.length} boxes`;
@@ -35,7 +35,7 @@ export function boxedPhoto(hit, boxes, chosen) {
     toggle.textContent = on ? `Show ${count}` : `Hide ${count}`;
   } }, `Hide ${count}`);
   const stage = el("div.large", {}, photo, toggle);
-  // As large as there is room for, whatever the size of the file: boxes on a small photo could not be told apart.
+  // Scale even a small photo to the available space, because its boxes would be too close together.
   image.addEventListener("load", () => {
     const scale = Math.min((stage.clientWidth || 320) / image.naturalWidth, HIGHEST / image.naturalHeight);
     image.style.width = `${Math.round(scale * image.naturalWidth)}px`;

@@ -1,4 +1,4 @@
-// Everything about one row, and its neighbours up and down the hierarchy.
+// The panel with the details of one row and its broader, near and narrower neighbours.
 
 import { get, latest } from "./api.js";
 import { boxedPhoto } from "./boxes.js";
@@ -8,12 +8,12 @@ import { boxGroups, caption, card, face, kindOf, origin, trouble } from "./rows.
 import { addRow, excludeRow, joinable, nameRow, searchFrom } from "./search.js";
 import { current, update } from "./state.js";
 
-/** Neighbours of each sort that are shown, */
+/** Number of neighbours shown in each list. */
 const NEIGHBOURS = 6;
-/** and that are asked for: the rows of one box, and texts with the same words, are shown once. */
+/** Number of neighbours requested for each list. Rows of one box and equal texts are shown once, so it is larger. */
 const ASKED = 24;
 
-/** The panel in `node`; gives the function that shows the selected row. */
+/** Creates the panel in `node`; returns a function that shows the selected row of a state. */
 export function details(node, { info, name, scores }) {
   const newest = latest();
   let shown = null;
@@ -26,7 +26,7 @@ export function details(node, { info, name, scores }) {
     document.body.classList.add("split");
     fill(node, el("p.busy", {}, "…"));
     try {
-      // A front over shards has neither a map nor the boxes of a photo.
+      // A front over shards has no routes for the map and for the boxes of a photo.
       const optional = (path, signal) => get(path, signal).catch((error) => {
         if (error.status === 404) return {};
         throw error;
@@ -48,7 +48,7 @@ export function details(node, { info, name, scores }) {
 
   function draw({ row: hit, broader, narrower, near }, { aperture }, { boxes = [] }) {
     const state = current();
-    // Distances and angles are to the query of the results, where the row is one of them.
+    // The hit of this row, if it is among the results; it has the distance and angles to the query.
     const found = scores(hit.row);
     const term = { kind: "row", value: hit.row };
     const called = name(hit);
@@ -73,15 +73,15 @@ export function details(node, { info, name, scores }) {
       second ? el("p.origin", {}, readable(second)) : null,
       el("div.does", {},
         el("button.solid", { type: "button", onclick: () => searchFrom(hit, called) }, "Search from here"),
-        joinable(state) ? button("+ and", "Both at once", () => addRow(hit, called)) : null,
-        button("− not", "Leave out this and what is narrower", () => excludeRow(hit, called)),
-        act("Path to the root", "Which texts lie on the way from here to the most general point (t)", { view: "path", from: term, to: null }),
-        asked ? act("Path to here", "Walk from the query to here", { view: "path", from: null, to: term }) : null,
-        act("Only what is below it", "Only rows inside its cone: those that the model places below this one", { inside: term, view: "results" }),
+        joinable(state) ? button("+ and", "Add this to the query", () => addRow(hit, called)) : null,
+        button("− not", "Exclude this and everything narrower", () => excludeRow(hit, called)),
+        act("Path to the root", "Texts on the path from here to the most general point (t)", { view: "path", from: term, to: null }),
+        asked ? act("Path to here", "Path from the query to here", { view: "path", from: null, to: term }) : null,
+        act("Only what is below it", "Only rows inside its cone, which the model places below this row", { inside: term, view: "results" }),
         act("On the map", "Show on the map (m)", { view: "map", select: hit.row })),
       el("dl", {},
         row("depth", `${number(hit.depth)} · deeper than ${share} % of the set`),
-        row("half aperture", aperture === undefined ? "" : `${degrees(aperture)} · how far its cone opens`),
+        row("half aperture", aperture === undefined ? "" : `${degrees(aperture)} · opening of its cone`),
         found ? [
           row("distance to the query", number(found.distance)),
           row("angle below the query", degrees(found.angle_down)),
@@ -103,7 +103,7 @@ export function details(node, { info, name, scores }) {
       shown = null;
       return;
     }
-    // Once more when the answer comes that says how far the query is.
+    // Draw again when the results arrive, because they have the distance to the query.
     const asked = JSON.stringify([state.select, state.terms, scores(state.select) !== undefined]);
     if (asked === shown) return;
     shown = asked;
@@ -111,7 +111,7 @@ export function details(node, { info, name, scores }) {
   };
 }
 
-/** Rows in groups: those of one box, and texts with the same words, together. */
+/** Groups rows: the rows of one box form a group, and so do equal texts. */
 function once(hits) {
   const groups = new Map();
   for (const group of boxGroups(hits)) {
@@ -122,7 +122,7 @@ function once(hits) {
   return [...groups.values()];
 }
 
-/** Which part of the set is more general than a depth, in percent, from the deciles. */
+/** Percentage of the set that is more general than a depth, interpolated between the deciles. */
 export function depthShare(depth, deciles) {
   const above = deciles.findIndex((it) => it >= depth);
   if (above < 0) return 100;

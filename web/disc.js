@@ -1,6 +1,6 @@
-// Geometry of the Poincare disc on plain numbers: no page, no canvas.
+// Geometry of the Poincare disc, without access to the page.
 
-/** The isometry that takes `a` to the centre: (z - a) / (1 - conj(a) z). */
+/** The isometry that moves `a` to the centre: (z - a) / (1 - conj(a) z). */
 export function moved(x, y, ax, ay) {
   const [tx, ty] = [x - ax, y - ay];
   const [bx, by] = [1 - (ax * x + ay * y), ay * x - ax * y];
@@ -8,7 +8,7 @@ export function moved(x, y, ax, ay) {
   return [(tx * bx + ty * by) / size, (ty * bx - tx * by) / size];
 }
 
-/** `moved` on whole arrays, into `outX`, `outY`. */
+/** Applies `moved` to whole arrays and writes to `outX` and `outY`. */
 export function moveAll(x, y, ax, ay, outX, outY) {
   if (ax === 0 && ay === 0) {
     outX.set(x);
@@ -27,8 +27,9 @@ export function moveAll(x, y, ax, ay, outX, outY) {
 }
 
 /**
- * The outline of the cone at a point, as points of the disc: the geodesics that leave it at `aperture` on both sides of
- * the line away from the centre, and the part of the rim between them. Near the rim steps are small.
+ * The outline of the cone at a point, as points of the disc. It consists of the two geodesics that leave the point at
+ * the angle `aperture` (radians) from the direction away from the centre, and of the arc of the disc boundary between
+ * them. Steps are smaller near the boundary.
  */
 export function cone(x, y, aperture, steps = 48) {
   const away = x === 0 && y === 0 ? 0 : Math.atan2(y, x);
@@ -41,7 +42,7 @@ export function cone(x, y, aperture, steps = 48) {
   return outline;
 }
 
-/** Points by place, to find the one under the pointer without looking at all of them. */
+/** A spatial index of points, to find the point under the pointer without a scan of all points. */
 export class Grid {
   /** Sorts the points into `side` x `side` cells of their bounding box. */
   constructor(x, y, side = 128) {
@@ -97,8 +98,9 @@ export class Grid {
 }
 
 /**
- * The nearest point to `from` among those within 45 degrees of an axis: of `x` or of `y` ("up"), forward or backward; or -1.
- * Points in one place follow one another by number, so that each of them can be reached.
+ * The nearest point to `from` among the points within 45 degrees of the direction given by `axis` ("x" or "y") and
+ * `forward`; -1 if there is none. Points at the same place are visited in order of their numbers, so that each of them
+ * can be reached.
  */
 export function towards(x, y, from, axis, forward) {
   const sign = forward ? 1 : -1;
@@ -115,7 +117,7 @@ export function towards(x, y, from, axis, forward) {
   return best;
 }
 
-/** The value below which a share of the numbers lies. */
+/** The quantile of the values at `share`, from 0 to 1; 0 without values. */
 export function quantile(values, share) {
   if (!values.length) return 0;
   const sorted = Float64Array.from(values).sort();

@@ -1,6 +1,6 @@
-// Small helpers to make elements. Texts always become text nodes: nothing that comes from a set is read as markup.
+// Helpers that create elements. Texts always become text nodes, so data of a set is never parsed as HTML.
 
-/** An element: `el("button.plain", { type: "button", onclick }, "text", child)`. */
+/** Creates an element: `el("button.plain", { type: "button", onclick }, "text", child)`. */
 export function el(name, props = {}, ...children) {
   const [tag, ...classes] = name.split(".");
   const node = document.createElement(tag || "div");
@@ -18,7 +18,7 @@ export function el(name, props = {}, ...children) {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An SVG element. */
+/** Creates an SVG element. */
 export function svg(tag, props = {}, ...children) {
   const node = document.createElementNS(SVG, tag);
   for (const [key, value] of Object.entries(props)) node.setAttribute(key, value);
@@ -35,26 +35,26 @@ const ICONS = {
   path: "M5 19c0-6 14-6 14-14M5 19h.01M19 5h.01",
 };
 
-/** A line drawing of one of a few things. */
+/** Creates an icon; `name` is a key of `ICONS`. */
 export function icon(name) {
   const path = svg("path", { d: ICONS[name], fill: "none", stroke: "currentColor", "stroke-width": "1.8",
     "stroke-linecap": "round", "stroke-linejoin": "round" });
   return svg("svg", { viewBox: "0 0 24 24", class: "icon", "aria-hidden": "true" }, path);
 }
 
-/** Replaces what an element holds. */
+/** Replaces the children of an element. */
 export function fill(node, ...children) {
   node.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }
 
-/** A value with as many digits as a person reads. */
+/** Formats a number with a fixed number of digits; a dash if it is missing. */
 export function number(value, digits = 3) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   return value.toFixed(digits);
 }
 
-/** Radians as degrees. */
+/** Formats radians as degrees; a dash if they are missing. */
 export function degrees(radians) {
   return radians === null || radians === undefined ? "–" : `${(radians * 180 / Math.PI).toFixed(1)}°`;
 }

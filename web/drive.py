@@ -1,13 +1,13 @@
-"""Drives the explorer in a real Chromium, as a person would, and asserts what it shows.
+"""Drives the explorer in a real Chromium, like a user, and asserts what it shows.
 
     python3 -m venv venv && venv/bin/pip install playwright      # no `playwright install`: the system's Chromium is used
     conifer serve SET --checkpoint RUN --data toy --split test --data-option size=200
     venv/bin/python web/drive.py http://127.0.0.1:7878 [--shots FOLDER] [--photo FILE] [--pid PID] [--web web]
 
-It starts nothing. The set must hold photos, texts and boxes with a column `label`, and the server the model that made it.
-With --pid the server is ended last, to see what the page says when it gets no answer. With --web the page's files come from
-that folder instead of the program, so that a change can be seen without building it.
-Exits with 1 and the name of the first thing that is not as it should be.
+The script does not start a server. The set must have photos, texts, boxes and a column `label`. The server must have the
+model that made the set. With --pid the script stops the server at the end, to check the error on the page. With --web the
+files of the page come from that folder instead of the program, so that a change needs no build.
+Exits with 1 and the name of the first failed check.
 """
 
 import argparse
@@ -27,12 +27,12 @@ TIMEOUT = 15_000
 
 
 class Driver:
-    """A page, and what is asked of it."""
+    """A page in the browser, with helpers for the checks."""
 
     def __init__(self, page, url, shots, web=None):
         self.page, self.url, self.shots, self.web = page, url.rstrip("/"), shots, web
         self.problems, self.done = [], []
-        # A refused request shows as a console error of the browser; those that a check provokes are expected there.
+        # The browser logs a rejected request as a console error. True while a check provokes such errors.
         self.expected = False
         page.set_default_timeout(TIMEOUT)
         if web:
@@ -53,7 +53,7 @@ class Driver:
             self.page.wait_for_selector(ready)
 
     def settle(self):
-        """Until no request is under way and pictures are there."""
+        """Waits until no request is in progress and the pictures are loaded."""
         self.page.wait_for_load_state("networkidle")
         self.page.wait_for_function("() => [...document.images].every((it) => it.complete || it.loading === 'lazy')")
         self.page.wait_for_timeout(150)
@@ -67,7 +67,7 @@ class Driver:
         if not holds:
             if self.shots:
                 self.page.screenshot(path=os.path.join(self.shots, "failed.png"))
-            sys.exit(f"not so: {what}")
+            sys.exit(f"failed: {what}")
         self.done.append(what)
         print(f"ok  {what}", flush=True)
 
@@ -77,7 +77,7 @@ class Driver:
         return self.page.eval_on_selector_all(".pane.results .card .face", "it => it.map((f) => f.getAttribute('aria-label'))")
 
     def rows(self, pane="results"):
-        """Rows of the cards, those of one box together; without the texts below the pictures."""
+        """Rows of the cards, including all rows of a box; without the texts below the pictures."""
         return self.page.eval_on_selector_all(f".pane.{pane} .grid:not(.texts) .card", "it => it.flatMap((f) => f.dataset.rows.split(',').map(Number))")
 
     def wait_rows(self, number):
@@ -86,7 +86,7 @@ class Driver:
 
     @staticmethod
     def firsts(hits):
-        """The rows that have a card of their own: of the rows of one box the first."""
+        """The rows that have a separate card: of the rows of one box only the first."""
         seen, firsts = set(), []
         for hit in hits:
             key = (hit["columns"].get("sample"), tuple(hit["box"])) if hit["modality"] == "box_image" and hit.get("box") else hit["row"]
@@ -97,14 +97,14 @@ class Driver:
 
     @staticmethod
     def main(request, path="/api/search"):
-        """Whether the page asks for its results: not for the texts below them, nor for the limit of a ranking."""
+        """True for the request of the results, but not for the requests of the texts below them and of the limit."""
         return path in request.url and (path != "/api/search" or request.post_data_json.get("k") == 60)
 
     def facts(self):
         return self.page.eval_on_selector_all(".pane.results .card .facts", "it => it.map((f) => f.textContent)")
 
     def answer(self, act, path="/api/search", shown=True):
-        """What the server answers to what `act` makes the page ask, and that the page shows it."""
+        """Calls `act`, waits until the page shows the response to the resulting request, and returns the response."""
         with self.page.expect_response(lambda it: self.main(it.request, path)) as got:
             act()
         answer = got.value.json()
@@ -113,7 +113,7 @@ class Driver:
                 "rows => rows.every((row, i) => Number(document.querySelectorAll('.pane.results .grid:not(.texts) .face')[i]?.dataset.row) === row)",
                 arg=self.firsts(answer["hits"])[:3])
         elif shown and path == "/api/search":
-            self.page.wait_for_timeout(500)  # the page asks once more, for the angle that would do
+            self.page.wait_for_timeout(500)  # the page sends a second request, for an angle that has results
         return answer
 
     def state(self):
@@ -125,7 +125,7 @@ class Driver:
 
 
 def picture(path):
-    """A small PNG of two colours, for uploads without a file at hand."""
+    """Writes a small PNG of two colours, for uploads without --photo."""
     side = 96
     line = lambda y: b"\0" + b"".join(bytes((200, 40, 40) if (x - 48) ** 2 + (y - 48) ** 2 < 900 else (90, 160, 230)) for x in range(side))
     chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -137,44 +137,44 @@ def picture(path):
 
 def text_search(d):
     d.go()
-    d.check("the page opens with rows to start from", len(d.rows()) > 5)
+    d.check("the page opens with some rows", len(d.rows()) > 5)
     d.shot("01_start")
     answer = d.search("a red car")
-    d.check("a text is searched for", answer["hits"] and "text=a+red+car" not in d.state() and "q=t%3Aa+red+car" in d.state())
+    d.check("a search by text works", answer["hits"] and "text=a+red+car" not in d.state() and "q=t%3Aa+red+car" in d.state())
     scores = [hit["score"] for hit in answer["hits"]]
     d.check("nearest rows come first", scores == sorted(scores))
     d.check("the status says how many rows pass", "rows" in d.page.inner_text("#status") and "ms" in d.page.inner_text("#status"))
     d.shot("02_text")
     answer = d.answer(lambda: d.page.click("#more"), shown=False)
     d.wait_rows(120)
-    d.check("more rows come on demand", len(set(d.rows())) == 120)
+    d.check("\"Show more\" adds rows", len(set(d.rows())) == 120)
 
 
 def composition(d):
     d.go("#q=t:a+dog")
     d.page.fill("#text", "a car")
     answer = d.answer(lambda: d.page.click("#and"))
-    d.check("two texts are composed", d.page.locator(".chip").count() == 2 and answer["hits"])
+    d.check("two texts are combined", d.page.locator(".chip").count() == 2 and answer["hits"])
     before = answer["rows_passing"]
     d.page.fill("#text", "a car")
     answer = d.answer(lambda: d.page.click("#not"))
-    d.check("a cone is left out", d.page.locator(".chip.out").count() == 1 and answer["rows_passing"] <= before)
+    d.check("a cone is excluded", d.page.locator(".chip.out").count() == 1 and answer["rows_passing"] <= before)
     d.shot("03_composed")
     d.answer(lambda: d.page.click(".chip.out button"))
-    d.check("a chip goes at its cross", d.page.locator(".chip.out").count() == 0)
+    d.check("the cross of a chip removes it", d.page.locator(".chip.out").count() == 0)
 
 
 def photo_search(d, photo):
     d.go()
     with d.page.expect_response(lambda it: "/api/photos" in it.url) as sent:
         answer = d.answer(lambda: d.page.set_input_files("#file", photo))
-    d.check("a photo is uploaded and searched with", sent.value.ok and answer["hits"])
-    d.check("its chip shows it", d.page.locator(".chip canvas").count() == 1)
+    d.check("a photo is uploaded and used as the query", sent.value.ok and answer["hits"])
+    d.check("the chip shows the photo", d.page.locator(".chip canvas").count() == 1)
     d.shot("04_photo")
     d.page.fill("#text", "a car")
     answer = d.answer(lambda: d.page.click("#and"))
-    d.check("a photo and a text are composed", len(answer["hits"]) > 0)
-    # Dropped, as from a folder: the same file through a drop event.
+    d.check("a photo and a text are combined", len(answer["hits"]) > 0)
+    # The same file through a drop event.
     d.go()
     with open(photo, "rb") as file:
         data = list(file.read())
@@ -183,16 +183,16 @@ def photo_search(d, photo):
         moved.items.add(new File([new Uint8Array(data)], "dropped.png", { type: "image/png" }));
         window.dispatchEvent(new DragEvent("drop", { dataTransfer: moved, bubbles: true, cancelable: true }));
     }""", data))
-    d.check("a dropped photo is searched with", answer["hits"])
+    d.check("a dropped photo is used as the query", answer["hits"])
     answer = d.answer(lambda: d.page.evaluate("""data => {
         const held = new DataTransfer();
         held.items.add(new File([new Uint8Array(data)], "pasted.png", { type: "image/png" }));
         window.dispatchEvent(new ClipboardEvent("paste", { clipboardData: held, bubbles: true, cancelable: true }));
     }""", data))
-    d.check("a pasted photo is searched with", answer["hits"])
+    d.check("a pasted photo is used as the query", answer["hits"])
     d.expected = True
     d.go("#q=p:forgotten-photo", ready=".trouble")
-    d.check("a photo that is kept no longer says what to do", "add the photo again" in d.page.inner_text(".trouble"))
+    d.check("an expired photo shows advice", "add the photo again" in d.page.inner_text(".trouble"))
     d.shot("05_photo_gone")
     d.expected = False
 
@@ -209,13 +209,13 @@ def click_through(d):
     d.check("its neighbours are shown", d.page.locator("#details .strip .card").count() > 6)
     d.shot("06_details")
     answer = d.answer(lambda: d.page.click("#details button.solid"))
-    d.check("a search goes on from a row", answer["hits"][0]["row"] == row and f"q=r%3A{row}" in d.state())
-    d.check("its chip has its name", "“" in d.page.inner_text(".chip"))
+    d.check("a search starts from a row", answer["hits"][0]["row"] == row and f"q=r%3A{row}" in d.state())
+    d.check("the chip has the name of the row", "“" in d.page.inner_text(".chip"))
     card = d.page.locator(".pane.results .card:visible").nth(3)
     card.hover()
     target = card.get_attribute("data-row")
     answer = d.answer(lambda: card.get_by_text("search", exact=True).click())
-    d.check("a search goes on from a card", answer["hits"] and f"q=r%3A{target}" in d.state())
+    d.check("a search starts from a card", answer["hits"] and f"q=r%3A{target}" in d.state())
 
 
 def switches(d):
@@ -228,15 +228,15 @@ def switches(d):
         d.shot(f"07_{mode}")
     with d.page.expect_request(d.main) as asked:
         answer = d.answer(lambda: d.page.locator("#gate").check())
-    d.check("the gate asks for gated angles", asked.value.post_data_json["by"] == "gated_broader")
+    d.check("the gate requests a gated ranking", asked.value.post_data_json["by"] == "gated_broader")
     answer = d.answer(lambda: d.page.locator("input[value=general] + span").click())
     depths = [hit["depth"] for hit in answer["hits"]]
     d.check("general to specific: by depth", depths == sorted(depths))
     d.shot("08_general")
     d.answer(lambda: d.page.locator("input[value=image]").locator("..").click())
     answer = d.answer(lambda: d.page.locator("input[value=text]").locator("..").click())
-    d.check("kinds of rows are kept to", {hit["modality"] for hit in answer["hits"]} <= {"image", "text"})
-    d.check("one of two kinds is in the address", "modality=image%2Ctext" in d.state())
+    d.check("the kind filter works", {hit["modality"] for hit in answer["hits"]} <= {"image", "text"})
+    d.check("both kinds are in the URL", "modality=image%2Ctext" in d.state())
     d.answer(lambda: d.page.locator("input[value=near] + span").click())
     labels = d.page.locator("details:has(.facet)", has_text="label")
     if labels.count():
@@ -244,9 +244,9 @@ def switches(d):
         box = labels.locator("label").first
         value = box.locator("span").get_attribute("title")
         answer = d.answer(lambda: box.locator("input").check())
-        d.check(f"a column is kept to: label {value}", {hit["columns"]["label"] for hit in answer["hits"]} == {value})
+        d.check(f"the column filter works: label {value}", {hit["columns"]["label"] for hit in answer["hits"]} == {value})
     d.answer(lambda: d.page.click("#clear"))
-    d.check("all filters go at once", "col=" not in d.state() and "modality" not in d.state())
+    d.check("one button clears all filters", "col=" not in d.state() and "modality" not in d.state())
 
 
 def sliders(d):
@@ -256,7 +256,7 @@ def sliders(d):
     asked = []
     note = lambda it: d.main(it) and asked.append(it.post_data_json["angle"])
     d.page.on("request", note)
-    # A drag: many events, the last one counts.
+    # A drag sends many events, of which the last one counts.
     slider.evaluate("""async it => {
         for (let v = 128; v >= 80; v -= 2) {
             it.value = v;
@@ -267,44 +267,44 @@ def sliders(d):
     d.page.wait_for_function("() => new URLSearchParams(location.hash.slice(1)).get('angle') === '1.3963'")
     d.settle()
     d.page.remove_listener("request", note)
-    d.check("a drag of the angle asks for its end, and for less than every step", abs(asked[-1] - 1.3963) < 1e-3 and len(asked) < 12)
-    d.check("a narrower angle lets fewer rows in", len(d.rows()) <= len(wide["hits"]))
+    d.check("a drag of the angle requests its end, and not every step", abs(asked[-1] - 1.3963) < 1e-3 and len(asked) < 12)
+    d.check("a smaller angle has fewer rows", len(d.rows()) <= len(wide["hits"]))
     d.shot("09_angle")
     answer = d.answer(lambda: slider.evaluate("it => { it.value = 0; it.dispatchEvent(new Event('input')); }"))
     if not answer["hits"] and not d.page.locator(".grid.texts").count():
         d.page.wait_for_selector(".notice button.solid")
-        d.check("an empty answer offers a wider angle", "Widen the angle" in d.page.inner_text(".notice"))
+        d.check("empty results offer a wider angle", "Widen the angle" in d.page.inner_text(".notice"))
         d.shot("10_empty")
         answer = d.answer(lambda: d.page.locator(".notice button.solid").first.click())
-        d.check("and the wider angle finds something", len(answer["hits"]) > 0)
+        d.check("the wider angle has results", len(answer["hits"]) > 0)
     d.go("#q=r:0")
     most = d.page.locator(".track input").nth(1)
     answer = d.answer(lambda: most.evaluate("it => { it.value = (Number(it.min) + Number(it.max)) / 2; it.dispatchEvent(new Event('input', { bubbles: true })); }"))
     limit = float(most.evaluate("it => it.value"))
-    d.check("the depth slider keeps to general rows", answer["hits"] and max(hit["depth"] for hit in answer["hits"]) <= limit + 1e-4)
+    d.check("the depth slider filters rows", answer["hits"] and max(hit["depth"] for hit in answer["hits"]) <= limit + 1e-4)
     d.page.locator("details.section:has(.facet) + .active #clear, #clear").first.click()
 
 
 def traversal(d):
     d.go("#q=t:a+red+car")
     d.page.evaluate("document.activeElement.blur()")
-    # Where no cone holds the path the page asks again, for the nearest rows.
+    # If no cone contains the path, the page sends a second request, for the nearest rows.
     last = lambda it: "/api/traverse" in it.url and ("cone" in it.request.post_data_json or any("hit" in stop for stop in it.json()["stops"]))
     with d.page.expect_response(last) as got:
         d.page.keyboard.press("t")
     d.page.wait_for_selector(".walk .stop")
     stops = got.value.json()["stops"]
-    d.check("t walks to the root", stops[-1].get("root") is True and "view=path" in d.state())
+    d.check("t shows the path to the root", stops[-1].get("root") is True and "view=path" in d.state())
     shown = d.page.locator(".walk .stop .at").all_inner_texts()
     d.check("stops are in order along the ruler", shown == [f"{it['at']:.2f}" for it in stops] and d.page.locator(".rule circle").count() == len(stops))
     d.shot("11_path")
     d.go("#q=t:a+red+car&modality=image")
     first, last = d.rows()[0], d.rows()[9]
     d.go(f"#view=path&from=r:{first}&to=r:{last}&steps=100", ready=".walk .stop")
-    d.check("a path between two photos", d.page.locator(".walk .card").count() >= 2)
+    d.check("a path between two photos is shown", d.page.locator(".walk .card").count() >= 2)
     d.shot("12_between")
     d.go("#view=path", ready=".notice")
-    d.check("a path without a start says what to do", "needs a start" in d.page.inner_text(".pane.path"))
+    d.check("a path without a start shows advice", "needs a start" in d.page.inner_text(".pane.path"))
 
 
 def tree(d):
@@ -314,7 +314,7 @@ def tree(d):
         return
     item = lambda: d.page.locator("[role=treeitem]:visible")
     d.page.wait_for_function("() => document.querySelectorAll('[role=treeitem]').length > 1")
-    d.check("the classes are listed with numbers of rows", all(d.page.locator("[role=treeitem] small").all_inner_texts()[:5]))
+    d.check("the classes are listed with row counts", all(d.page.locator("[role=treeitem] small").all_inner_texts()[:5]))
     closed = d.page.locator("[role=treeitem][aria-expanded=false]:visible")
     if closed.count():
         before = item().count()
@@ -324,7 +324,7 @@ def tree(d):
     node = item().nth(2)
     name, rows = node.get_attribute("data-name"), int(node.locator("> .node small").inner_text().replace(",", ""))
     answer = d.answer(lambda: node.locator("> .node .name").click())
-    d.check("a class keeps the search to its subtree", answer["rows_passing"] == rows and ("subtree=" in d.state() or "col=" in d.state()))
+    d.check("a class limits the search to its subtree", answer["rows_passing"] == rows and ("subtree=" in d.state() or "col=" in d.state()))
     d.shot("13_tree")
     d.check("the class is marked", d.page.locator("[role=treeitem][aria-selected=true]").get_attribute("data-name") == name)
     node.focus()
@@ -337,7 +337,7 @@ def disc(d):
     d.page.wait_for_function("() => document.querySelector('.marks')?.dataset.ms")
     d.settle()
     d.shot("14_map")
-    # The place of a row, from the server, onto the screen: what `fit` shows.
+    # Compute the screen position of a row from the map of the server, as `fit` does.
     found = d.page.evaluate("""async () => {
         const { quantile } = await import("/assets/disc.js");
         const map = await (await fetch("/api/map?limit=100000")).json();
@@ -376,7 +376,7 @@ def disc(d):
 
 
 def frames(d):
-    """Times of frames while the map is dragged: what the page needs for one, and what lies between two."""
+    """Measures frames while the map is dragged: the drawing time of a frame and the time between frames."""
     d.go("#view=map", ready=".marks")
     d.page.wait_for_function("() => document.querySelector('.marks')?.dataset.ms")
     d.settle()
@@ -402,13 +402,13 @@ def frames(d):
     times = d.page.evaluate("() => { const it = window.times; window.times = null; return it; }")
     middle = lambda values, share: sorted(values)[int(share * (len(values) - 1))]
     gaps, work = times["gaps"][2:], times["work"][2:]
-    print(f"    map while dragged: {len(gaps)} frames, between two median {middle(gaps, .5):.1f} ms, 95 % {middle(gaps, .95):.1f} ms; "
+    print(f"    map while dragged: {len(gaps)} frames, interval median {middle(gaps, .5):.1f} ms, 95 % {middle(gaps, .95):.1f} ms; "
           f"drawing median {middle(work, .5):.1f} ms, 95 % {middle(work, .95):.1f} ms")
     d.check("drawing a frame of the map takes less than 50 ms (median)", middle(work, .5) < 50)
 
 
 def geometry(d):
-    """The arithmetic of the map, in the browser itself, against what it must obey."""
+    """Checks the arithmetic of the map in the browser against its mathematical properties."""
     d.go()
     wrong = d.page.evaluate("""async () => {
         const { cone, Grid, moveAll, moved } = await import("/assets/disc.js");
@@ -420,10 +420,10 @@ def geometry(d):
         const point = () => { const [r, t] = [0.95 * Math.sqrt(random()), 7 * random()]; return [r * Math.cos(t), r * Math.sin(t)]; };
         for (let i = 0; i < 200; i++) {
             const [p, q, a] = [point(), point(), point()];
-            close(length(moved(...p, ...a), moved(...q, ...a)), length(p, q), "the motion keeps distances");
-            close(Math.hypot(...moved(...a, ...a)), 0, "and takes its point to the middle");
+            close(length(moved(...p, ...a), moved(...q, ...a)), length(p, q), "the isometry keeps distances");
+            close(Math.hypot(...moved(...a, ...a)), 0, "the isometry moves its point to the centre");
             const back = moved(...moved(...p, ...a), -a[0], -a[1]);
-            close(back[0], p[0], "and has its inverse");
+            close(back[0], p[0], "the isometry has an inverse");
             const outline = cone(...p, 0.4);
             const edge = outline[1].map((v, k) => v - p[k]);
             const turn = Math.abs(Math.atan2(p[0] * edge[1] - p[1] * edge[0], p[0] * edge[0] + p[1] * edge[1]));
@@ -432,7 +432,7 @@ def geometry(d):
         const [x, y] = [0, 1].map((k) => Float64Array.from({ length: 3000 }, () => point()[k]));
         const [mx, my] = [new Float64Array(3000), new Float64Array(3000)];
         moveAll(x, y, 0.3, -0.2, mx, my);
-        for (let i = 0; i < 3000; i += 97) close(mx[i], moved(x[i], y[i], 0.3, -0.2)[0], "arrays move as points do");
+        for (let i = 0; i < 3000; i += 97) close(mx[i], moved(x[i], y[i], 0.3, -0.2)[0], "moveAll equals moved");
         const grid = new Grid(x, y, 16);
         for (let i = 0; i < 300; i++) {
             const [px, py] = point();
@@ -450,7 +450,7 @@ def factors(d):
     info = d.page.evaluate("async () => (await fetch('/api/info')).json()")
     if info["space"]["factors"] < 2:
         d.go("#q=t:a+dog")
-        d.check("a space of one factor has no tab of factors", d.page.locator("#tab-factors").count() == 0)
+        d.check("a space of one factor has no factors tab", d.page.locator("#tab-factors").count() == 0)
         return
     d.go("#q=t:a+dog&view=factors", ready=".factor")
     d.settle()
@@ -460,7 +460,7 @@ def factors(d):
     answer = d.answer(lambda: d.page.locator(".factor").nth(1).click(), "/api/factors/1")
     d.page.wait_for_selector(".pane.factors .card")
     scores = [hit["score"] for hit in answer["hits"]]
-    d.check("a factor shows the photos that reach farthest", scores == sorted(scores, reverse=True) and all(hit["modality"] == "image" for hit in answer["hits"]))
+    d.check("a factor shows its deepest photos", scores == sorted(scores, reverse=True) and all(hit["modality"] == "image" for hit in answer["hits"]))
     d.shot("19_factors")
 
 
@@ -469,7 +469,7 @@ def keyboard(d):
     press = d.page.keyboard.press
     focus = lambda: d.page.evaluate("document.activeElement?.dataset?.row ?? document.activeElement?.id")
     press("/")
-    d.check("/ goes to the search", focus() == "text")
+    d.check("/ focuses the search", focus() == "text")
     d.page.keyboard.type("a dog")
     d.answer(lambda: press("Enter"))
     rows = d.rows()
@@ -484,7 +484,7 @@ def keyboard(d):
     d.check("down goes to the next line", below not in (str(rows[0]), str(rows[1])) and int(below) in rows)
     d.shot("20_keyboard")
     press("ArrowUp")
-    d.check("up comes back", focus() == str(rows[1]))
+    d.check("up returns", focus() == str(rows[1]))
     d.answer(lambda: press("Enter"))
     d.check("Enter searches from the result", f"q=r%3A{rows[1]}" in d.state())
     press("m")
@@ -499,7 +499,7 @@ def keyboard(d):
     d.check("Esc closes it", d.page.locator("#helper[open]").count() == 0)
     press("t")
     d.page.wait_for_selector(".walk .stop")
-    d.check("t walks", "view=path" in d.state())
+    d.check("t shows the path", "view=path" in d.state())
 
 
 def links(d):
@@ -510,11 +510,11 @@ def links(d):
     first = d.rows()
     d.answer(lambda: d.page.locator("input[value=near] + span").click())
     d.answer(lambda: d.page.go_back())
-    d.check("back brings the state before", d.page.locator("input[value=narrower]").is_checked() and d.rows() == first)
+    d.check("back restores the previous state", d.page.locator("input[value=narrower]").is_checked() and d.rows() == first)
     d.answer(lambda: d.page.go_forward())
-    d.check("forward goes on", d.page.locator("input[value=near]").is_checked())
+    d.check("forward restores the next state", d.page.locator("input[value=near]").is_checked())
     d.go("#q=zz&mode=sideways&angle=99&modality=smell&depth=a,b&select=-3&view=nowhere")
-    d.check("a link that makes no sense opens the start", len(d.rows()) > 5)
+    d.check("an invalid link opens the start", len(d.rows()) > 5)
 
 
 def dark_and_small(d, browser):
@@ -522,7 +522,7 @@ def dark_and_small(d, browser):
     background = lambda: d.page.evaluate("getComputedStyle(document.body).backgroundColor")
     light = background()
     d.page.click("#theme")
-    d.check("the switch makes it dark", background() != light)
+    d.check("the button switches to dark", background() != light)
     d.shot("22_dark")
     d.go("#q=t:a+red+car&view=map", ready=".marks")
     d.check("dark is remembered", background() != light)
@@ -532,7 +532,7 @@ def dark_and_small(d, browser):
     s = Driver(small.new_page(), d.url, d.shots, d.web)
     s.go("#q=t:a+red+car")
     s.check("nothing is wider than a phone", s.page.evaluate("document.documentElement.scrollWidth") <= 390)
-    s.check("dark as the system says", s.page.evaluate("getComputedStyle(document.body).backgroundColor") != light)
+    s.check("dark follows the system", s.page.evaluate("getComputedStyle(document.body).backgroundColor") != light)
     s.shot("24_phone")
     s.page.click("#open-filters")
     s.check("filters open on a phone", s.page.locator("#filters").is_visible())
@@ -555,13 +555,13 @@ def trouble(d, pid):
     d.page.route("**/api/search", lambda route: route.abort())
     d.page.locator("input[value=narrower] + span").click()
     d.page.wait_for_selector(".trouble")
-    d.check("a server that is gone is said", "does not answer" in d.page.inner_text(".trouble") and "conifer serve" in d.page.inner_text(".trouble"))
+    d.check("an unreachable server shows an error", "does not answer" in d.page.inner_text(".trouble") and "conifer serve" in d.page.inner_text(".trouble"))
     d.shot("28_gone")
     d.page.unroute("**/api/search")
     answer = d.answer(lambda: d.page.locator(".trouble button").click())
-    d.check("try again tries again", len(answer["hits"]) > 0)
+    d.check("\"Try again\" repeats the request", len(answer["hits"]) > 0)
     d.go("#q=r:999999999", ready=".trouble")
-    d.check("a row that is not there is said", "999999999" in d.page.inner_text(".trouble"))
+    d.check("a missing row shows an error", "999999999" in d.page.inner_text(".trouble"))
     d.shot("29_no_row")
     if pid:
         d.go("#q=t:a+dog")
@@ -569,7 +569,7 @@ def trouble(d, pid):
         time.sleep(1.5)
         d.page.locator("input[value=broader] + span").click()
         d.page.wait_for_selector(".trouble")
-        d.check("a stopped server is said", "does not answer" in d.page.inner_text(".trouble"))
+        d.check("a stopped server shows an error", "does not answer" in d.page.inner_text(".trouble"))
     d.expected = False
 
 
@@ -578,9 +578,9 @@ def main():
     parser.add_argument("url")
     parser.add_argument("--shots", help="folder for screenshots")
     parser.add_argument("--photo", help="a JPEG, PNG or WebP to search with")
-    parser.add_argument("--pid", type=int, help="the server's process: it is ended last")
-    parser.add_argument("--web", help="folder of the page's files, to be shown instead of those in the program")
-    parser.add_argument("--only", help="names of parts, by commas")
+    parser.add_argument("--pid", type=int, help="process id of the server, which is stopped at the end")
+    parser.add_argument("--web", help="folder with the files of the page, used instead of those in the program")
+    parser.add_argument("--only", help="names of parts, separated by commas")
     parser.add_argument("--browser", default="/usr/bin/chromium")
     args = parser.parse_args()
     if args.shots:
@@ -609,7 +609,7 @@ def main():
             parts[name]()
         d.check("no error on the console", not d.problems) if not d.problems else sys.exit("\n".join(d.problems))
         browser.close()
-    print(f"{len(d.done)} things are as they should be")
+    print(f"{len(d.done)} checks passed")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `drive.py` asks of the explorer beyond its daily use: late answers, hostile links, long texts, the keyboard."""
+"""Checks of `drive.py` for edge cases of the explorer: late responses, hostile links, long texts, the keyboard."""
 
 import json
 
@@ -6,7 +6,7 @@ from playwright.sync_api import Error
 
 
 class Held:
-    """Requests whose address has `part` (and whose JSON body passes `which`) wait until they are let go."""
+    """Holds requests whose URL contains `part` (and whose JSON body passes `which`) until `release` is called."""
 
     def __init__(self, d, part, which=None):
         self.d, self.part, self.which, self.routes, self.opened = d, part, which, [], False
@@ -23,16 +23,16 @@ class Held:
             if len(self.routes) >= number:
                 return
             self.d.page.wait_for_timeout(50)
-        raise SystemExit(f"not so: {number} requests of {self.part}, there are {len(self.routes)}")
+        raise SystemExit(f"failed: expected {number} requests of {self.part}, found {len(self.routes)}")
 
     def release(self):
-        """Answers them in the order in which they came, as a slow server would; what was aborted gets no answer."""
+        """Forwards the requests in order of arrival, like a slow server. Aborted requests are skipped."""
         self.opened = True
         for route in self.routes:
             try:
                 route.continue_()
             except Error as error:
-                # The browser has given it up.
+                # The browser has aborted the request.
                 if "already handled" not in str(error):
                     raise
         self.d.page.unroute(f"**{self.part}*", self.hold)
@@ -41,7 +41,7 @@ class Held:
 
 
 def show(d, address):
-    """Another address on the open page, as a link would change it."""
+    """Opens another URL fragment on the open page, like a link."""
     d.page.evaluate("it => { history.pushState(null, '', it); dispatchEvent(new PopStateEvent('popstate')); }", address)
 
 
@@ -56,7 +56,7 @@ def late_answers(d):
     held.wait()
     d.answer(narrower)
     held.release()
-    d.check("more rows of an old query do not join a new one", rows() == 60)
+    d.check("more rows of an old query are not added to a new one", rows() == 60)
     with page.expect_request(d.main) as asked:
         page.click("#more")
     d.wait_rows(120)
@@ -64,13 +64,13 @@ def late_answers(d):
     best = page.evaluate("async (body) => (await (await fetch('/api/search', { method: 'POST', body: JSON.stringify(body),"
                          " headers: { 'Content-Type': 'application/json' } })).json()).hits.map((it) => it.row)",
                          {**body, "offset": 0, "k": 120})
-    d.check("more rows go on where those shown end", body["offset"] == 60 and sorted(d.rows()) == sorted(best) and d.rows()[0] == best[0])
+    d.check("more rows continue after the rows shown", body["offset"] == 60 and sorted(d.rows()) == sorted(best) and d.rows()[0] == best[0])
     held = Held(d, "/api/search", lambda body: "offset" not in body)
     page.locator("input[value=near] + span").click()
     held.wait()
     page.click("#more")
     held.release()
-    d.check("more of the rows before do not hold up an answer", rows() == 60)
+    d.check("\"Show more\" of an old query does not abort a new one", rows() == 60)
 
     d.go("#q=t:a+dog")
     held = Held(d, "/api/search")
@@ -81,10 +81,10 @@ def late_answers(d):
     press(4, "not")
     press(5, "and")
     press(6, "and")
-    d.check("what is pressed before an answer adds up", d.state().count("not=r") == 2 and d.state().count("q=r") == 2)
-    d.check("the page says that it waits", page.locator(".pane.results[aria-busy=true]").count() == 1)
+    d.check("all actions before a response take effect", d.state().count("not=r") == 2 and d.state().count("q=r") == 2)
+    d.check("the page is marked as busy", page.locator(".pane.results[aria-busy=true]").count() == 1)
     held.release()
-    d.check("and that it is done", page.locator("[aria-busy]").count() == 0)
+    d.check("the page is no longer busy", page.locator("[aria-busy]").count() == 0)
 
     d.go("#q=t:a+dog")
     page.locator(".pane.results .card .face:visible").nth(2).click()
@@ -93,7 +93,7 @@ def late_answers(d):
     held = Held(d, "/api/rows/")
     show(d, d.state() + "&not=r:1")
     page.locator("#details .does button", has_text="not").click()
-    d.check("the details add to what is excluded now", d.state().count("not=r") == 2)
+    d.check("the details add to the current exclusions", d.state().count("not=r") == 2)
     held.release()
 
     d.go("#q=t:a+dog&mode=narrower&gate=1&angle=0", ready=None)
@@ -102,7 +102,7 @@ def late_answers(d):
     held.wait()
     d.answer(lambda: page.locator("input[value=near] + span").click())
     held.release()
-    d.check("a late word on an empty answer is not said", rows() == 60)
+    d.check("a late notice for empty results is not shown", rows() == 60)
 
     d.go("#q=t:a+dog&view=path", ready=".walk .stop")
     held = Held(d, "/api/traverse")
@@ -111,7 +111,7 @@ def late_answers(d):
     show(d, "#view=path")
     page.wait_for_selector(".pane.path .notice")
     held.release()
-    d.check("a path without a start stays one", "needs a start" in page.inner_text(".pane.path"))
+    d.check("a late path does not replace the notice without a start", "needs a start" in page.inner_text(".pane.path"))
 
     if page.locator("#tab-factors").count():
         d.go("#q=t:a+dog&view=factors", ready=".factor")
@@ -120,7 +120,7 @@ def late_answers(d):
         held.wait()
         page.locator(".factor").first.click()
         held.release()
-        d.check("rows of a factor that is no longer chosen stay away", page.locator(".pane.factors .card").count() == 0)
+        d.check("rows of a factor that is no longer chosen are not shown", page.locator(".pane.factors .card").count() == 0)
 
     def other_root(route):
         answer = route.fetch()
@@ -133,7 +133,7 @@ def late_answers(d):
     page.click("#home")
     page.wait_for_selector(".grid[aria-label='Some rows'] .card")
     held.release()
-    d.check("a late answer does not take the place of the start", page.locator(".grid[aria-label='Some rows']").count() == 1)
+    d.check("a late response does not replace the start page", page.locator(".grid[aria-label='Some rows']").count() == 1)
     page.unroute("**/api/info")
 
 
@@ -144,17 +144,17 @@ def late_photo(d, photo):
     held = Held(d, "/api/photos")
     page.set_input_files("#file", photo)
     held.wait()
-    d.check("the page says that a photo is on its way", "Embedding" in page.inner_text("#status"))
+    d.check("the status shows that a photo is uploaded", "Embedding" in page.inner_text("#status"))
     page.fill("#text", "a cat")
     d.answer(lambda: page.press("#text", "Enter"))
     held.release()
-    d.check(f"a late photo does not take the place of a newer search {words()}", len(words()) == 1 and "a cat" in words()[0])
+    d.check(f"a late photo does not replace a newer search {words()}", len(words()) == 1 and "a cat" in words()[0])
     held = Held(d, "/api/photos")
     page.set_input_files("#file", photo)
     held.wait()
     d.answer(lambda: page.locator("input[value=narrower] + span").click())
     d.answer(held.release)
-    d.check("another ranking does not give it up", words() == ["photo"])
+    d.check("another ranking does not abort the upload", words() == ["photo"])
 
 
 def late_map(d):
@@ -165,7 +165,7 @@ def late_map(d):
     d.go("#q=r:0&view=map", ready=".marks")
     d.settle()
     page.remove_listener("request", count)
-    d.check(f"the map is asked for once ({len(asked)})", len(asked) == 1)
+    d.check(f"the map is requested once ({len(asked)})", len(asked) == 1)
     marks = lambda: page.evaluate("document.querySelector('.marks').toDataURL()")
     before = marks()
     held = Held(d, "/api/map/row/")
@@ -173,7 +173,7 @@ def late_map(d):
     held.wait()
     page.keyboard.press("Escape")
     held.release()
-    d.check("the cone of a row that is no longer selected stays away", page.locator("#details").is_hidden() and marks() == before)
+    d.check("the cone of a row that is no longer selected is not drawn", page.locator("#details").is_hidden() and marks() == before)
 
 
 def hostile_links(d):
@@ -184,18 +184,18 @@ def hostile_links(d):
     d.expected = True
     for column in ["__proto__", "constructor", "toString"]:
         d.go(f"#q=r:0&col={column}=x", ready=".pane.results .trouble")
-        d.check(f"a column that is not there is said: {column}", column in page.inner_text(".pane.results .trouble") and f"col={column}" in d.state())
+        d.check(f"an unknown column shows an error: {column}", column in page.inner_text(".pane.results .trouble") and f"col={column}" in d.state())
         page.click("#clear")
         page.wait_for_selector(".pane.results .card")
     d.expected = False
     d.go("#q=r:0&modality=toString,image,image,__proto__")
-    d.check("kinds that are none are left out", page.locator(".kinds input:checked").count() == 1)
+    d.check("unknown kinds are ignored", page.locator(".kinds input:checked").count() == 1)
     again = page.evaluate("""async () => {
         const { parse, toFilter, write } = await import("/assets/state.js");
         const state = parse("col=__proto__=x&col=__proto__=y&col=constructor=z&modality=image,image&q=r:99999999999999999999&q=r:7");
         return [write(parse(write(state))), JSON.stringify(toFilter(state)), state.terms.length];
     }""")
-    d.check("every name of a column goes into a link and comes back", again == [
+    d.check("every column name survives a round trip through a link", again == [
         "q=r%3A7&modality=image&col=__proto__%3Dx&col=__proto__%3Dy&col=constructor%3Dz",
         '{"modality":["image"],"columns":{"__proto__":["x","y"],"constructor":["z"]}}', 1])
 
@@ -215,11 +215,11 @@ def hostile_links(d):
     page.unroute("**/api/info")
     page.remove_listener("pageerror", note)
     d.expected = False
-    d.check(f"no link stops the page {errors or ''}", not errors)
+    d.check(f"no link causes a script error {errors or ''}", not errors)
 
 
 def long_texts(d):
-    """Letters that kern (A) or join (Arabic), 200,000 of them without a space: laid out as one run they stop a tab for minutes."""
+    """Words of 200,000 letters that kern (A) or join (Arabic), which would block a tab for minutes if laid out whole."""
     page = d.page
     for name, text in [("kerning", "\u202eevil\0" + "A" * 200_000), ("joining", "\u0628" * 200_000), ("pairs", "\U0001f600" * 100_000)]:
         def longer(route):
@@ -243,13 +243,13 @@ def long_texts(d):
             }
             return most;
         }""")
-        d.check(f"of a long text the beginning is shown ({name}: {longest})", 300 <= longest <= 1000)
-        d.check(f"it is no wider than its place ({name})", page.evaluate(
+        d.check(f"only the beginning of a long text is shown ({name}: {longest})", 300 <= longest <= 1000)
+        d.check(f"it fits its container ({name})", page.evaluate(
             "() => document.documentElement.scrollWidth <= innerWidth && document.querySelector('#details').scrollWidth <= document.querySelector('#details').clientWidth"))
         d.shot(f"30_long_{name}")
         page.locator("#details .title .all").click()
         page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        d.check(f"all of it on demand ({name})", page.evaluate("document.querySelector('#details .title').textContent") == text)
+        d.check(f"the button shows the full text ({name})", page.evaluate("document.querySelector('#details .title').textContent") == text)
         page.unroute("**/api/search")
         page.unroute("**/neighbours?*")
     desktop = page.viewport_size
@@ -257,18 +257,18 @@ def long_texts(d):
     for width in [desktop["width"], 390]:
         page.set_viewport_size({"width": width, "height": 780})
         d.go(f"#q=t:{'A' * 3000}&not=i:{'B' * 3000}&inside=i:{'C' * 3000}", ready=".pane.results .trouble")
-        d.check(f"long terms are no wider than a page of {width}", page.evaluate("document.documentElement.scrollWidth") <= width)
+        d.check(f"long terms fit a page of {width}", page.evaluate("document.documentElement.scrollWidth") <= width)
     page.set_viewport_size(desktop)
     d.settle()
     d.expected = False
 
 
 def reach(d):
-    """Factors and points of the map without a pointer."""
+    """Checks that the keyboard reaches all factors and all points of the map."""
     page, press = d.page, d.page.keyboard.press
     if page.locator("#tab-factors").count():
         d.go("#q=t:a+dog&view=factors", ready=".factor")
-        d.check("of the factors one is a stop of Tab", page.locator(".factor[tabindex='0']").count() == 1)
+        d.check("one factor is a Tab stop", page.locator(".factor[tabindex='0']").count() == 1)
         last = page.locator(".factor").count() - 1
         page.locator(".factor").first.focus()
         at = lambda: page.evaluate("[...document.querySelectorAll('.factor')].indexOf(document.activeElement)")
@@ -277,7 +277,7 @@ def reach(d):
             d.check(f"factors: {key} goes to {to}", at() == to and page.locator(".factor[aria-checked=true][tabindex='0']").count() == 1
                     and page.locator(".factor").nth(to).get_attribute("aria-checked") == "true")
         d.settle()
-        d.check("the factor keeps the focus when its rows are there", at() == 0 and page.locator(".pane.factors .card").count() > 0)
+        d.check("the factor keeps the focus when its rows are loaded", at() == 0 and page.locator(".pane.factors .card").count() > 0)
         press("Tab")
         d.check("Tab leaves the factors", at() == -1)
 
@@ -293,7 +293,7 @@ def reach(d):
         wait()
         named.append(got.value.json())
         d.check(f"map: {key} names a row", f"{named[-1]['depth']:.3f}" in told() and page.locator(".tip").is_visible())
-    d.check("each is another one", len({it["row"] for it in named}) == 3)
+    d.check("each key names another row", len({it["row"] for it in named}) == 3)
     d.shot("31_map_keys")
     press("Enter")
     page.wait_for_selector("#details dl")
@@ -306,7 +306,7 @@ def reach(d):
     d.settle()
     d.check("Shift and an arrow move the map", dots() != before)
     press("Tab")
-    d.check("what was named goes with the focus", told() == "" and page.locator(".tip").is_hidden())
+    d.check("the name disappears with the focus", told() == "" and page.locator(".tip").is_hidden())
     wrong = page.evaluate("""async () => {
         const { towards } = await import("/assets/disc.js");
         const side = 5, twins = 3, all = [];
@@ -321,7 +321,7 @@ def reach(d):
             const there = axis === "x" ? x[next] - x[at] : y[next] - y[at];
             if (forward ? there < 0 : there > 0) return `from ${at} to ${next}`;
         }
-        if (towards(x, y, all.length - 1, "x", true) !== -1) return "beyond the last one";
+        if (towards(x, y, all.length - 1, "x", true) !== -1) return "a point beyond the last one";
         return met.size === all.length ? "" : `${met.size} of ${all.length} points`;
     }""")
-    d.check(f"arrows reach every point, also those in one place {wrong}", not wrong)
+    d.check(f"arrows reach every point, including points at the same place {wrong}", not wrong)

@@ -1,4 +1,4 @@
-"""What `drive.py` asks of single parts of the explorer: kinds, boxes, paths, limits, selections, titles, narrow screens."""
+"""Checks of `drive.py` for single features: kinds, boxes, paths, limits, selection, titles, narrow screens."""
 
 import csv
 import io
@@ -22,18 +22,18 @@ def kinds_shown(d, grid):
 def photos_first(d):
     d.go()
     answer = d.search("a red car")
-    d.check("a text is answered with photos and boxes first", {hit["modality"] for hit in answer["hits"]} <= {"image", "box_image"})
+    d.check("a query by text shows photos and boxes first", {hit["modality"] for hit in answer["hits"]} <= {"image", "box_image"})
     d.page.wait_for_selector(".grid.texts .card")
-    d.check("then with texts", set(kinds_shown(d, ".texts")) <= {"text", "box_text"} and set(kinds_shown(d, ".best")) <= {"image", "box_image"})
+    d.check("texts are shown in a second list", set(kinds_shown(d, ".texts")) <= {"text", "box_text"} and set(kinds_shown(d, ".best")) <= {"image", "box_image"})
     below = d.page.evaluate("document.querySelector('.grid.texts').getBoundingClientRect().top >= document.querySelector('.grid.best').getBoundingClientRect().bottom")
-    d.check("texts stand below the photos", below)
-    d.check("the status says so", "first, then texts" in d.page.inner_text("#status"))
+    d.check("texts are below the photos", below)
+    d.check("the status names both lists", "first, then texts" in d.page.inner_text("#status"))
     d.shot("40_photos_first", full=True)
     answer = d.answer(lambda: d.page.click("#only-texts"))
-    d.check("one button shows the texts alone", {hit["modality"] for hit in answer["hits"]} <= {"text", "box_text"} and "modality=text" in d.state())
+    d.check("one button shows only texts", {hit["modality"] for hit in answer["hits"]} <= {"text", "box_text"} and "modality=text" in d.state())
     answer = d.answer(lambda: d.page.locator("input[value=broader] + span").click())
     d.go("#q=t:a+red+car&mode=broader")
-    d.check("what is broader than a text is not kept to photos", d.page.locator(".grid.texts").count() == 0)
+    d.check("broader rows of a text are not limited to photos", d.page.locator(".grid.texts").count() == 0)
     with d.page.expect_request(d.main) as asked:
         d.go("#q=r:0")
     d.check("a photo finds rows of all kinds", "modality" not in asked.value.post_data_json)
@@ -47,7 +47,7 @@ def one_card_for_a_box(d):
     d.check(f"60 rows of boxes are {len(set(keys))} cards", cards.count() == len(set(keys)))
     several = next((key for key in keys if keys.count(key) > 1), None)
     if several is None:
-        d.check("no box of these has several phrases", True)
+        d.check("none of these boxes has several phrases", True)
         return
     texts = [hit["columns"]["text"] for hit, key in zip(answer["hits"], keys) if key == several]
     row = next(hit["row"] for hit, key in zip(answer["hits"], keys) if key == several)
@@ -63,21 +63,21 @@ def paths(d):
         d.go(f"#view=path&from=r:{row}&modality=image&col=label=none&depth=0,0.001", ready=".walk .stop")
     d.settle()
     body = asked.value.post_data_json
-    d.check("a path asks for texts, whatever the filters are", body["modality"] == ["text", "box_text"] and "columns" not in body and "depth" not in body)
-    d.check("it names texts on its way to the root", d.page.locator(".walk .card:not(.root)").count() > 0 and d.page.locator(".walk .card.root").count() == 1)
+    d.check("a path requests texts and ignores the filters", body["modality"] == ["text", "box_text"] and "columns" not in body and "depth" not in body)
+    d.check("it shows texts and the root", d.page.locator(".walk .card:not(.root)").count() > 0 and d.page.locator(".walk .card.root").count() == 1)
     d.shot("42_path_filtered")
     with d.page.expect_request(lambda it: "/api/traverse" in it.url) as asked:
         d.page.select_option("#along", "pictures")
-    d.check("it may go by way of photos", asked.value.post_data_json["modality"] == ["image", "box_image"] and "along=pictures" in d.state())
+    d.check("it can show photos instead", asked.value.post_data_json["modality"] == ["image", "box_image"] and "along=pictures" in d.state())
     d.go(f"#view=path&select={row}", ready="#from-open")
     d.page.wait_for_function("() => document.querySelector('#details dl')")
     d.check("a path without a start offers the open photo", "Start from the open photo" in d.page.inner_text("#from-open"))
     d.shot("43_path_offer")
     d.page.click("#from-open")
     d.page.wait_for_selector(".walk .stop")
-    d.check("and begins there", f"from=r%3A{row}" in d.state() and d.page.locator("#from-open").count() == 0)
+    d.check("the path starts there", f"from=r%3A{row}" in d.state() and d.page.locator("#from-open").count() == 0)
     d.go(f"#q=t:a+dog&view=path&select={row}", ready=".walk .stop")
-    d.check("it offers the open photo beside a query, too", d.page.locator("#from-open").count() == 1)
+    d.check("it also offers the open photo if there is a query", d.page.locator("#from-open").count() == 1)
     lines = d.page.evaluate("new Set([...document.querySelectorAll('.walk .stop')].map((it) => Math.round(it.getBoundingClientRect().left))).size")
     stops = d.page.locator(".walk .stop").count()
     d.check("stops wrap into lines and nothing scrolls sideways", lines <= stops
@@ -85,7 +85,7 @@ def paths(d):
 
 
 def wrapping(d, browser):
-    """A caption of many words, on a page and on a phone."""
+    """Checks a long caption on wide and narrow pages."""
     words = "a very long caption of a busy street with cars, buses, a dog and someone who carries an umbrella " * 2
 
     def longer(route):
@@ -127,7 +127,7 @@ def wrapping(d, browser):
         s.page.locator(".grid.best .card .face").first.tap()
         s.page.wait_for_selector("#details dl")
         fits("a row")
-        s.check(f"the details scroll no way sideways ({theme})", s.page.evaluate("(it => it.scrollWidth <= it.clientWidth)(document.querySelector('#details'))"))
+        s.check(f"the details do not scroll sideways ({theme})", s.page.evaluate("(it => it.scrollWidth <= it.clientWidth)(document.querySelector('#details'))"))
         s.shot(f"47_phone_{theme}_row")
         s.page.locator("#details .does button", has_text="Path to the root").tap()
         s.page.wait_for_selector(".walk .stop")
@@ -154,15 +154,15 @@ def first_limit(d):
     d.check("the status says how many", "chosen from the data" in d.page.inner_text("#status"))
     d.shot("49_first_limit")
     d.answer(lambda: d.page.locator("#angle").evaluate("it => { it.value = Number(it.value) + 10; it.dispatchEvent(new Event('input')); }"))
-    d.check("an angle that was moved stays", "angle=" in d.state() and "again" in d.page.inner_text("#limit-said"))
+    d.check("a moved angle is kept", "angle=" in d.state() and "again" in d.page.inner_text("#limit-said"))
     d.answer(lambda: d.page.click("#auto-limit"))
-    d.check("it can be chosen from the data again", "angle=" not in d.state())
+    d.check("the limit can be chosen from the data again", "angle=" not in d.state())
     answer = d.answer(lambda: d.page.locator("input[name=limit][value=distance] + span").click())
-    d.check("so is the distance", 0 < len(answer["hits"]) <= kept + 1 and "within=" not in d.state())
+    d.check("the distance is chosen from the data too", 0 < len(answer["hits"]) <= kept + 1 and "within=" not in d.state())
     d.go("#q=t:an+animal&mode=narrower")
     with d.page.expect_request(d.main) as asked:
         d.answer(lambda: d.page.locator("#gate").check())
-    d.check("so is the angle of a gate", 0 < asked.value.post_data_json["angle"] < 3.1416)
+    d.check("the angle of a gate is chosen from the data too", 0 < asked.value.post_data_json["angle"] < 3.1416)
 
 
 def boxes_on_photo(d):
@@ -181,9 +181,9 @@ def boxes_on_photo(d):
             return [(box.left - photo.left) / photo.width, (box.top - photo.top) / photo.height, box.width / photo.width, box.height / photo.height];
         });
     }""")
-    # A border is at least as wide as itself: small boxes come out a little larger.
+    # The border has a fixed width, so small boxes are drawn slightly larger.
     near = lambda a, b: all(abs(x - y) < 0.03 for x, y in zip(a, b))
-    d.check("each lies where the row says", all(any(near(it["box"], place) for place in places) for it in told))
+    d.check("each box is at its place", all(any(near(it["box"], place) for place in places) for it in told))
     d.shot("50_boxes")
     d.page.click(".boxes-off")
     d.check("boxes can be hidden", not marks.first.is_visible())
@@ -193,7 +193,7 @@ def boxes_on_photo(d):
     chosen = {r for it in told for r in it["rows"]}
     d.page.wait_for_function("() => document.querySelector('#details .mark-box.own')")
     selected = int(dict(pair.split("=") for pair in d.state().lstrip("#").split("&"))["select"])
-    d.check("a box opens its row", selected in chosen and d.page.locator("#details .mark-box.own").count() == 1)
+    d.check("a click on a box opens its row", selected in chosen and d.page.locator("#details .mark-box.own").count() == 1)
     d.settle()
     d.check("a row of a box shows the whole photo", d.page.locator("#details .mark-box").count() == len(told))
     d.shot("51_box_row")
@@ -208,7 +208,7 @@ def selection(d):
     cards.nth(2).locator(".face").focus()
     d.page.keyboard.press("x")
     wanted = [int(cards.nth(i).get_attribute("data-row")) for i in (0, 2)]
-    d.check("a click and a key select", "2 selected" in d.page.inner_text("#selection") and d.page.locator(".card.picked").count() == 2)
+    d.check("a click and a key select rows", "2 selected" in d.page.inner_text("#selection") and d.page.locator(".card.picked").count() == 2)
     d.shot("52_selection")
     hits = [d.page.evaluate(f"async () => (await fetch('/api/rows/{row}')).json()") for row in wanted]
     with d.page.expect_download() as got:
@@ -221,18 +221,18 @@ def selection(d):
         d.page.click("#export-json")
     with open(got.value.path(), encoding="utf-8") as file:
         told = json.load(file)
-    d.check("and as JSON", [(it["row"], it["id"]) for it in told] == [(hit["row"], hit["id"]) for hit in hits])
+    d.check("the selection is exported as JSON", [(it["row"], it["id"]) for it in told] == [(hit["row"], hit["id"]) for hit in hits])
     quoted = d.page.evaluate("""async () => {
         const { toCsv } = await import("/assets/selection.js");
         return toCsv([{ row: 1, id: 'a,"b"\\nc', modality: "image", columns: { text: "x", sample: "s" } }]);
     }""")
     d.check("CSV is quoted", list(csv.reader(io.StringIO(quoted, newline="")))[1] == ["1", 'a,"b"\nc', "photo", "x", "", "s"])
     d.search("a dog")
-    d.check("a selection outlives a search", "2 selected" in d.page.inner_text("#selection"))
+    d.check("a search keeps the selection", "2 selected" in d.page.inner_text("#selection"))
     d.page.click("#select-shown")
-    d.check("all that is shown can be selected", int(d.page.inner_text("#selection b").split()[0]) >= 60)
+    d.check("all shown rows can be selected", int(d.page.inner_text("#selection b").split()[0]) >= 60)
     d.page.click("#select-none")
-    d.check("nothing again", d.page.locator("#selection").is_hidden() and d.page.locator(".card.picked").count() == 0)
+    d.check("the selection can be cleared", d.page.locator("#selection").is_hidden() and d.page.locator(".card.picked").count() == 0)
 
 
 def titles(d):
@@ -249,7 +249,7 @@ def titles(d):
             of("text", "a#caption0", { text: "see 3.jpg" }),
         ];
     }""")
-    d.check(f"a photo is called by its caption, its class, last by its file {told}", told == [
+    d.check(f"the title of a photo is its caption, its class or its file {told}", told == [
         ["Sula sula, red-footed booby", "bird1"], ["dog", "3.jpg"], ["Blue jay", "3.JPG"], ["3.jpg", ""], ["7", ""], ["see 3.jpg", "a#caption0"]])
     d.go("#q=t:a+red+car&modality=image")
     shown = d.page.locator(".grid.best .card").first

@@ -1,4 +1,4 @@
-// Products of hyperboloids: how far the query reaches in each factor, and which rows reach farthest in one.
+// The view of a product space: the depth of the query in each factor, and the deepest rows in a selected factor.
 
 import { get, latest } from "./api.js";
 import { el, fill, number } from "./dom.js";
@@ -8,10 +8,10 @@ import { current, update } from "./state.js";
 const ROWS = 24;
 const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 
-/** A view of the factors in `node`. `activation()` is the query's norm per factor, or null. */
+/** Creates the view in `node`. `activation()` returns the depth of the query in each factor, or null. */
 export function factors(node, { info, say, open, activation }) {
   const newest = latest();
-  let all = null;    // what was asked of all factors: once
+  let all = null;    // promise of the summary of all factors, requested once
   let shown = "";
   let buttons = [];
   const bars = el("div.bars", { role: "radiogroup", "aria-label": "Factors", onkeydown: step });
@@ -20,15 +20,15 @@ export function factors(node, { info, say, open, activation }) {
   async function render(state) {
     if (info.space.factors < 2) {
       say("");
-      return fill(node, notice("This space has one factor", "Products of hyperboloids, as PHyCLIP makes them, have several: one for each family of concepts."));
+      return fill(node, notice("This space has one factor", "Product spaces, as in PHyCLIP, have several factors, one for each family of concepts."));
     }
     if (!node.contains(bars)) {
-      fill(node, el("p.hint", {}, "Each factor of the product is a hierarchy of its own. A bar is how far the query lies from the root in that factor; the line across it is the mean of all rows. Choose a factor to see the rows that reach farthest in it."), bars, top);
+      fill(node, el("p.hint", {}, "Each factor is a separate hierarchy. A bar shows how far the query is from the root in that factor; the line across it is the mean of all rows. Choose a factor to see its deepest rows."), bars, top);
     }
     try {
       all ??= get("/api/factors");
       const { factors: list } = await all;
-      if (state !== current()) return; // whatever changed the state has drawn it, or will
+      if (state !== current()) return; // the newer state is drawn by its own call
       draw(state, list);
       const asked = JSON.stringify([state.factor, state.modality]);
       if (state.factor === null || state.factor >= list.length) {
@@ -44,9 +44,9 @@ export function factors(node, { info, say, open, activation }) {
         get(`/api/factors/${state.factor}?k=${ROWS}&modality=${it}`, signal))));
       if (!lists) return;
       const hits = lists.flatMap((it) => it.hits).sort((a, b) => b.score - a.score).slice(0, ROWS);
-      fill(top, el("h2", {}, `Farthest in factor ${state.factor + 1}`),
+      fill(top, el("h2", {}, `Deepest rows in factor ${state.factor + 1}`),
         hits.length ? el("ul.grid", {}, hits.map((hit) => card(hit, { by: "factor", open, depth: info.depth })))
-          : notice("No such row", "There are no rows of the chosen kinds."));
+          : notice("No rows", "There are no rows of the chosen kinds."));
     } catch (error) {
       if (!buttons.length) all = null;
       shown = "";
@@ -56,14 +56,14 @@ export function factors(node, { info, say, open, activation }) {
 
   function draw(state, list) {
     const query = activation();
-    say(query ? `The query in ${list.length} factors.` : `${list.length} factors; search for something to see where it reaches.`);
+    say(query ? `Depth of the query in ${list.length} factors.` : `${list.length} factors; search for something to see its depth in each.`);
     if (!buttons.length) {
       buttons = list.map((_, i) => el("button", { type: "button", role: "radio",
         onclick: () => update({ factor: current().factor === i ? null : i }) },
       el("span.fill"), el("span.tick"), el("small", {}, String(i + 1))));
       fill(bars, buttons);
     }
-    // One of them is where Tab stops; the arrows go to the others.
+    // Roving tabindex: Tab stops at one factor, and the arrow keys move to the others.
     const stop = state.factor !== null && state.factor < list.length ? state.factor : 0;
     const most = Math.max(...list.map((it) => it.max), ...(query ?? []), 1e-9);
     list.forEach((it, i) => {
@@ -80,7 +80,7 @@ export function factors(node, { info, say, open, activation }) {
     });
   }
 
-  /** Arrows, Home and End choose a factor, as among radio buttons; without a step of history for each. */
+  /** Arrows, Home and End choose a factor, as in a radio group, without a new history entry. */
   function step(event) {
     const here = buttons.indexOf(event.target);
     if (here < 0 || event.ctrlKey || event.metaKey || event.altKey) return;

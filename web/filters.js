@@ -1,4 +1,4 @@
-// The side bar: ranking and direction as switches, angle and depth as sliders, modality, columns, the class tree.
+// The side bar with the ranking and the filters: angle, depth, modality, columns and the class tree.
 
 import { count, debounced, degrees, el, fill, number } from "./dom.js";
 import { brief } from "./long.js";
@@ -7,18 +7,18 @@ import { current, filtered, kept, limitOf, MODALITIES, START, update } from "./s
 
 const MODES = [
   ["near", "Nearest", "Most similar first."],
-  ["narrower", "Narrower", "More specific than the query, special cases of it: from “animal” to “dog”."],
+  ["narrower", "Narrower", "Special cases of the query, which are more specific: from “animal” to “dog”."],
   ["broader", "Broader", "More general than the query: from “dog” to “animal”."],
-  ["general", "General → specific", "What is below the query, the most general first."],
+  ["general", "General → specific", "Rows below the query, most general first."],
 ];
 
-/** Values of a column that are listed before "more". */
+/** Number of values of a column shown before the button "more". */
 const LISTED = 8;
 
-/** Fills the side bar once: `render` brings it up to date, `limited` gets the limit that was chosen from the data. */
+/** Creates the side bar. `render` updates it to a state; `limited` sets the limit that was chosen from the data. */
 export function filterBar(node, info, tree) {
   const set = (change) => update(change, { replace: false });
-  // Sliders write into the address without a step of history for every pixel.
+  // Sliders replace the URL, so that a drag does not add history entries.
   const slide = debounced((change) => update(change, { replace: true }), 60);
 
   const modes = el("div.modes", { role: "radiogroup", "aria-label": "Ranking" }, MODES.map(([value, name, title]) =>
@@ -28,22 +28,22 @@ export function filterBar(node, info, tree) {
   }, [["distance", "distance"], ["similarity", "similarity"], ["inner", "inner product"]].map(([value, name]) =>
     el("option", { value }, name))));
   const said = el("p.said", { id: "mode-said" });
-  const gate = el("label.line.tick", { title: "A limit on the angle between the query and a row, as seen from the root; the rows within it are ordered by similarity" },
+  const gate = el("label.line.tick", { title: "Only rows within an angle of the query, as seen from the root; ordered by similarity" },
     el("input", { type: "checkbox", id: "gate", onchange: (event) => set({ gate: event.target.checked }) }),
     el("span", {}, "only within an angle, most similar first"));
   const limit = el("div.line.limits", { role: "radiogroup", "aria-label": "Which rows to order" },
-    choice("limit", "angle", "below it", "Rows below the query, within the angle: 0° is straight behind it, as seen from the root", () => set({ limit: "angle" })),
+    choice("limit", "angle", "below it", "Rows below the query, within the angle: 0° is directly behind it as seen from the root", () => set({ limit: "angle" })),
     choice("limit", "distance", "around it", "Rows within the distance of the query", () => set({ limit: "distance" })));
   const angle = slider("angle", "Angle", 0, 180, 0.5, (v) => slide({ angle: v * Math.PI / 180 }), (v) => `${v.toFixed(1)}°`);
   const reach = Math.max(2 * info.depth.max, 0.1);
   const within = slider("within", "Distance", 0, reach, reach / 400, (v) => slide({ within: v }), (v) => number(v));
 
   const first = el("p.said", { id: "limit-said" });
-  // The limit that was chosen from the data, where the state has none.
+  // The limit chosen from the data, used if the state has none.
   let chosen = null;
 
   const depth = depthSlider(info.depth, slide);
-  // No mark is no filter: one click leaves one kind.
+  // Without a checked kind there is no filter, so one click selects a single kind.
   const kinds = el("div.kinds", { role: "group", "aria-label": "Only these kinds of rows" }, Object.keys(MODALITIES)
     .filter((name) => info.modalities[name] > 0).map((name) => el("label.pill", { title: `Only ${MODALITIES[name][1]}` },
       el("input", { type: "checkbox", value: name, onchange: () =>
@@ -60,7 +60,7 @@ export function filterBar(node, info, tree) {
     facets.map((it) => section(it.title, it.node, false)),
     active);
 
-  /** Shows the limit of the ranking: the one of the state, or the one that was chosen. */
+  /** Shows the limit of the ranking: that of the state, or else the one chosen from the data. */
   function showLimit(state) {
     const needed = limitOf(state);
     angle.node.hidden = needed !== "angle";
@@ -72,7 +72,7 @@ export function filterBar(node, info, tree) {
     if (needed === "within") within.set(value);
     first.hidden = !needed || (!own && !found);
     fill(first, own
-      ? el("button.plain.more", { type: "button", id: "auto-limit", onclick: () => set({ [needed]: null }) }, "Choose it from the data again")
+      ? el("button.plain.more", { type: "button", id: "auto-limit", onclick: () => set({ [needed]: null }) }, "Choose from the data again")
       : found ? `Chosen from the data: it keeps ${count(found.rows)} rows. Move it to keep more or fewer.` : null);
   }
 
@@ -103,7 +103,7 @@ export function filterBar(node, info, tree) {
   } };
 }
 
-/** How wide an angle has to be to let a row in, for the empty state: one button. */
+/** A button for empty results that widens the angle just enough to include a row at this angle (radians). */
 export function widen(radians) {
   const wider = Math.min(Math.PI, radians + 0.02);
   return el("button.solid", { type: "button", onclick: () => update({ angle: wider }) }, `Widen the angle to ${degrees(wider)}`);
@@ -136,11 +136,11 @@ function slider(id, label, min, max, step, moved, format) {
       return;
     }
     if (document.activeElement !== input || Math.abs(Number(input.value) - value) > step) input.value = value;
-    out.value = format(value); // the slider itself knows steps only
+    out.value = format(value); // the value of the input is rounded to its step
   } };
 }
 
-/** Two handles over the depths that occur, with the deciles of the set as ticks. */
+/** A slider with two handles for a range of depths, with the deciles of the set as ticks. */
 function depthSlider({ min, max, deciles }, slide) {
   const step = (max - min) / 500 || 0.001;
   const out = el("output");
@@ -162,12 +162,12 @@ function depthSlider({ min, max, deciles }, slide) {
     out.value = `${number(a)} – ${number(b)}`;
   }
   function moved(event) {
-    // A handle pushes at the other one rather than pass it.
+    // A handle stops at the other one.
     if (Number(low.value) > Number(high.value)) event.target.value = event.target === low ? high.value : low.value;
     show();
     const [a, b] = [Number(low.value), Number(high.value)];
     const whole = a <= min + step / 2 && b >= max - step / 2;
-    // The ends are open: a handle at the end lets in what rounding leaves outside.
+    // A handle at its end means no bound, so that rounding does not exclude the extreme rows.
     slide({ depth: whole ? null : [a <= min + step / 2 ? Math.min(min, 0) : a, b >= max - step / 2 ? 2 * max + 1 : b] });
   }
   return { node, set: (range) => {
@@ -202,5 +202,5 @@ function facet({ name, distinct, values }, set) {
   return { title: name, node, render };
 }
 
-/** The state without any filter, for links that show everything. */
+/** A state change that removes all filters. */
 export const UNFILTERED = { modality: START.modality, columns: START.columns, depth: null, inside: null, not: [], subtree: null };

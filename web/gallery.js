@@ -1,5 +1,5 @@
-// The gallery: results as a grid, from the best (or the most general) on, with more on demand. Where texts are asked for, photos and
-// boxes come first, and below them the best texts.
+// The gallery: results as a grid, best (or most general) first, with a button for more. A query by text shows photos
+// and boxes first, and the best texts below them.
 
 import { get, latest, post } from "./api.js";
 import { count, degrees, el, fill, number } from "./dom.js";
@@ -10,25 +10,25 @@ import { addRow, excludeRow, joinable, searchFrom } from "./search.js";
 import { isPicked, togglePicked } from "./selection.js";
 import { current, filtered, limitOf, MODALITIES, PICTURES, TEXTS, toFilter, toQueries, toRanking, update } from "./state.js";
 
-/** Rows that are asked for at a time. */
+/** Number of rows per request. */
 const PAGE = 60;
-/** Cards of texts below the pictures, and rows that are asked for to fill them: several may have the same words. */
+/** Number of text cards below the pictures, and of rows requested for them: several rows may have the same text. */
 const ASIDE = 12;
 const ASIDE_ROWS = 48;
 
-/** The fields of the state on which the results depend. */
+/** The state fields that determine the results. */
 const ASKED = ["terms", "not", "inside", "mode", "measure", "gate", "limit", "angle", "within", "depth", "modality", "columns", "subtree"];
 
 /**
- * A gallery in `node`. `answered` gets every answer, `open` a row that was clicked, `limited` the limit that was chosen from the data,
- * or `null`.
+ * Creates the gallery in `node`. `answered` is called with every response, `open` with a clicked row, and `limited`
+ * with the limit that was chosen from the data, or `null`.
  */
 export function gallery(node, { info, say, answered, open, name, limited }) {
   const newest = latest(node);
   let shown = "";
   let hits = [];
 
-  /** Asks anew if what is asked has changed. */
+  /** Sends a new search if the query has changed, or if `again` is set. */
   async function render(state, again = false) {
     const asked = JSON.stringify(ASKED.map((it) => state[it]));
     if (asked === shown && !again) return mark(state);
@@ -51,7 +51,7 @@ export function gallery(node, { info, say, answered, open, name, limited }) {
     }
   }
 
-  /** The best rows, and beside pictures the best texts: `{ request, best, texts, limit }`; without a question nothing is asked. */
+  /** Returns `{ request, best, texts, limit }`, with `texts` only below pictures; `{}` if there is no request to send. */
   async function ask(state, signal) {
     const kinds = split(state);
     const filter = { ...toFilter(state), ...(kinds ? { modality: kinds } : {}) };
@@ -62,7 +62,7 @@ export function gallery(node, { info, say, answered, open, name, limited }) {
     const query = toQueries(state.terms);
     const missing = limitOf(state);
     const limit = missing && state[missing] === null ? await firstLimit(state, query, filter, signal) : null;
-    // A set of which nothing passes has no limit to choose; any will do.
+    // If no row passes the filters there is no limit from the data; any value works.
     const request = { query, ...toRanking(state, limit?.value ?? 1), k: PAGE, ...filter };
     const best = post("/api/search", request, signal);
     const texts = kinds ? post("/api/search", { ...request, k: ASIDE_ROWS, modality: of(TEXTS) }, signal) : null;
@@ -70,17 +70,20 @@ export function gallery(node, { info, say, answered, open, name, limited }) {
     return { request, best: pictures, texts: words ? { ...words, hits: different(words.hits, ASIDE) } : null, limit };
   }
 
-  /** The kinds of a list that the set has. */
+  /** Keeps the kinds that occur in the set. */
   const of = (kinds) => kinds.filter((it) => info.modalities[it] > 0);
 
-  /** Pictures, where a text is asked for and nobody chose a kind. What is broader than a text are texts: these stay among the rest. */
+  /**
+   * The picture kinds, if a query by text shows pictures and texts separately; else `null`. The user must not have
+   * chosen a kind. The broader rows of a text are mostly texts, so they are not separated.
+   */
   function split(state) {
     const words = state.terms.length > 0 && state.terms.every((it) => it.kind === "text");
     const pictures = of(PICTURES);
     return words && state.mode !== "broader" && !state.modality.length && pictures.length && of(TEXTS).length ? pictures : null;
   }
 
-  /** Without a query: what passes, the most general rows first; photos, unless something else is asked for. */
+  /** The request without a query: rows that pass the filters, most general first; only photos if there is no filter. */
   function browse(state) {
     const origin = info.root === "origin" && info.space.kind !== "sphere";
     if (!origin) return null;
@@ -102,7 +105,7 @@ export function gallery(node, { info, say, answered, open, name, limited }) {
     let groups = [];
     const add = () => {
       const all = boxGroups(found);
-      // A box whose rows stand on both sides of the end of a page gets the phrases that came now.
+      // Redraw the card of a box that gets more phrases from the new page.
       groups.forEach((group, i) => {
         if (all[i].length > group.length) list.querySelector(`[data-row="${group[0].row}"]`)?.replaceWith(make(all[i], by, state, asked));
       });
@@ -112,7 +115,7 @@ export function gallery(node, { info, say, answered, open, name, limited }) {
     };
     add();
     const more = el("button.plain.wide", { type: "button", id: "more", onclick: async () => {
-      // Another question is under way: its answer takes the place of these rows.
+      // A new search is running and will replace these rows.
       if (shown !== mine) return;
       more.disabled = true;
       try {
@@ -136,7 +139,7 @@ export function gallery(node, { info, say, answered, open, name, limited }) {
     mark(state);
   }
 
-  /** What is shown, and among how many rows. */
+  /** The status line: what is shown, and out of how many rows. */
   function summary(state, request, best, texts) {
     const passing = best.rows_passing + (texts?.rows_passing ?? 0);
     const among = passing === info.rows ? `all ${count(info.rows)} rows` : `the ${count(passing)} of ${count(info.rows)} rows that pass the filters`;
@@ -148,26 +151,26 @@ export function gallery(node, { info, say, answered, open, name, limited }) {
 
   function limitWords(state, { value, rows }) {
     const what = limitOf(state) === "angle" ? `within ${degrees(value)}` : `within a distance of ${number(value)}`;
-    return `${count(rows)} rows lie ${what}, a start chosen from the data`;
+    return `${count(rows)} rows lie ${what}, a limit chosen from the data`;
   }
 
   function make(group, by, state, asked) {
     const [hit] = group;
     const actions = [["search", "Search from here (Enter)", (it) => searchFrom(it, name(it))]];
-    if (asked && joinable(state)) actions.push(["and", "Both at once: add this to the query", (it) => addRow(it, name(it))]);
-    actions.push(["not", "Leave out this and what is narrower", (it) => excludeRow(it, name(it))]);
+    if (asked && joinable(state)) actions.push(["and", "Add this to the query", (it) => addRow(it, name(it))]);
+    actions.push(["not", "Exclude this and everything narrower", (it) => excludeRow(it, name(it))]);
     return card(hit, { by: asked ? by : "general", open, actions, depth: info.depth, selected: state.select === hit.row,
       group, pick: togglePicked, picked: isPicked(group) });
   }
 
-  /** Why nothing was found, and one step that changes it; nothing if something else was asked meanwhile. */
+  /** A notice with the reason for empty results and a remedy; `null` if a newer search is running. */
   async function nothing(state, answer) {
-    if (!info.rows) return notice("The set has no rows", "Embed something with `conifer embed`, then serve that.");
+    if (!info.rows) return notice("The set has no rows", "Create a set with `conifer embed`, then serve it.");
     const clear = filtered(state)
       ? el("button.solid", { type: "button", onclick: () => update(UNFILTERED) }, "Clear all filters")
       : null;
     if (answer.rows_passing === 0 || !state.terms.length) {
-      return notice("No row passes the filters", "Every filter has to hold at once. Take one away, or clear them all.", clear);
+      return notice("No row passes the filters", "A row must pass all filters. Remove one, or clear them all.", clear);
     }
     const gated = state.mode !== "near" && (state.mode === "general" ? state.limit === "angle" : state.gate);
     if (gated && state.angle !== null) {
@@ -176,17 +179,18 @@ export function gallery(node, { info, say, answered, open, name, limited }) {
         post("/api/search", { query: toQueries(state.terms), by, k: 1, ...toFilter(state), ...(split(state) ? { modality: split(state) } : {}) }, signal));
       if (!nearest) return null;
       if (nearest.hits.length) {
-        return notice("No row lies within the angle", "The limit on the angle leaves nothing over.", widen(nearest.hits[0].score), clear);
+        return notice("No row lies within the angle", "All rows are outside the angle limit.", widen(nearest.hits[0].score), clear);
       }
     }
     if (state.mode === "general") {
       return notice("No row lies within the distance", "Move the slider “Distance” to the right.", clear);
     }
-    return notice("Nothing was found", "Take a filter away, or ask for something else.", clear);
+    return notice("Nothing was found", "Remove a filter, or search for something else.", clear);
   }
 
   async function welcome(state) {
-    // The root is no point with known coordinates here: rows from all over the set stand for it.
+    // The coordinates of the root are not known here, so a search from the root is not possible. Show evenly spaced
+    // rows instead.
     newest.stop();
     hits = [];
     limited(null);
@@ -194,7 +198,7 @@ export function gallery(node, { info, say, answered, open, name, limited }) {
     if (!info.rows) return fill(node, await nothing(state, { rows_passing: 0 }));
     if (filtered(state)) {
       say("");
-      return fill(node, notice("Ask for something", "Filters narrow down a search: type a text, drop a photo, or search from a row.",
+      return fill(node, notice("Search for something", "Filters narrow down a search: type a text, drop a photo, or search from a row.",
         el("button.solid", { type: "button", onclick: () => update(UNFILTERED) }, "Clear all filters")));
     }
     try {
@@ -202,7 +206,7 @@ export function gallery(node, { info, say, answered, open, name, limited }) {
       const found = await newest((signal) => Promise.all(rows.map((row) => get(`/api/rows/${row}`, signal))));
       if (!found) return;
       hits = found;
-      say("Some rows of the set, to start from.");
+      say("Some rows of the set to start from.");
       fill(node, el("ul.grid", { "aria-label": "Some rows" }, hits.map((hit) => make([hit], "distance", state, false))));
     } catch (error) {
       fill(node, trouble(error, () => render(current(), true)));
@@ -216,17 +220,17 @@ export function gallery(node, { info, say, answered, open, name, limited }) {
   return { render, hits: () => hits };
 }
 
-/** Whether two rows are texts with the same words. */
+/** Returns true if two rows are texts with the same words. */
 const alike = (a, b) => a.modality === b.modality && TEXTS.includes(a.modality) && caption(a) === caption(b);
 
-/** The beginning of a list, as far as `most` cards of different words go. */
+/** The beginning of a list, up to `most` cards of different texts. */
 function different(hits, most) {
   let cards = 0;
   const end = hits.findIndex((hit, i) => (i > 0 && alike(hits[i - 1], hit) ? false : ++cards > most));
   return end < 0 ? hits : hits.slice(0, end);
 }
 
-/** Neighbouring texts with the same words as one card, with a button that shows the others. */
+/** Collapses consecutive texts with the same words into one card with a button that shows the others. */
 function stacked(hits, cards) {
   for (let i = 0; i < hits.length;) {
     let end = i + 1;
@@ -234,7 +238,7 @@ function stacked(hits, cards) {
     const others = cards.slice(i + 1, end);
     if (others.length) {
       others.forEach((it) => { it.hidden = true; });
-      const title = `${others.length + 1} rows with the same words in a row: show them all`;
+      const title = `${others.length + 1} consecutive rows with the same words: show all`;
       const button = el("button.same", { type: "button", title, "aria-label": title, onclick: () => {
         others.forEach((it) => { it.hidden = false; });
         button.remove();
@@ -252,11 +256,11 @@ function ruler() {
   return el("p.ruler", { "aria-hidden": "true" }, el("span", {}, "general"), el("i"), el("span", {}, "specific"));
 }
 
-/** A photo that the server no longer keeps: the person must add it again. */
+/** Adds advice to the error for a photo that has expired on the server. */
 function lost(error, state) {
   const photo = state.terms.some((it) => it.kind === "photo");
   if (photo && [404, 410, 422].includes(error.status) && /photo/i.test(error.message)) {
-    error.advice = "The server keeps photos for a while only. Remove the chip “photo” above, and add the photo again.";
+    error.advice = "The server keeps photos only for a while. Remove the chip “photo” above and add the photo again.";
   }
   return error;
 }

@@ -1,22 +1,23 @@
-// The limit at which a gated ranking starts: the angle or the distance that keeps a tenth of the rows.
+// The initial limit of a gated ranking: the angle or distance that keeps a tenth of the rows.
 
 import { post } from "./api.js";
 import { limitOf } from "./state.js";
 
-/** Of the rows that pass the filters the limit keeps this share, */
+/** Share of the rows passing the filters that the limit keeps. */
 const SHARE = 0.1;
-/** but at least and at most so many of them. */
+/** Minimum and maximum number of rows that the limit keeps. */
 const LEAST = 30;
 const MOST = 2000;
 
-/** How many of `passing` rows the first limit keeps. */
+/** Number of rows that the initial limit keeps out of `passing` rows. */
 export function keeps(passing) {
   return Math.min(passing, Math.max(LEAST, Math.min(MOST, Math.round(SHARE * passing))));
 }
 
 /**
- * The limit for a query with these filters, and how many rows it keeps: `{ kind, value, rows }`. Where no row passes there is none: `null`.
- * The server ranks by the same angle or distance without a limit; the score of the last row that is kept is the limit.
+ * The initial limit for a query with these filters, and the number of rows that it keeps: `{ kind, value, rows }`;
+ * `null` if no row passes the filters. The server ranks by the same angle or distance without a limit, and the score of
+ * the last kept row is the limit.
  */
 export async function firstLimit(state, query, filter, signal) {
   const kind = limitOf(state);
@@ -27,6 +28,6 @@ export async function firstLimit(state, query, filter, signal) {
   if (!first.hits.length || rows === 0) return null;
   const last = rows > 1 ? (await ask(rows - 1)).hits[0] : first.hits[0];
   const score = (last ?? first.hits[0]).score;
-  // A little more than the score, which is rounded on its way.
+  // Slightly more than the score, because the score is rounded in the response.
   return { kind, value: by === "distance" ? score * (1 + 1e-6) : Math.min(Math.PI, score + 1e-5), rows };
 }

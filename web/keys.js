@@ -1,4 +1,4 @@
-// The keyboard, and the page of help that lists it.
+// Keyboard shortcuts, and the help dialog that lists them.
 
 import { el, fill, icon } from "./dom.js";
 import { nameRow, searchFrom } from "./search.js";
@@ -12,32 +12,32 @@ const LIST = [
   ["x", "select the result, for export"],
   ["t", "path from the result, or the query, to the root"],
   ["m", "the map"],
-  ["arrows, Enter", "on the map: to the nearest row on that side, open it; Shift with arrows moves the map"],
+  ["arrows, Enter", "on the map: go to the nearest row on that side, open it; Shift with arrows moves the map"],
   ["Esc", "close, go back to the results"],
   ["?", "this help"],
 ];
 
-/** Wires the help: a button and a dialog. */
+/** Sets up the help button and the help dialog. */
 export function helper(dialog, button) {
   const close = () => dialog.close();
   fill(dialog,
     el("header", {}, el("h2", {}, "How to explore"), el("button.plain", { type: "button", "aria-label": "Close", onclick: close }, icon("close"))),
-    el("p", {}, "Photos and texts are points in a space with a root in its middle. General things lie near the root, specific things far out; what lies behind a point, as seen from the root, is a special case of it."),
+    el("p", {}, "Photos and texts are points in a space with a root at its centre. General things are near the root, specific things far from it. Points behind a point, as seen from the root, are special cases of it."),
     el("ul", {},
-      el("li", {}, el("b", {}, "Nearest"), " shows what is most similar."),
-      el("li", {}, el("b", {}, "Narrower"), " shows special cases of the query, ", el("b", {}, "broader"), " what is more general. Both go by an angle: 0° is straight behind the query, or straight before it."),
-      el("li", {}, el("b", {}, "General → specific"), " takes the rows within an angle or a distance, and puts the most general first. The first angle is chosen from the data."),
-      el("li", {}, el("b", {}, "Path to the root"), " names the texts on the way from a photo to the most general point: “a red car”, “a car”, “a vehicle”."),
-      el("li", {}, el("b", {}, "+ and"), " asks for both at once; ", el("b", {}, "− not"), " leaves out something and its special cases."),
-      el("li", {}, "Mark results with their round button, or ", el("kbd", {}, "x"), ", and export their ids."),
-      el("li", {}, "Drop or paste a photo anywhere. The address of the page is a link to what you see.")),
+      el("li", {}, el("b", {}, "Nearest"), " shows the most similar rows."),
+      el("li", {}, el("b", {}, "Narrower"), " shows special cases of the query, ", el("b", {}, "broader"), " shows more general rows. Both rank by an angle: 0° is directly behind the query, or directly in front of it."),
+      el("li", {}, el("b", {}, "General → specific"), " shows the rows within an angle or a distance, most general first. The initial limit is chosen from the data."),
+      el("li", {}, el("b", {}, "Path to the root"), " shows the texts on the path from a photo to the most general point: “a red car”, “a car”, “a vehicle”."),
+      el("li", {}, el("b", {}, "+ and"), " adds to the query; ", el("b", {}, "− not"), " excludes something and its special cases."),
+      el("li", {}, "Select results with their round button or ", el("kbd", {}, "x"), ", then export their ids."),
+      el("li", {}, "Drop or paste a photo anywhere. The address of the page is a link to the current view.")),
     el("h3", {}, "Keyboard"),
     el("dl.keys", {}, LIST.flatMap(([key, what]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, what)])));
   button.addEventListener("click", () => dialog.showModal());
   dialog.addEventListener("click", (event) => event.target === dialog && close());
 }
 
-/** Wires the keys of the page. */
+/** Sets up the keyboard shortcuts of the page. */
 export function keys({ hits, name }) {
   const focused = () => document.activeElement?.closest?.(".card")?.dataset.row;
   const hitOf = (row) => hits().find((it) => it.row === Number(row));
@@ -87,7 +87,7 @@ export function keys({ hits, name }) {
     event.preventDefault();
   }
 
-  /** Moves the focus to the card that lies in the direction of the arrow. */
+  /** Moves the focus to the next card in the direction of the arrow key. */
   function walk(event) {
     const cards = [...document.querySelectorAll("main .pane:not([hidden]) .card .face")].filter((it) => it.offsetParent);
     if (!cards.length) return;

@@ -1,25 +1,26 @@
-// Texts of any length: what is shown of them, and all of them on demand.
+// Shortens long texts and shows the full text on demand.
 //
-// A run of letters without a space is broken anywhere. Where its letters join or kern ("AAAA", Arabic), a browser shapes the rest
-// of the run anew for every line, so that a long one stops the page for minutes. It is therefore never laid out as one.
+// A browser breaks a word without spaces at any letter. If its letters join or kern ("AAAA", Arabic), the browser
+// shapes the rest of the word again for every line, so that a very long word blocks the page for minutes. Long words
+// are therefore laid out in pieces.
 
 import { count, el, fill } from "./dom.js";
 
-/** Characters of a text that the details show at once. */
+/** Maximum number of characters of a text shown in the details at first. */
 const SHOWN = 600;
-/** Characters of a text on a card, in a tip and in a label. */
+/** Maximum number of characters of a text on a card, in a tooltip and in a label. */
 const BRIEF = 300;
-/** A longer run without a space is laid out in pieces of so many characters. */
+/** Matches the pieces in which a longer word is laid out. */
 const RUN = /(\S{500})/u;
 
-/** The beginning of a text, never half a character. */
+/** The beginning of a text, without splitting a surrogate pair. */
 export function brief(text, most = BRIEF) {
   if (text.length <= most) return text;
   const half = /[\uD800-\uDBFF]/.test(text[most - 2]);
   return `${text.slice(0, most - (half ? 2 : 1))}…`;
 }
 
-/** A text to read: its beginning, with a button that shows all of it. */
+/** The text, or for a long text its beginning and a button that shows all of it. */
 export function readable(text) {
   if (text.length <= SHOWN) return text;
   const node = el("span", { tabIndex: -1 }, brief(text, SHOWN), " ");

@@ -1,4 +1,5 @@
-// The page: asks the server what there is, then keeps every part in step with the state in the address.
+// Entry point: requests the description of the set, then updates all parts of the page when the state in the URL
+// changes.
 
 import { get, hasToken, setToken } from "./api.js";
 import { el, fill } from "./dom.js";
@@ -63,7 +64,7 @@ function run(info) {
     event.stopPropagation();
   });
 
-  // Every view has its own status, told while it is shown.
+  // Each view has its own status line, shown while the view is open.
   const statuses = {};
   const quiet = (view) => (text) => {
     statuses[view] = text;
@@ -102,7 +103,7 @@ function run(info) {
     }
     if (before && before.view !== state.view) say(statuses[state.view] ?? "");
     parts.forEach((part) => part(state));
-    // Results are kept up to date behind the other views: the map rings them, the factors show their query.
+    // Results are updated even if another view is open: the map marks them, and the factors show their query.
     results.render(state);
     views[state.view]?.render(state, before);
   };
@@ -121,12 +122,12 @@ function askToken() {
   const form = el("form", { method: "dialog", onsubmit: () => {
     setToken(input.value);
     start();
-  } }, el("h2", {}, "This server asks for its token"),
-  hasToken() ? el("p", {}, "It did not take the one that was given.") : null, el("label", { htmlFor: "token" }, "Token"), input,
+  } }, el("h2", {}, "This server requires a token"),
+  hasToken() ? el("p", {}, "The server rejected the token.") : null, el("label", { htmlFor: "token" }, "Token"), input,
   el("button.solid", { type: "submit" }, "Open"));
   fill($("locked"), form);
   const open = el("button.solid", { type: "button", onclick: askToken }, "Enter the token");
-  fill($("main"), notice("This server asks for its token", "It was started with --token-file.", open));
+  fill($("main"), notice("This server requires a token", "It was started with --token-file.", open));
   if (!$("locked").open) $("locked").showModal();
 }
 

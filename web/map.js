@@ -1,4 +1,4 @@
-// The map: all rows in the Poincare disc, the root in the middle, with the cone of the selected row.
+// The map: all rows in the Poincare disc with the root at the centre, and the cone of the selected row.
 
 import { get, latest } from "./api.js";
 import { cone, Grid, moveAll, moved, quantile, towards } from "./disc.js";
@@ -10,16 +10,16 @@ import { current, MODALITIES, update } from "./state.js";
 
 const LIMIT = 100000;
 const LETTERS = { i: "image", t: "text", b: "box_image", p: "box_text" };
-/** How near the pointer must come to a point, pixels of the page. */
+/** Maximum distance between the pointer and a point, in CSS pixels. */
 const NEAR = 8;
 
-/** A map view in `node`. `hits()` are the rows of the results, drawn as rings. */
+/** Creates the map in `node`. `hits()` returns the rows of the results, which are drawn as rings. */
 export function map(node, { info, say, open, hits }) {
   const newest = latest();
   const newestCone = latest();
   const back = el("canvas.dots", { "aria-hidden": "true" });
   const front = el("canvas.marks", { tabIndex: 0, role: "application",
-    "aria-label": "Map of all rows: arrows go to the nearest row on that side, Enter selects it, Shift with arrows moves the map, + and − zoom, 0 shows all. With a pointer: drag to move, wheel to zoom, click a point to select its row, double click to take it to the middle" });
+    "aria-label": "Map of all rows: arrows go to the nearest row on that side, Enter selects it, Shift with arrows moves the map, + and − zoom, 0 shows all. With a pointer: drag to move, wheel to zoom, click a point to select its row, double click to centre it" });
   const tip = el("div.tip", { hidden: true, role: "tooltip" });
   const told = el("p.unseen", { role: "status", "aria-live": "polite" });
   const legend = el("div.legend");
@@ -28,25 +28,25 @@ export function map(node, { info, say, open, hits }) {
     el("option", { value: "modality" }, "colour by kind"), el("option", { value: "depth" }, "colour by depth"));
   const tools = el("div.maptools", {}, colour,
     el("button", { type: "button", onclick: () => fit() }, "Fit"),
-    el("button", { type: "button", onclick: () => glide(0, 0), title: "Take the root back to the middle" }, "Root in the middle"),
+    el("button", { type: "button", onclick: () => glide(0, 0), title: "Move the root back to the centre" }, "Centre the root"),
     legend);
-  const caveat = el("p.hint", {}, "Distance from the middle is the distance from the root: general inside, specific outside. Directions are squeezed from many dimensions into two, so neighbours here need not be neighbours there. The cone is drawn with its true opening.");
+  const caveat = el("p.hint", {}, "The distance from the centre is the distance from the root: general inside, specific outside. Directions are projected from many dimensions to two, so neighbours on the map need not be neighbours in the space. The cone has its true opening.");
 
   let data = null;   // { rows, x, y, depth, modality } as typed arrays
   let grid = null;
   let place = new Map();
   let eye = { ax: 0, ay: 0, zoom: 1, x: 0, y: 0 };
   let loading = null;
-  let wanted = null; // the row that was selected last
+  let wanted = null; // the selected row; `selected` also has its position once it is loaded
   let selected = null;
-  let hovered = -1;  // the point under the pointer, or the one that the arrows went to
+  let hovered = -1;  // the point under the pointer or chosen with the arrow keys
   let drawn = { back: false, front: false };
   let shape = { width: 0, height: 0, ratio: 1, radius: 1 };
   let image = null;
   let colours = null;
   let theme = {};
   let motion = 0;
-  let fitted = 1;    // the zoom at which nearly all rows are seen
+  let fitted = 1;    // the zoom at which nearly all rows are visible
 
   async function load() {
     fill(node, el("p.busy", {}, "Loading the map …"));
@@ -71,7 +71,7 @@ export function map(node, { info, say, open, hits }) {
 
   function tell() {
     say(data.rows.length < info.rows
-      ? `${count(data.rows.length)} of ${count(info.rows)} rows, evenly chosen.`
+      ? `${count(data.rows.length)} of ${count(info.rows)} rows, evenly sampled.`
       : `All ${count(data.rows.length)} rows.`);
   }
 
@@ -113,7 +113,7 @@ export function map(node, { info, say, open, hits }) {
   function redraw(both = true) {
     const idle = !drawn.back && !drawn.front;
     drawn = { back: drawn.back || both, front: true };
-    if (both) tip.hidden = true; // what it points at has moved
+    if (both) tip.hidden = true; // the point under the tooltip has moved
     if (idle) requestAnimationFrame(frame);
   }
 
@@ -121,7 +121,7 @@ export function map(node, { info, say, open, hits }) {
     const begun = performance.now();
     if (drawn.back && image) {
       const ratio = shape.ratio;
-      // Dots grow with the picture, but slower.
+      // Dots grow with the zoom, but more slowly.
       const grown = Math.min(2, Math.max(1, eye.zoom / fitted) ** 0.3);
       const radius = ratio * grown * (data.rows.length > 40000 ? 0.7 : data.rows.length > 8000 ? 1.5 : 2.4);
       dots(image, { x: data.x, y: data.y, colours, back: word(channels(theme.disc)), radius,
@@ -189,7 +189,7 @@ export function map(node, { info, say, open, hits }) {
 
   // --- moving
 
-  /** Shows nearly all rows as large as they fit, the root in the middle. */
+  /** Zooms so that nearly all rows are visible, with the root at the centre. */
   function fit() {
     cancelAnimationFrame(motion);
     centre(0, 0);
@@ -205,7 +205,7 @@ export function map(node, { info, say, open, hits }) {
     grid = null;
   }
 
-  /** Takes a point of the true disc to the middle, as an isometry: what is there becomes large. */
+  /** Moves a point of the original disc to the centre by an isometry, which enlarges its surroundings. */
   function glide(toX, toY) {
     const { ax, ay, x, y } = eye;
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -299,7 +299,7 @@ export function map(node, { info, say, open, hits }) {
     redraw();
   }
 
-  /** Goes to the nearest point on a side; at first to the selected row, or to what is nearest to the middle of the picture. */
+  /** Goes to the nearest point in a direction; at first to the selected row or the point nearest to the view centre. */
   function walk(axis, forward) {
     const seen = (i) => {
       const [x, y] = i >= 0 ? screen([data.x[i], data.y[i]]) : [-1, -1];
@@ -318,7 +318,7 @@ export function map(node, { info, say, open, hits }) {
     point(next, true);
   }
 
-  // --- what is under the pointer, what is selected
+  // --- hovering and selection
 
   const describeRow = debounced(async (row, i, aloud) => {
     if (hovered !== i) return;
@@ -340,7 +340,7 @@ export function map(node, { info, say, open, hits }) {
     point(here && data ? under(...here) : -1);
   }
 
-  /** Marks a point and says what it is; to a reader of screens, too, if `aloud`. */
+  /** Marks a point and shows its tooltip; with `aloud`, also announces it to screen readers. */
   function point(i, aloud = false) {
     if (i === hovered) return;
     hovered = i;
@@ -363,7 +363,7 @@ export function map(node, { info, say, open, hits }) {
       if (!found) return;
       selected = { row, ...found };
     } catch {
-      // The panel of details says what is wrong with this row.
+      // The details panel shows the error of this row.
     }
     redraw(false);
   }

@@ -1,18 +1,18 @@
-// Many dots into a picture: straight into its memory, because a hundred thousand drawing calls are too slow.
+// Draws many dots by writing directly to image memory, because 100,000 canvas calls are too slow.
 
-/** A colour of the page, `#rrggbb` or `rgb(r, g, b)`, as three numbers. */
+/** Parses a CSS colour, `#rrggbb` or `rgb(r, g, b)`, into three numbers. */
 export function channels(text) {
   const hex = /^#([0-9a-f]{6})$/i.exec(text.trim());
   if (hex) return [0, 2, 4].map((at) => parseInt(hex[1].slice(at, at + 2), 16));
   return (text.match(/[\d.]+/g) ?? [128, 128, 128]).slice(0, 3).map(Number);
 }
 
-/** Red, green, blue as one word of image memory (little endian: alpha, blue, green, red). */
+/** Packs red, green, blue into one word of image memory (little endian: alpha, blue, green, red). */
 export function word([r, g, b]) {
   return ((255 << 24) | (Math.round(b) << 16) | (Math.round(g) << 8) | Math.round(r)) >>> 0;
 }
 
-/** 256 words between colours at even distances. */
+/** A colour ramp of 256 words, interpolated between evenly spaced colours. */
 export function ramp(stops) {
   return Uint32Array.from({ length: 256 }, (_, i) => {
     const at = i / 255 * (stops.length - 1);
@@ -21,7 +21,7 @@ export function ramp(stops) {
   });
 }
 
-/** A round dot of a radius in pixels: offsets and how much of each pixel it covers. */
+/** A round dot of a radius in pixels: the offset and coverage (0 to 1) of each pixel. */
 export function stamp(radius) {
   const reach = Math.ceil(radius);
   const pixels = [];
@@ -36,7 +36,7 @@ export function stamp(radius) {
 
 /**
  * Draws point i at (centreX + scale x[i], centreY - scale y[i]) in `colours[i]` over `back`. Large dots have smooth
- * edges; dots of one or two pixels are squares, which nobody sees.
+ * edges. Small dots are squares of 2 x 2 pixels, because the difference is not visible.
  */
 export function dots(image, { x, y, colours, back, radius, centreX, centreY, scale }) {
   const { width, height } = image;

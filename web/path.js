@@ -1,4 +1,4 @@
-// Traversals: from the query (or a row) to the root, or to another row, with what is met on the way.
+// The view of a path: the rows along the way from the query or a row to the root or to another row.
 
 import { latest, post, thumbnail } from "./api.js";
 import { el, fill, svg } from "./dom.js";
@@ -7,14 +7,14 @@ import { describe, pictured } from "./search.js";
 import { isPicked, togglePicked } from "./selection.js";
 import { current, PICTURES, TEXTS, toQueries, toQuery, update } from "./state.js";
 
-/** What a stop may be: value in the address, kinds, words for a person. */
+/** The kinds of stops: value in the URL, modalities, label. */
 const ALONG = { texts: [TEXTS, "texts"], pictures: [PICTURES, "photos"], all: [null, "all kinds"] };
 
-/** A path view in `node`. */
+/** Creates the path view in `node`. */
 export function path(node, { info, say, open }) {
   const newest = latest(node);
   let shown = "";
-  let named = "";    // what rows are called on the page: names may come later than the path
+  let named = "";    // names of the rows, which may arrive after the path
   let answer = null;
 
   async function render(state, again = false) {
@@ -41,7 +41,7 @@ export function path(node, { info, say, open }) {
       const found = await newest(async (signal) => {
         const inside = await post("/api/traverse", body, signal);
         if (inside.stops.some((it) => it.hit)) return inside;
-        // No cone holds any point of the path: the nearest rows instead, and the page says so.
+        // No cone contains a point of the path. Show the nearest rows instead, with a notice.
         return { ...await post("/api/traverse", { ...body, cone: false }, signal), nearest: true };
       });
       if (!found) return;
@@ -59,18 +59,18 @@ export function path(node, { info, say, open }) {
     if (answer) return walk(state, answer);
     say("");
     fill(node, notice("A path needs a start",
-      "Search for something first, or open a row. The path then goes from the specific to the general, up to the root, and names the texts that lie on the way.",
+      "Search for something first, or open a row. The path then goes from the specific to the general, up to the root, and shows the texts on the way.",
       ...fromOpen(state, "solid")));
   }
 
-  /** What stops may be. The kinds that the results are kept to do not count here: a path of photos alone would be empty. */
+  /** The kind of stops. The kind filter of the results does not apply: a path with photos only would be empty. */
   function along(state) {
     const there = (name) => !ALONG[name][0] || ALONG[name][0].some((it) => info.modalities[it] > 0);
     const wanted = state.along ?? (state.to ? "all" : "texts");
     return there(wanted) ? wanted : "all";
   }
 
-  /** The open row, where a path could start there and does not. */
+  /** The open row as a query term, unless the path already starts there; else `null`. */
   function openRow(state) {
     const start = state.from ?? (state.terms.length === 1 ? state.terms[0] : null);
     const row = state.select;
@@ -109,12 +109,12 @@ export function path(node, { info, say, open }) {
         state.to ? el("button", { type: "button", onclick: () => update({ to: null }) }, "To the root instead") : null,
         state.from && state.terms.length ? el("button", { type: "button", onclick: () => update({ from: null }) }, "From the query instead") : null,
         el("div.slider", {}, el("label", { htmlFor: "steps" }, "Steps"), out, steps)),
-      nearest && rows ? el("p.hint", {}, "The model places no such row above the start: no cone holds the path. These are the rows that are nearest to it.") : null,
-      rows ? null : notice("No row lies on this path", "There are no rows of this kind. Choose another one above."),
+      nearest && rows ? el("p.hint", {}, "No row of this kind has a cone that contains the path, so the model places none above the start. These are the nearest rows.") : null,
+      rows ? null : notice("No row lies on this path", "There are no rows of this kind. Choose another kind above."),
       rule(stops, list), list);
   }
 
-  /** A small picture of an end of the path, where it is a row that has one. */
+  /** A small picture of an end of the path, if it is a row with a picture; else `null`. */
   function picture(term) {
     if (term?.kind !== "row" || !pictured(term.value)) return null;
     const image = el("img.preview", { alt: "" });
@@ -129,7 +129,7 @@ export function path(node, { info, say, open }) {
       names.map((it) => el("option", { value: it, selected: it === along(state) }, ALONG[it][1])));
   }
 
-  /** The whole path from 0 to 1, with a mark where each row was first the nearest. */
+  /** A ruler of the path from 0 to 1, with a mark at the first point where each row is the nearest. */
   function rule(stops, list) {
     const width = Math.max(300, node.clientWidth);
     const marks = stops.map((stop, i) => {

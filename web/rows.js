@@ -1,4 +1,4 @@
-// How a row looks: in the gallery, on a path, among neighbours.
+// Draws rows: cards, pictures, captions, scores and notices.
 
 import { thumbnail } from "./api.js";
 import { degrees, el, number } from "./dom.js";
@@ -7,12 +7,11 @@ import { MODALITIES } from "./state.js";
 
 const PHOTO_FILE = /\.(jpe?g|png|webp|gif|bmp|tiff?)$/i;
 
-/** The part of a path after its last stroke. */
 const fileName = (path) => path.split(/[/\\]/).at(-1);
 
 /**
- * The title of a row: its text. A photo whose text is no more than the path of a file is called by its class, and only without one by
- * the name of the file.
+ * The title of a row: its text. If the text of a photo is only a file path, the title is the class of the photo, or
+ * without a class the file name.
  */
 export function caption(hit) {
   const columns = hit.columns ?? {};
@@ -22,7 +21,7 @@ export function caption(hit) {
   return columns.common_name || columns.label || fileName(text);
 }
 
-/** The second line of a row: the name of its file, or its id. Empty where the title says it. */
+/** The second line of a row: its file name or id; empty if the title is the same. */
 export function origin(hit) {
   const columns = hit.columns ?? {};
   const file = [columns.file, columns.image, columns.text, hit.id]
@@ -31,18 +30,18 @@ export function origin(hit) {
   return name === caption(hit) ? "" : name;
 }
 
-/** The word for what a row embeds. */
+/** The label of the modality of a row. */
 export function kindOf(hit) {
   return MODALITIES[hit.modality]?.[0] ?? hit.modality;
 }
 
-/** Rows of the same box of the same photo share a key; of other rows each has its own. */
+/** The group key of a row: rows of the same box share a key, other rows have a unique key. */
 function boxKey(hit) {
   return hit.modality === "box_image" && hit.box && hit.columns?.sample
     ? JSON.stringify([hit.columns.sample, hit.box]) : `row ${hit.row}`;
 }
 
-/** Rows in groups, in the order of the first row of each: the rows of one box are one group, whatever phrases it has. */
+/** Groups rows in the order of their first rows: the rows of one box form a group, other rows are alone. */
 export function boxGroups(hits) {
   const groups = new Map();
   for (const hit of hits) {
@@ -53,7 +52,7 @@ export function boxGroups(hits) {
   return [...groups.values()];
 }
 
-/** The picture of a row, or its words where it has none. */
+/** The picture of a row, or its text if it has no picture. */
 export function face(hit, size = 256) {
   const words = () => el("span.words", {}, el("span", {}, brief(caption(hit))));
   if (!hit.thumbnail) return words();
@@ -72,17 +71,18 @@ const SCORES = {
   gated_narrower: (hit) => `similarity ${number(hit.score)}`,
   gated_broader: (hit) => `similarity ${number(hit.score)}`,
   general: (hit) => `depth ${number(hit.score)}`,
-  factor: (hit) => `reaches ${number(hit.score)}`,
+  factor: (hit) => `depth ${number(hit.score)}`,
 };
 
-/** The score of a hit with its unit. */
+/** The score of a hit with its name. */
 export function scoreOf(hit, by) {
   return hit.score === undefined || hit.score === null ? "" : (SCORES[by] ?? SCORES.distance)(hit);
 }
 
 /**
- * A row as a card, or a group of rows of one box, of which `hit` is the first. `actions` are [label, title, run] triples, shown while the
- * card is pointed at or has the focus. `pick` marks the rows of the card; `picked` says whether they are marked.
+ * A card for a row, or for a group of rows of one box, of which `hit` is the first. `actions` are [label, title, run]
+ * triples, shown while the card is hovered or has the focus. `pick` is called to select the rows of the card; `picked`
+ * is true if they are selected.
  */
 export function card(hit, { by, open, actions = [], depth = null, size = 256, selected = false, group = [hit], pick = null, picked = false }) {
   const titles = [...new Set(group.map(caption))];
@@ -111,22 +111,22 @@ export function card(hit, { by, open, actions = [], depth = null, size = 256, se
     meter);
 }
 
-/** The title below a picture; of a box with several phrases, each of them. */
+/** The caption below a picture: the title, or a list of the phrases of a box. */
 function words(titles) {
   if (titles.length === 1) return el("p.caption", { title: brief(titles[0]) }, brief(titles[0]));
   return el("ul.caption.phrases", { "aria-label": "Phrases of this box" }, titles.map((it) => el("li", { title: brief(it) }, brief(it, 120))));
 }
 
-/** A message in place of results: what is the case, and what to do. */
+/** A message instead of results: the situation, and what to do. */
 export function notice(title, text, ...buttons) {
   return el("div.notice", { role: "note" }, el("h2", {}, title), text ? el("p", {}, text) : null,
     buttons.length ? el("p.buttons", {}, buttons) : null);
 }
 
-/** A view that the server does not have: a front over shards answers searches only. */
+/** Adds advice to the error for a route that does not exist, as on a front over shards. */
 export function missing(error, what) {
   if (error.status === 404 && /openapi/.test(error.message)) {
-    error.advice = `This server has no ${what}: a front over shards answers searches only. Open a server of the whole set, or one of the shards.`;
+    error.advice = `This server has no ${what}, because it is a front over shards. Open a server of the whole set, or one of the shards.`;
   }
   return error;
 }

@@ -1,4 +1,4 @@
-// The search box: terms as chips, a text, a photo by button, drop or paste.
+// The search box: query terms as chips, text input, and photos by button, drop or paste.
 
 import { get, latest, thumbnail, upload } from "./api.js";
 import { el, fill, icon } from "./dom.js";
@@ -6,28 +6,28 @@ import { brief } from "./long.js";
 import { caption, kindOf } from "./rows.js";
 import { current, START, update } from "./state.js";
 
-/** Small pictures of the photos that were added on this page, by token. */
+/** Previews of the photos that were added on this page, by token. */
 const previews = new Map();
-/** Names of rows that were searched from, by row. */
+/** Names of rows by row number. */
 const names = new Map();
-/** Rows that have a picture. */
+/** Rows that are known to have a picture. */
 const pictures = new Set();
-/** Rows whose names were asked for. */
+/** Rows whose names were requested. */
 const asked = new Set();
-/** Terms that the server takes together. */
+/** Maximum number of terms in a query, as on the server. */
 const MOST = 8;
 
-/** Remembers what to call a row on a chip. */
+/** Stores the name of a row for its chip. */
 export function nameRow(row, name) {
   names.set(row, name);
 }
 
-/** Whether a row has a picture, as far as it was asked for. */
+/** Returns true if a row is known to have a picture. */
 export function pictured(row) {
   return pictures.has(row);
 }
 
-/** Asks what the rows of an address are called; `done` runs once names have come. */
+/** Requests the names of rows that have none yet, then calls `done`. */
 async function learn(terms, done) {
   const rows = terms.filter((it) => it.kind === "row" && !asked.has(it.value)).map((it) => it.value);
   if (!rows.length) return;
@@ -38,34 +38,34 @@ async function learn(terms, done) {
       names.set(row, titleOf(hit));
       if (hit.thumbnail) pictures.add(row);
     } catch {
-      // The search says what is wrong with it; asking again would not help.
+      // The search itself shows the error of this row.
     }
   }));
   done();
 }
 
-/** What a row is called on a chip: its kind and the beginning of its text. */
+/** The name of a row on a chip: its kind and the beginning of its text. */
 export function titleOf(hit) {
   const text = caption(hit);
   return `${kindOf(hit)} “${text.length > 28 ? `${text.slice(0, 27)}…` : text}”`;
 }
 
-/** What a chip says. */
+/** The text of a chip. */
 export function describe(term) {
   if (term.kind === "photo") return "photo";
   if (term.kind === "row") return names.get(term.value) ?? `row ${term.value}`;
   return term.kind === "id" ? `id ${brief(term.value)}` : `“${brief(term.value)}”`;
 }
 
-/** Wires the search box. `say` tells a person something; `can` is what the server can embed. */
+/** Sets up the search box. `can` has the features of the server; `say` shows a status message. */
 export function searchBox({ can, say, fail, again }) {
   const [form, field, input, chips, file, drop] =
     ["search", "field", "text", "chips", "file", "drop"].map((id) => document.getElementById(id));
   const photo = document.getElementById("photo");
   photo.append(icon("photo"));
   if (!can.text) {
-    input.placeholder = "No model here: search from a row";
-    input.title = "The server was started without --checkpoint, so that texts and photos have no point";
+    input.placeholder = "No model: search from a row";
+    input.title = "The server was started without --checkpoint, so it cannot embed texts and photos";
     for (const it of [input, ...["go", "and", "not"].map((id) => document.getElementById(id))]) it.disabled = true;
   }
   if (!can.photo) photo.hidden = true;
@@ -80,20 +80,20 @@ export function searchBox({ can, say, fail, again }) {
     event.preventDefault();
     const now = current();
     if (!text()) return;
-    // Terms that were combined stay; a single query is replaced.
+    // A query of several terms gets another term; a single term is replaced.
     search({ terms: now.terms.length > 1 ? [...now.terms, ...typed()] : typed() });
   });
   document.getElementById("and").addEventListener("click", () => {
     if (!text()) {
       input.focus();
-      say("Type what has to be there as well, then press “+ and”.");
-    } else if (current().terms.length >= MOST) say("At most eight terms go together.");
+      say("Type what to add to the query, then press “+ and”.");
+    } else if (current().terms.length >= MOST) say("A query can have at most eight terms.");
     else search({ terms: [...current().terms, ...typed()] });
   });
   document.getElementById("not").addEventListener("click", () => {
     if (!text()) {
       input.focus();
-      say("Type what is to be left out, then press “− not”.");
+      say("Type what to exclude, then press “− not”.");
     } else search({ not: [...current().not, ...typed()] });
   });
   input.addEventListener("keydown", (event) => {
@@ -105,10 +105,10 @@ export function searchBox({ can, say, fail, again }) {
 
   const uploads = latest();
   const add = async (blob, together) => {
-    if (!can.photo) return say("The server was started without --checkpoint, so photos cannot be searched with.");
-    if (!/^image\/(jpeg|png|webp)$/.test(blob.type)) return say("That is no JPEG, PNG or WebP photo.");
+    if (!can.photo) return say("The server was started without --checkpoint, so it cannot search by photo.");
+    if (!/^image\/(jpeg|png|webp)$/.test(blob.type)) return say("The file is not a JPEG, PNG or WebP photo.");
     say("Embedding the photo …");
-    // Alone, it takes the place of what is asked now, and of nothing that is asked later.
+    // A photo alone replaces the current query, but not a newer query entered during the upload.
     const { terms } = current();
     const late = () => !together && current().terms !== terms;
     const embed = async (signal) => {
@@ -179,25 +179,25 @@ export function searchBox({ can, say, fail, again }) {
   };
 }
 
-/** Search from a row: it becomes the whole query. */
+/** Makes a row the whole query. */
 export function searchFrom(hit, name) {
   nameRow(hit.row, name);
   update({ terms: [{ kind: "row", value: hit.row }], view: "results" });
 }
 
-/** Whether another term may be added to a query. */
+/** Returns true if a term can be added to the query. */
 export function joinable(state) {
   return state.terms.length > 0 && state.terms.length < MOST;
 }
 
-/** Adds a row to the query as it is now, which may be newer than what the row was drawn with. */
+/** Adds a row to the current query, which may be newer than the query for which the row was drawn. */
 export function addRow(hit, name) {
   nameRow(hit.row, name);
   const { terms } = current();
   if (terms.length < MOST && !holds(terms, hit)) update({ terms: [...terms, { kind: "row", value: hit.row }] });
 }
 
-/** Leaves out what lies in the cone of a row, beside what is left out now. */
+/** Adds a row to the current exclusions: rows inside its cone are left out. */
 export function excludeRow(hit, name) {
   nameRow(hit.row, name);
   const { not } = current();
@@ -206,7 +206,7 @@ export function excludeRow(hit, name) {
 
 const holds = (terms, hit) => terms.some((it) => it.kind === "row" && it.value === hit.row);
 
-/** Forgets everything that was asked. */
+/** Resets the query, the filters and the view. */
 export function startAnew() {
   update({ ...START });
 }

@@ -1,18 +1,18 @@
-// The selection: rows that were marked on cards, and their ids as a file.
+// The selection: rows selected on cards, and their export as CSV or JSON.
 
 import { el, fill } from "./dom.js";
 import { caption, kindOf } from "./rows.js";
 
-/** Marked rows by number, in the order in which they were marked. */
+/** Selected rows by row number, in the order of selection. */
 const picked = new Map();
 const listeners = [];
 
-/** Whether all of these rows are marked. */
+/** Returns true if all of these rows are selected. */
 export function isPicked(hits) {
   return hits.length > 0 && hits.every((hit) => picked.has(hit.row));
 }
 
-/** Marks rows, or takes the mark away where all of them have it. */
+/** Selects rows, or deselects them if all of them are selected. */
 export function togglePicked(hits) {
   const off = isPicked(hits);
   for (const hit of hits) {
@@ -22,13 +22,13 @@ export function togglePicked(hits) {
   changed();
 }
 
-/** Marks rows that are not marked. */
+/** Adds rows to the selection. */
 export function addPicked(hits) {
   hits.forEach((hit) => picked.set(hit.row, hit));
   changed();
 }
 
-/** Takes all marks away. */
+/** Clears the selection. */
 export function clearPicked() {
   picked.clear();
   changed();
@@ -43,7 +43,7 @@ function changed() {
   listeners.forEach((listener) => listener());
 }
 
-/** What is told of a row. */
+/** The exported fields of a row. */
 const FIELDS = [
   ["row", (hit) => hit.row],
   ["id", (hit) => hit.id],
@@ -53,7 +53,7 @@ const FIELDS = [
   ["sample", (hit) => hit.columns?.sample ?? ""],
 ];
 
-/** Rows as CSV (RFC 4180), a line for each below a line of names. */
+/** Rows as CSV (RFC 4180): a header line, then one line per row. */
 export function toCsv(hits) {
   const cell = (value) => (/[",\r\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
   const lines = [FIELDS.map(([name]) => name), ...hits.map((hit) => FIELDS.map(([, of]) => of(hit)))];
@@ -71,11 +71,11 @@ function save(name, type, text) {
   document.body.append(link);
   link.click();
   link.remove();
-  // The download has begun by then.
+  // Revoke the URL after the download has started.
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** The bar that says how many rows are selected, in `node`. `shown()` are the rows on the page. */
+/** Creates the selection bar in `node`. `shown()` returns the rows on the page. */
 export function selectionBar(node, { shown }) {
   const count = el("b");
   const button = (id, text, title, onclick, name = "") => el(`button${name}`, { type: "button", id, title, onclick }, text);
@@ -85,7 +85,7 @@ export function selectionBar(node, { shown }) {
     button("export-json", "as JSON", "The same as a JSON list",
       () => save("selection.json", "application/json", toJson([...picked.values()])), ".solid"),
     button("select-shown", "Select all shown", "All results on the page", () => addPicked(shown())),
-    button("select-none", "Clear", "Select nothing", clearPicked, ".plain"));
+    button("select-none", "Clear", "Clear the selection", clearPicked, ".plain"));
   onPicked(() => {
     node.hidden = picked.size === 0;
     document.body.classList.toggle("picking", picked.size > 0);

@@ -1,7 +1,10 @@
-// What the page shows, as one value. It lives in the address (after #), so that every view has a link, and back and
-// forward work. A term is { kind: "text" | "photo" | "row" | "id", value }.
+// The state of the page as one immutable value. It is stored in the URL fragment, so that every view has a link and the
+// back and forward buttons work. A term is { kind: "text" | "photo" | "row" | "id", value }.
 
-/** What a page without an address shows. A limit that is `null` is chosen from the data (gate.js); so are the kinds of stops of a path. */
+/**
+ * The state without a URL fragment. If `angle` or `within` is `null`, the limit is chosen from the data (gate.js). If
+ * `along` is `null`, the kind of stops depends on the path (path.js).
+ */
 export const START = Object.freeze({
   terms: [], not: [], inside: null,
   mode: "near", measure: "distance", gate: false, limit: "angle", angle: null, within: null,
@@ -13,13 +16,13 @@ export const START = Object.freeze({
 const MODES = ["near", "narrower", "broader", "general"];
 const VIEWS = ["results", "path", "map", "factors"];
 const KINDS = { t: "text", p: "photo", r: "row", i: "id" };
-/** A number that a `Number` holds exactly. */
+/** A whole number that a `Number` represents exactly. */
 const WHOLE = /^\d{1,15}$/;
 
 let state = START;
 const listeners = [];
 
-/** The present state; never changed in place. */
+/** The current state; it is never changed in place. */
 export function current() {
   return state;
 }
@@ -29,7 +32,7 @@ export function onChange(listener) {
   listeners.push(listener);
 }
 
-/** Changes some fields. `replace` keeps the number of steps that "back" has: for sliders and selections. */
+/** Changes some fields. `replace` overwrites the current history entry, for sliders and selections. */
 export function update(change, { replace = false } = {}) {
   const before = state;
   state = { ...state, ...change };
@@ -40,7 +43,7 @@ export function update(change, { replace = false } = {}) {
   listeners.forEach((listener) => listener(state, before));
 }
 
-/** Takes the state of the address, at the start and on "back" and "forward". */
+/** Reads the state from the URL, at the start and on "back" and "forward". */
 export function follow() {
   const read = () => {
     const before = state;
@@ -62,7 +65,7 @@ const term = {
   },
 };
 
-/** State to address: only what differs from the start. */
+/** Writes a state as a URL fragment, with only the fields that differ from `START`. */
 export function write(it) {
   const out = new URLSearchParams();
   const put = (name, value, start) => {
@@ -82,7 +85,7 @@ export function write(it) {
   return out.toString();
 }
 
-/** Address to state; what makes no sense is left out. */
+/** Parses a URL fragment; invalid parts are ignored. */
 export function parse(text) {
   const from = new URLSearchParams(text);
   const terms = (name) => from.getAll(name).map(term.parse).filter(Boolean);
@@ -92,7 +95,8 @@ export function parse(text) {
     return from.has(name) && value >= low && value <= high ? value : START[name];
   };
   const whole = (name) => (WHOLE.test(from.get(name) ?? "") ? Number(from.get(name)) : null);
-  // Names come from whoever wrote the link: `__proto__` and `constructor` are names like any other.
+  // Column names come from an untrusted link, so the object has no prototype: `__proto__` and `constructor` are
+  // ordinary names.
   const columns = Object.create(null);
   for (const pair of from.getAll("col")) {
     const cut = pair.indexOf("=");
@@ -113,7 +117,7 @@ export function parse(text) {
   };
 }
 
-/** The four modalities: name in the contract, word for a person, for several. */
+/** The four modalities: name in the API, singular label, plural label. */
 export const MODALITIES = {
   image: ["photo", "photos"],
   text: ["text", "texts"],
@@ -121,21 +125,21 @@ export const MODALITIES = {
   box_text: ["phrase", "phrases"],
 };
 
-/** Kinds that are words, and kinds that are seen. */
+/** Modalities that are texts, and modalities that are pictures. */
 export const TEXTS = ["text", "box_text"];
 export const PICTURES = ["image", "box_image"];
 
-/** The values of a column that are kept to. */
+/** The values that a column is filtered by. */
 export function kept(it, column) {
   return Object.hasOwn(it.columns, column) ? it.columns[column] : [];
 }
 
-/** A term as the server wants it. */
+/** A term as a query of the API. */
 export function toQuery(it) {
   return { [it.kind]: it.value };
 }
 
-/** Several terms at once: the factor-wise maximum. */
+/** Several terms as one query: their factor-wise maximum. */
 export function toQueries(terms) {
   return terms.length === 1 ? toQuery(terms[0]) : { all: terms.map(toQuery) };
 }
@@ -153,20 +157,20 @@ export function toFilter(it) {
   return out;
 }
 
-/** Which limit a ranking needs: "angle", "within", or none. */
+/** The limit that a ranking needs: "angle", "within" or `null`. */
 export function limitOf(it) {
   if (it.mode === "general") return it.limit === "angle" ? "angle" : "within";
   return it.mode !== "near" && it.gate ? "angle" : null;
 }
 
-/** The ranking fields of a request. `chosen` is the limit where the state leaves it to the data. */
+/** The ranking fields of a request. `chosen` is the limit to use if the state has none. */
 export function toRanking(it, chosen = null) {
   const limit = limitOf(it);
   const by = { near: it.measure, general: "general" }[it.mode] ?? (it.gate ? `gated_${it.mode}` : it.mode);
   return limit ? { by, [limit]: it[limit] ?? chosen } : { by };
 }
 
-/** Whether anything but the query narrows the results. */
+/** Returns true if any filter is set. */
 export function filtered(it) {
   return Object.keys(toFilter(it)).length > 0;
 }

@@ -1,10 +1,10 @@
-// Dark and light: what the system says, until a person says otherwise.
+// Dark and light theme: follows the system until the user chooses one.
 
 import { fill, icon } from "./dom.js";
 
 const KEY = "conifer-theme";
 
-/** Wires the switch. */
+/** Sets up the theme button. */
 export function theme(button) {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const dark = () => (document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";

@@ -1,4 +1,4 @@
-// The class hierarchy as a collapsible tree with numbers of rows; a click keeps the search to a subtree.
+// The class hierarchy as a collapsible tree with row counts. A click limits the search to a subtree.
 
 import { get } from "./api.js";
 import { count, el, fill } from "./dom.js";
@@ -6,8 +6,8 @@ import { brief } from "./long.js";
 import { current, update } from "./state.js";
 
 /**
- * The tree, opened at the root. Children are asked for when a node is opened. Without a tree of classes (`real`) the
- * labels stand below one root, and a click keeps to the value of the column.
+ * Creates the tree, opened at the root. Children are loaded when a node is opened. If the server has no class tree
+ * (`real` is false), a click filters by the value of the column `label` instead of by the subtree.
  */
 export function classTree(real, fail) {
   const node = el("ul.tree", { role: "tree", "aria-label": "Classes" });
@@ -94,13 +94,13 @@ export function classTree(real, fail) {
       if (real) await reveal(current().subtree);
       mark(current());
     } catch (error) {
-      // A set without classes has no such section.
+      // Hide the section if the set has no classes.
       if (error.status === 404) node.closest("details").hidden = true;
       else fail(error, load);
     }
   }
 
-  /** Opens the way to a class that the address names. */
+  /** Opens the path to the class in the URL. */
   async function reveal(name) {
     if (!name) return;
     try {
@@ -110,7 +110,7 @@ export function classTree(real, fail) {
         if (self) await toggle(self, true);
       }
     } catch {
-      // The search will say that there is no such class.
+      // The search shows the error for an unknown class.
     }
   }
 

@@ -1,12 +1,14 @@
-//! `conifer serve`: an embedding set and the model that made it, behind HTTP.
+//! `conifer serve`: an HTTP server that searches an embedding set.
+//!
+//! A *row* is one embedding of the set. A *point* is a vector in the space of the set. A request passes these layers:
 //!
 //! ```text
-//! listen     connections, bounded; time for the head of a request, and for taking the answer
-//!   gate     who may ask, how much at a time, for how long; bodies are read here
+//! listen     accepts connections: connection limit, timeouts for request heads and for sending responses
+//!   gate     middleware: access checks, request body, concurrency limit, request timeout
 //!     routes -> search, rows, traverse, photos, thumbnails, info
-//!                 fields: what stands in a request, each field with its name
-//!                 query: what is asked, to points and filters
-//!                 batch: texts and photos to points, together
+//!                 fields: parses and validates the fields of a request
+//!                 query: resolves the fields to points and filters
+//!                 batch: embeds texts and photos in batches
 //! ```
 
 mod assets;
@@ -53,7 +55,7 @@ pub(crate) use start::serve;
 use error::{Answer, Refusal};
 use metrics::{Metrics, Raised};
 
-/// Everything that answers are made of.
+/// State shared by all request handlers.
 pub(crate) struct Server {
     pub(crate) state: state::State,
     pub(crate) info: info::Info,
@@ -62,7 +64,7 @@ pub(crate) struct Server {
     pub(crate) thumbnails: thumbnails::Thumbnails,
     pub(crate) explorer: explore::Explorer,
     pub(crate) metrics: Arc<Metrics>,
-    /// Bytes of a photo, at most.
+    /// Maximum size of an uploaded photo in bytes.
     pub(crate) max_upload: usize,
     permits: permits::Permits,
 }
@@ -70,11 +72,13 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn embedder(&self) -> Answer<&batch::Queue> {
         self.model.as_ref().ok_or_else(|| {
-            Refusal::invalid("texts and photos need a server with --checkpoint MODEL, the model that made the set")
+            Refusal::invalid(
+                "queries by text or photo need the model that made the set; start the server with --checkpoint MODEL",
+            )
         })
     }
 
-    /// Does what takes a core on a thread that may block, with a permit for searches.
+    /// Runs CPU-bound work on a blocking thread, with a search permit.
     pub(crate) async fn work<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Server) -> Answer<T> + Send + 'static,
@@ -84,7 +88,7 @@ impl Server {
         self.permits.search(move || work(&server)).await
     }
 
-    /// Decodes an upload, with a permit of its own.
+    /// Decodes an upload on a blocking thread, with a decoder permit.
     pub(crate) async fn decode<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Answer<T> + Send + 'static,

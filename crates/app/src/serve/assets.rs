@@ -1,17 +1,17 @@
-//! The explorer's page and its parts, inside the program: sources in `web/`, no build step, nothing fetched from elsewhere.
+//! The files of the explorer web page, compiled into the binary.
+//!
+//! The sources are in `web/`. There is no build step, and the page loads nothing from other hosts.
 
-/// A file as it is sent.
+/// A static file of the explorer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asset {
-    /// Its name below `/assets/`; the page itself is `index.html`.
+    /// File name below `/assets/`; the page itself is `index.html`.
     pub(crate) name: &'static str,
-    /// Value of the header `Content-Type`.
     pub(crate) media_type: &'static str,
-    /// What it holds.
     pub(crate) content: &'static str,
 }
 
-/// Every file of the explorer. To add one: a line here.
+/// All files of the explorer. A new file in `web/` needs an entry here.
 pub(crate) const ASSETS: &[Asset] = &[
     html("index.html", include_str!("../../../../web/index.html")),
     css("base.css", include_str!("../../../../web/base.css")),
@@ -40,7 +40,6 @@ pub(crate) const ASSETS: &[Asset] = &[
     js("tree.js", include_str!("../../../../web/tree.js")),
 ];
 
-/// The file of a name.
 pub(crate) fn asset(name: &str) -> Option<&'static Asset> {
     ASSETS.iter().find(|it| it.name == name)
 }
@@ -64,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    /// What stands between `before` and the next quotation mark, wherever `before` occurs.
+    /// Returns the text between each occurrence of `before` and the next quotation mark.
     fn after<'a>(text: &'a str, before: &str) -> Vec<&'a str> {
         text.split(before).skip(1).filter_map(|rest| rest.split('"').next()).collect()
     }
@@ -80,7 +79,7 @@ mod tests {
         assert_eq!(wanted, ASSETS.iter().map(|it| it.name).collect());
     }
 
-    /// Offline, and within a content security policy of `default-src 'self'`.
+    /// The page must work offline and under the content security policy `default-src 'self'`.
     #[test]
     fn nothing_comes_from_elsewhere_and_no_script_stands_in_the_page() {
         for file in ASSETS {

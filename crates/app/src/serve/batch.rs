@@ -1,4 +1,4 @@
-//! The model at work: one thread takes what is asked, all that waits at a time.
+//! Embeds texts and photos on one model thread, all waiting jobs in one batch.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,10 +10,10 @@ use tokio::sync::{mpsc, oneshot};
 use super::error::{Answer, Refusal};
 use crate::embedder::ModelEmbedder;
 
-/// Texts and photos that are embedded together, at most.
+/// Maximum number of texts and photos in one batch.
 const BATCH: usize = 32;
 
-/// A way to the model. What waits is bounded.
+/// The bounded job queue of the model thread.
 pub(crate) struct Queue {
     model: Arc<ModelEmbedder>,
     send: mpsc::Sender<Job>,
@@ -26,15 +26,15 @@ struct Job {
 
 enum Item {
     Text(String),
-    /// What the model sees of a photo.
+    /// Preprocessed pixels of a photo.
     Pixels(Vec<u8>),
 }
 
 impl Queue {
-    /// Starts the thread; it ends with the queue.
+    /// Starts the model thread. The thread ends when the queue is dropped.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The thread cannot be spawned.
     pub(crate) fn start(model: ModelEmbedder, most_waiting: usize) -> anyhow::Result<Self> {
         let (send, receive) = mpsc::channel(most_waiting.max(1));
         let model = Arc::new(model);
@@ -43,12 +43,11 @@ impl Queue {
         Ok(Self { model, send })
     }
 
-    /// The model itself, for what needs no turn: what it sees of a photo.
+    /// The model, for work that bypasses the queue, such as preprocessing a photo.
     pub(crate) fn model(&self) -> &Arc<ModelEmbedder> {
         &self.model
     }
 
-    /// Jobs that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.send.max_capacity() - self.send.capacity()
     }
@@ -65,11 +64,13 @@ impl Queue {
         let (answer, point) = oneshot::channel();
         self.send.try_send(Job { asked, answer }).map_err(|error| match error {
             TrySendError::Full(_) => {
-                Refusal::busy(format!("{} texts and photos wait for the model, the limit", self.send.max_capacity()))
+                Refusal::busy(format!("the embedding queue is full (limit {}); retry later", self.send.max_capacity()))
             }
-            TrySendError::Closed(_) => Refusal::fault("the model is gone"),
+            TrySendError::Closed(_) => Refusal::fault("the model thread has stopped; restart the server"),
         })?;
-        let point = point.await.map_err(|_| Refusal::fault("the model gave no answer"))?;
+        let point = point
+            .await
+            .map_err(|_| Refusal::fault("the model thread stopped before it answered; restart the server"))?;
         point.map_err(Refusal::fault)
     }
 }
@@ -82,7 +83,7 @@ fn serve(model: &ModelEmbedder, mut queue: mpsc::Receiver<Job>) {
         {
             jobs.push(job);
         }
-        // Who asked may have gone away meanwhile: then nobody needs the point.
+        // Skip jobs whose client has disconnected.
         jobs.retain(|job| !job.answer.is_closed());
         let (mut texts, mut photos, mut for_texts, mut for_photos) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for Job { asked, answer } in jobs {
@@ -106,12 +107,13 @@ fn serve(model: &ModelEmbedder, mut queue: mpsc::Receiver<Job>) {
 
 fn give(answers: Vec<oneshot::Sender<Result<Vec<f32>, String>>>, points: Vec<Result<Vec<f32>, String>>) {
     for (answer, point) in answers.into_iter().zip(points) {
-        // The other end may have gone away.
+        // The send fails if the client has disconnected.
         _ = answer.send(point);
     }
 }
 
-/// A point for each: of all together, or, where that fails, of each by itself, so that what is wrong with one is no fault of the others.
+/// Embeds all items in one batch. If the batch fails or panics, embeds each item alone, so that one bad item does not
+/// fail the others.
 fn points<T, E: Display>(
     items: &[T],
     dim: usize,
@@ -119,10 +121,10 @@ fn points<T, E: Display>(
 ) -> Vec<Result<Vec<f32>, String>> {
     let some = |items: &[T]| match catch_unwind(AssertUnwindSafe(|| embed(items))) {
         Ok(Ok(points)) if points.len() == items.len() * dim => Ok(points),
-        Ok(Ok(points)) => Err(format!("the model gave {} numbers; expected {}", points.len(), items.len() * dim)),
+        Ok(Ok(points)) => Err(format!("the model returned {} numbers; expected {}", points.len(), items.len() * dim)),
         Ok(Err(error)) => Err(error.to_string()),
-        // The thread goes on: others want points, too.
-        Err(_) => Err("the model met a fault of its own".to_owned()),
+        // The thread must survive a panic to serve the other jobs.
+        Err(_) => Err("the model panicked".to_owned()),
     };
     if items.is_empty() {
         return Vec::new();
@@ -146,7 +148,7 @@ mod tests {
         };
         let told = points(&[1.0, -1.0, 2.0, -2.0], 2, embed);
         assert_eq!(told[0], Ok(vec![1.0, 1.0]));
-        assert_eq!(told[1], Err("the model met a fault of its own".to_owned()));
+        assert_eq!(told[1], Err("the model panicked".to_owned()));
         assert_eq!(told[2], Ok(vec![2.0, 2.0]));
         assert_eq!(told[3], Err("no point".to_owned()));
         assert_eq!(points(&[3.0, 3.0], 2, embed).len(), 2);

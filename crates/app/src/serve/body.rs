@@ -1,4 +1,4 @@
-//! Bodies of requests, read no further than they may be long, and of answers.
+//! Reads request bodies up to a size limit, and builds responses.
 
 use std::time::Duration;
 
@@ -13,27 +13,28 @@ use serde_json::error::Category;
 use super::error::{Answer, Refusal};
 use super::unique::Unique;
 
-/// How long a client may take for a body.
+/// Timeout for a whole request body.
 const BODY: Duration = Duration::from_secs(20);
-/// How long for the next piece of it.
+/// Timeout for the next chunk of a request body.
 const STALL: Duration = Duration::from_secs(5);
-/// Most bytes of a body of JSON: 8 queries of 8,192 numbers fit in.
+/// Maximum size of a JSON request body in bytes. It has room for 8 queries of 8,192 numbers.
 pub(crate) const JSON_BYTES: usize = 1 << 20;
 
-/// The whole body, at most `most` bytes. The gate has read it already; it is in memory.
+/// Returns the whole body, at most `most` bytes. The gate has already read it into memory.
 pub(crate) async fn read(headers: &HeaderMap, body: Body, most: usize) -> Answer<Vec<u8>> {
     gather(headers, body, most, |_| Ok(())).await
 }
 
-/// The whole body, at most `most` bytes: one that says that it is longer is not read at all, one that turns out to be is read no
-/// further. `room` is asked before bytes are kept.
+/// Reads the whole body, at most `most` bytes. A body with a larger `Content-Length` is rejected unread; other bodies
+/// are rejected when they exceed the limit. `room` is called with the size of each chunk before the chunk is stored,
+/// and its error ends the read.
 pub(crate) async fn gather(
     headers: &HeaderMap,
     body: Body,
     most: usize,
     mut room: impl FnMut(usize) -> Answer<()>,
 ) -> Answer<Vec<u8>> {
-    let too_large = || Refusal::too_large(format!("the body is longer than {most} bytes, the limit"));
+    let too_large = || Refusal::too_large(format!("the body is longer than the limit of {most} bytes"));
     let told = headers.get(CONTENT_LENGTH).and_then(|it| it.to_str().ok()).and_then(|it| it.parse::<u64>().ok());
     if told.is_some_and(|told| told > most as u64) {
         return Err(too_large());
@@ -42,7 +43,8 @@ pub(crate) async fn gather(
         let mut body = body;
         let mut bytes = Vec::new();
         while let Some(frame) = tokio::time::timeout(STALL, body.frame()).await.map_err(|_| late(STALL))? {
-            let frame = frame.map_err(|error| Refusal::malformed(format!("the body ends too early: {error}")))?;
+            let frame =
+                frame.map_err(|error| Refusal::malformed(format!("the body ended before it was complete: {error}")))?;
             let data: Bytes = frame.into_data().unwrap_or_default();
             if bytes.len() + data.len() > most {
                 return Err(too_large());
@@ -56,11 +58,11 @@ pub(crate) async fn gather(
 }
 
 fn late(limit: Duration) -> Refusal {
-    let what = if limit == STALL { "nothing more of the body came" } else { "the body was not there" };
-    Refusal::new(StatusCode::REQUEST_TIMEOUT, format!("{what} within {} s, the limit", limit.as_secs()))
+    let what = if limit == STALL { "no more data of the body arrived" } else { "the body was not complete" };
+    Refusal::new(StatusCode::REQUEST_TIMEOUT, format!("{what} within the limit of {} s", limit.as_secs()))
 }
 
-/// A body of JSON as `T`: 400 for what is no JSON, 422 for JSON that says something else, or something twice.
+/// Parses a JSON body as `T`. Invalid JSON is a 400. JSON of another structure, or with a repeated field, is a 422.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Answer<T> {
     let parsed = serde_json::from_slice::<Unique>(bytes).and_then(|_| serde_json::from_slice(bytes));
     parsed.map_err(|error| refused(&error))
@@ -69,20 +71,19 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Answer<T> {
 fn refused(error: &serde_json::Error) -> Refusal {
     let message = format!("the body: {error}");
     match error.classify() {
-        // A number that no float holds is JSON.
+        // A number that is out of the range of `f64` is still valid JSON.
         Category::Data => Refusal::invalid(message),
         Category::Syntax if message.contains("number out of range") => Refusal::invalid(message),
         _ => Refusal::malformed(message),
     }
 }
 
-/// An answer of JSON.
 pub(crate) fn json(value: &impl Serialize) -> Answer {
     let bytes = serde_json::to_vec(value).map_err(|error| Refusal::fault(error.to_string()))?;
     Ok(typed("application/json", bytes))
 }
 
-/// An answer of some type.
+/// A response with the content type `kind`.
 pub(crate) fn typed(kind: &'static str, bytes: impl Into<Body>) -> axum::response::Response {
     let mut response = Response::new(bytes.into());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -1,4 +1,6 @@
-//! `GET /api/rows/{row}/boxes`: the boxes of the photo that a row belongs to, each once, with the phrases that name it.
+//! `GET /api/rows/{row}/boxes`: the boxes of the photo that a row belongs to.
+//!
+//! Each box is listed once, with all phrases that describe it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use super::error::Answer;
 use super::rows::{MOST_ROWS, Number};
 use super::state::{BOX, State as Rows};
 
-/// The column of the words of a row.
+/// Column with the caption or phrase of a row.
 const TEXT: &str = "text";
 
 #[derive(Serialize)]
@@ -24,7 +26,7 @@ struct Reply<'a> {
     boxes: Vec<PhotoBox<'a>>,
 }
 
-/// A box of a photo. Several phrases may name the same one; each has a row of its own.
+/// A box of a photo. Several phrases may describe the same box; each phrase has a separate row.
 #[derive(Serialize)]
 struct PhotoBox<'a> {
     /// Left, top, width, height as fractions of the photo.
@@ -39,7 +41,7 @@ pub(crate) async fn boxes(State(server): State<Arc<Server>>, Number(row): Number
     json(&of_row(&server.state, row))
 }
 
-/// Boxes in the order of their first rows.
+/// Lists the boxes in the order of their first rows.
 fn of_row(state: &Rows, row: usize) -> Reply<'_> {
     let mut sample = state.rows_of_sample(row);
     sample.truncate(MOST_ROWS);

@@ -1,4 +1,5 @@
-//! The class tree of the rows: from a file of edges (`--tree`), or from the columns `label` and the ranks of a taxonomy.
+//! Builds the class tree of the rows from a file of edges (`--tree`), or from the column `label` and taxonomic rank
+//! columns.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -12,51 +13,52 @@ const PATH_COLUMNS: [&str; 5] = ["taxon", "taxa", "ranks", "taxonomy", "lineage"
 /// Columns that hold one rank each, from general to specific.
 const RANK_COLUMNS: [&str; 9] =
     ["domain", "kingdom", "phylum", "class", "order", "family", "subfamily", "genus", "species"];
-/// What may stand between two ranks of a path. The first one that occurs in a column separates all its values.
+/// Separators between the ranks of a path. The first one that occurs anywhere in a column applies to all its values.
 const SEPARATORS: [&str; 7] = [" > ", "\t", "|", ";", " / ", ">", "/"];
-/// How the sample of a row begins that is the text of a taxon; the text follows. `conifer embed --views taxa` writes such rows.
+/// Prefix of the column `sample` in rows that embed the text of a taxon; the text follows it.
+/// `conifer embed --views taxa` writes such rows.
 const TAXON_ROW: &str = "taxon:";
-/// The name of the root of a tree that is made from columns.
+/// Name of the root of a tree that is built from columns.
 const ROOT: &str = "all";
 
-/// Names and values of the columns of a set.
+/// The values of the columns of a set, by column name.
 pub(crate) type ColumnMap = BTreeMap<String, Vec<String>>;
 
-/// Where the classes of rows come from.
+/// Source of the classes of the rows.
 pub(crate) enum ClassSource {
-    /// A file of edges; a row belongs to the node that its label names.
+    /// A file of edges. A row belongs to the node named by its label.
     Edges(Tree),
     /// The labels and ranks of the rows themselves.
     Columns(RankTree),
 }
 
-/// A tree made from the labels and ranks of rows. Nodes are known by their paths, because two genera may share a name.
+/// A tree built from the labels and ranks of rows. Nodes are identified by path, because two genera may share a name.
 pub(crate) struct RankTree {
     tree: Tree,
     by_path: HashMap<Vec<String>, u32>,
-    /// Nodes whose last name no other node has: rows with a label and no ranks belong there.
+    /// Nodes whose last name is unique. Rows with a label but no ranks are assigned by this name.
     by_name: HashMap<String, u32>,
 }
 
-/// How a set writes the ranks of a row.
+/// How a set stores the ranks of a row.
 enum RankColumns<'a> {
     None,
-    /// One column, its values split at the separator; values that are JSON lists need none.
+    /// One column. Its values are split at the separator; values that are JSON lists need none.
     Path(&'a [String], Option<&'static str>),
-    /// One column for each rank, the most general first.
+    /// One column per rank, most general first.
     Each(Vec<&'a [String]>),
 }
 
-/// Rows that are the texts of taxa: the names of all ranks down to one, by spaces. The ranks above a taxon are those texts with which its
-/// own begins.
+/// Rows that embed the texts of taxa. A text lists the names of all ranks down to the taxon, separated by spaces. The
+/// ancestors of a taxon are the taxa whose texts are prefixes of its text.
 struct TaxonRows<'a> {
-    /// The text and the name of the taxon of a row.
+    /// Text and name of the taxon of each row.
     of_row: Vec<Option<(&'a str, &'a str)>>,
     names: HashMap<&'a str, &'a str>,
 }
 
 impl ClassSource {
-    /// The classes that the columns of a set tell; nothing where no row has a label or a rank.
+    /// The classes given by the columns of a set; `None` if no row has a label or a rank.
     ///
     /// # Errors
     /// Those of [`Tree::from_edges`].
@@ -64,7 +66,7 @@ impl ClassSource {
         Ok(RankTree::new(columns)?.map(Self::Columns))
     }
 
-    /// The tree, and the node of each row.
+    /// Returns the tree and the node of each row.
     pub(crate) fn assign(self, columns: &ColumnMap, rows: usize) -> (Tree, Vec<Option<u32>>) {
         match self {
             ClassSource::Edges(tree) => {
@@ -92,7 +94,8 @@ impl RankTree {
                 length => (1..=length).for_each(|end| _ = ranked.insert(path[..end].to_vec())),
             }
         }
-        // A label without ranks names a node of the ranks where exactly one has that name; else it stands below the root.
+        // A label without ranks belongs to the rank node of that name if there is exactly one. Otherwise it becomes a
+        // child of the root.
         let mut same_name: HashMap<&str, usize> = HashMap::new();
         ranked.iter().filter_map(|path| path.last()).for_each(|name| *same_name.entry(name).or_default() += 1);
         let alone: Vec<Vec<String>> =
@@ -127,7 +130,7 @@ impl RankTree {
     }
 }
 
-/// The classes of every row from general to specific: its ranks, then its label, where that is none of them.
+/// The class path of every row, from general to specific: its ranks, then its label unless a rank has the same name.
 fn paths(columns: &ColumnMap, rows: usize) -> Vec<Vec<String>> {
     let ranks = RankColumns::of(columns);
     let taxa = TaxonRows::of(columns, rows);
@@ -142,7 +145,8 @@ fn paths(columns: &ColumnMap, rows: usize) -> Vec<Vec<String>> {
         if label.is_empty() || known {
             return path;
         }
-        // The last rank of a taxonomy may be the second word of the name: `Canis`, `lupus`, and the label `Canis lupus`.
+        // The species column may hold only the second word of the name: ranks `Canis`, `lupus` and label `Canis lupus`.
+        // The label then replaces the last rank.
         if let Some(last) = path.last_mut()
             && label.to_lowercase().ends_with(&format!(" {}", last.to_lowercase()))
         {
@@ -168,7 +172,7 @@ impl<'a> TaxonRows<'a> {
         TaxonRows { of_row, names }
     }
 
-    /// The names of the taxon of a row and of those above it, from general to specific; none for other rows.
+    /// The names of the taxon of a row and of its ancestors, from general to specific; empty for rows without a taxon.
     fn path(&self, row: usize) -> Vec<String> {
         let Some((text, _)) = self.of_row[row] else { return Vec::new() };
         let ends = text.match_indices(' ').map(|(end, _)| end).chain([text.len()]);
@@ -189,7 +193,7 @@ impl<'a> RankColumns<'a> {
     fn of(columns: &'a ColumnMap) -> Self {
         let named = |name: &str| columns.iter().find(|(it, _)| it.eq_ignore_ascii_case(name)).map(|(_, values)| values);
         let each: Vec<&[String]> = RANK_COLUMNS.iter().filter_map(|name| named(name)).map(Vec::as_slice).collect();
-        // `class` and `order` alone may mean anything.
+        // Require at least three columns, because `class` and `order` alone may not be taxonomic ranks.
         if each.len() >= 3 {
             return RankColumns::Each(each);
         }
@@ -222,7 +226,7 @@ impl<'a> RankColumns<'a> {
     }
 }
 
-/// A name for every path, no two of them equal: its last name, with the one above in brackets where others share it.
+/// A unique name for every path: its last name, followed by its parent in brackets if other paths share the last name.
 fn unique_names(paths: &BTreeSet<Vec<String>>) -> HashMap<&[String], String> {
     let mut sharing: HashMap<&str, usize> = HashMap::new();
     let last = |path: &[String]| path.last().cloned().unwrap_or_default();
@@ -260,7 +264,7 @@ mod tests {
         all.iter().map(|(name, values)| ((*name).to_owned(), owned(values))).collect()
     }
 
-    /// The path of the class of every row, by names of the tree.
+    /// The class path of every row, as node names joined by `/`.
     fn classes(columns: &ColumnMap) -> Vec<String> {
         let rows = columns.values().next().unwrap().len();
         let (tree, node_of) = ClassSource::of_columns(columns).unwrap().unwrap().assign(columns, rows);
@@ -334,7 +338,7 @@ mod tests {
                 "all/Mus/Mus (x)",
             ]
         );
-        // A label that two taxa share and that comes without ranks belongs to neither.
+        // A label without ranks that two taxa share belongs to neither.
         let both = columns(&[("ranks", &[paths[0], paths[1], ""]), ("label", &["", "", "abbotti"])]);
         assert_eq!(classes(&both)[2], "all/abbotti");
     }

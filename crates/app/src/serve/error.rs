@@ -1,4 +1,4 @@
-//! What a request that cannot be answered gets: a status and one sentence.
+//! Error responses: a status and a one-sentence message.
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
 use serde_json::json;
 
-/// A refusal. Its body is `{"error":{"status":422,"message":"..."}}`.
+/// An error response. Its body is `{"error":{"status":422,"message":"..."}}`.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
@@ -20,12 +20,12 @@ impl Refusal {
         Self { status, message: message.into() }
     }
 
-    /// The body is no JSON.
+    /// 400: the request cannot be parsed.
     pub(crate) fn malformed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// Understood, and not possible as it stands: 422.
+    /// 422: the request can be parsed, but it is not valid.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, message)
     }
@@ -38,7 +38,7 @@ impl Refusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, message)
     }
 
-    /// More is asked at a time than is worked on: come back in a second.
+    /// 429: the server is at a limit. The response has the header `Retry-After: 1`.
     pub(crate) fn busy(message: impl Into<String>) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, message)
     }
@@ -47,7 +47,7 @@ impl Refusal {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 
-    /// A fault of ours.
+    /// 500: an internal error.
     pub(crate) fn fault(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }

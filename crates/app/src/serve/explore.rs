@@ -1,4 +1,4 @@
-//! What the explorer draws: `GET /api/map...`, `/api/factors...` and `/api/tree`.
+//! Endpoints for the views of the explorer: `GET /api/map...`, `/api/factors...` and `/api/tree`.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -21,15 +21,15 @@ use super::search::MIN_RADIUS;
 use super::state::State as Rows;
 use super::tree::ClassTree;
 
-/// Rows of a map, unless it is said how many.
+/// Default number of rows of a map.
 pub(crate) const MAP_ROWS: usize = 100_000;
-/// Most rows of a map.
+/// Maximum number of rows of a map.
 pub(crate) const MOST_MAP_ROWS: usize = 1_000_000;
-/// Coordinates are told to so many parts of the radius of the disc: a thousand pixels, a thousand times enlarged, and
-/// half as long an answer.
+/// Coordinates are truncated to multiples of 1 / `PARTS` of the disc radius. On a disc with a radius of 1000 pixels
+/// this is a tenth of a pixel at 1000-fold zoom, and it halves the size of the response.
 const PARTS: f64 = 1e7;
 
-/// What is computed from the rows once, when it is first asked for.
+/// Data of the explorer views. The factor summary and the disc are computed on first use and then kept.
 pub(crate) struct Explorer {
     factors: Factors,
     summary: OnceLock<Vec<FactorSummary>>,
@@ -39,7 +39,7 @@ pub(crate) struct Explorer {
 
 impl Explorer {
     /// # Errors
-    /// A space that is not valid.
+    /// The space of the rows is not valid.
     pub(crate) fn new(rows: &Rows) -> anyhow::Result<Self> {
         let labels = rows.columns.get(crate::limits::LABEL).map(Vec::as_slice);
         let classes = rows.tree.as_ref().map(|it| ClassTree::new(it.tree.clone(), &it.node_of, labels));
@@ -47,7 +47,7 @@ impl Explorer {
         Ok(Explorer { factors, summary: OnceLock::new(), disc: OnceLock::new(), classes })
     }
 
-    /// Depth of a point in every factor; nothing in a space that is no product.
+    /// Depth of a point in every factor; `None` if the space is not a product.
     pub(crate) fn activation(&self, point: &[f32]) -> Option<Vec<f32>> {
         (self.factors.len() > 0).then(|| self.factors.depths(point))
     }
@@ -56,14 +56,14 @@ impl Explorer {
         if let Some(disc) = self.disc.get() {
             return Ok(disc);
         }
-        // Two who ask at once compute the same one twice.
+        // Concurrent first requests may each compute the disc; the results are equal.
         let disc = Disc::new(rows.spec(), rows.root(), rows.len(), |row| rows.flat.row(row));
         let disc = disc.map_err(|error| Refusal::fault(error.to_string()))?;
         Ok(self.disc.get_or_init(|| disc))
     }
 }
 
-/// Most rows of a map.
+/// Query parameters of `GET /api/map`: the maximum number of rows.
 pub(crate) struct Limit(usize);
 
 impl Request for Limit {
@@ -78,7 +78,7 @@ impl Request for Limit {
     }
 }
 
-/// A class; none is the root.
+/// Query parameters of `GET /api/tree`: the name of a class, or `None` for the root.
 pub(crate) struct Named {
     node: Option<String>,
 }
@@ -106,7 +106,7 @@ pub(crate) async fn map(State(server): State<Arc<Server>>, Settings(Limit(limit)
         .work(move |server| {
             let rows = &server.state;
             let map = server.explorer.disc(rows)?.map(rows.len(), |row| rows.flat.row(row), limit);
-            // Towards the middle, so that nothing is rounded onto the rim.
+            // Truncate towards zero, because rounding could move a point onto the boundary of the disc.
             let short = |values: Vec<f64>| values.into_iter().map(|v| (v * PARTS).trunc() / PARTS).collect();
             json(&MapReply {
                 modality: map.rows.iter().map(|row| letter(rows.modality[*row])).collect(),
@@ -166,8 +166,8 @@ pub(crate) async fn factor(
     let count = server.explorer.factors.len();
     let known: Option<usize> = digits(&factor).filter(|it| *it < count);
     let Some(factor) = known else {
-        let expected = if count == 0 { "a space that is a product".to_owned() } else { format!("0 to {}", count - 1) };
-        return Err(Refusal::absent(format!("factor `{factor}` is not there; expected {expected}")));
+        let expected = if count == 0 { "a set in a product space".to_owned() } else { format!("0 to {}", count - 1) };
+        return Err(Refusal::absent(format!("no factor `{factor}`; expected {expected}")));
     };
     server
         .work(move |server| {
@@ -185,12 +185,12 @@ pub(crate) async fn tree(State(server): State<Arc<Server>>, Settings(Named { nod
     let classes = server.explorer.classes.as_ref();
     let classes = classes.ok_or_else(|| {
         Refusal::absent(
-            "no row has a class; expected a column `label` or columns of ranks, or a server with --tree FILE",
+            "the set has no classes; expected a column `label`, columns of ranks, or a server started with --tree FILE",
         )
     })?;
     let view = classes.view(node.as_deref()).ok_or_else(|| {
         Refusal::absent(format!(
-            "no class is called `{}`; expected `{}` or one below it",
+            "unknown class `{}`; expected `{}` or a class below it",
             node.unwrap_or_default(),
             classes.root()
         ))

@@ -1,14 +1,15 @@
-//! The factors of a product space: how far points reach in each.
+//! Computes the depth of points in each factor of a product space.
 //!
-//! In PHyCLIP each factor is to hold the hierarchy of one concept, and the norm in a factor (there the distance from
-//! the root of the factor) says how specifically the concept is meant. A space of one factor has nothing to show here.
+//! In PHyCLIP each factor is meant to hold the hierarchy of one concept. The norm in a factor, which is the distance
+//! from the root of the factor, says how specific a point is in that concept. A space that is not a product has no
+//! factors here.
 
 use std::borrow::Cow;
 
 use conifer_space::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
-/// Depth of one point in every factor.
+/// The factors of a product space.
 pub(crate) struct Factors {
     spaces: Vec<Box<dyn Space<f32>>>,
     roots: Vec<Root>,
@@ -16,22 +17,22 @@ pub(crate) struct Factors {
     width: usize,
 }
 
-/// One factor over all rows.
+/// Statistics of one factor over all rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct FactorSummary {
-    /// Its curvature parameter c > 0.
+    /// Curvature parameter c > 0; the curvature is -c.
     pub(crate) curv: f64,
-    /// Mean depth of the rows; zero when there are none.
+    /// Mean depth of the rows; zero without rows.
     pub(crate) mean: f64,
-    /// The largest.
+    /// Largest depth of the rows.
     pub(crate) max: f64,
 }
 
 impl Factors {
-    /// The factors of a space; none when it is not a product.
+    /// The factors of a space; none if it is not a product.
     ///
     /// # Errors
-    /// A space that is not valid.
+    /// The space is not valid.
     pub(crate) fn new(spec: &ManifoldSpec, root: &Root) -> conifer_space::Result<Self> {
         let width = spec.factor_dim();
         let factored = conifer_space::entry(&spec.kind)?.factored;
@@ -44,12 +45,11 @@ impl Factors {
         Ok(Factors { spaces, roots: (0..curvs.len()).map(root_of).collect(), curvs: curvs.to_vec(), width })
     }
 
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.spaces.len()
     }
 
-    /// Depth of a point in factor `factor`, which must be below [`Factors::len`].
+    /// Depth of a point in one factor. `factor` must be below [`Factors::len`].
     pub(crate) fn depth(&self, factor: usize, point: &[f32]) -> f32 {
         let part = &point[factor * self.width..(factor + 1) * self.width];
         self.spaces[factor].depth(part, &self.roots[factor])
@@ -60,7 +60,7 @@ impl Factors {
         (0..self.len()).map(|factor| self.depth(factor, point)).collect()
     }
 
-    /// Mean and largest depth of `len` points in every factor, of which `row` gives the coordinates.
+    /// Mean and largest depth of `len` points in every factor. `row` returns the coordinates of a point.
     pub(crate) fn summary<'a>(&self, len: usize, row: impl Fn(usize) -> Cow<'a, [f32]> + Sync) -> Vec<FactorSummary> {
         let of = |factor: usize| {
             let (mut sum, mut max) = (0.0, 0.0_f64);
@@ -75,8 +75,8 @@ impl Factors {
         (0..self.len()).into_par_iter().map(of).collect()
     }
 
-    /// The `k` rows that reach farthest in a factor and pass, with their depth in it: the deepest first, the lower
-    /// number first of equally deep ones. `factor` must be below [`Factors::len`].
+    /// The `k` deepest rows in a factor among those that `passes` accepts, with their depth. The order is by descending
+    /// depth, then by ascending row number. `factor` must be below [`Factors::len`].
     pub(crate) fn top<'a>(
         &self,
         len: usize,

@@ -1,4 +1,4 @@
-//! The fields of a request, read one by one, so that what refuses one names it, says what it is and what was expected.
+//! Parses request fields one by one, so that an error names the field, its value and what was expected.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,26 +16,26 @@ use super::rows::digits;
 use crate::cli::ViewArg;
 use crate::ranking::{By, NAMES};
 
-/// What is made of fields.
+/// A request that is parsed from fields.
 pub(crate) trait Request: Sized {
-    /// The names of all of them.
+    /// Names of all fields.
     const FIELDS: &'static [&'static str];
 
     fn read(fields: &mut Fields<'_>) -> Answer<Self>;
 }
 
-/// What a field may be.
+/// A type that the value of a field can have.
 pub(crate) trait Field: Sized {
-    /// Whether it is a number, which stands as text behind a question mark.
+    /// True for numbers. In a URL query they arrive as text and are converted before [`Field::read`].
     const NUMBER: bool = false;
 
     fn expected() -> String;
 
-    /// Nothing, if the value is something else altogether; a refusal, if a part of it is.
+    /// Parses a value. `None` means that the value has the wrong type; an error means that a nested value is wrong.
     fn read(value: &Value, place: Place<'_>) -> Answer<Option<Self>>;
 }
 
-/// Where a value stands. It is written only when it is refused.
+/// Path of a value in a request. It is formatted only for error messages.
 #[derive(Clone, Copy)]
 pub(crate) enum Place<'a> {
     Top,
@@ -43,17 +43,17 @@ pub(crate) enum Place<'a> {
     Item(&'a Place<'a>, usize),
 }
 
-/// Fields that are still to be read. Those that nobody knows were refused.
+/// The fields that are not parsed yet. Unknown fields were already rejected.
 pub(crate) struct Fields<'a> {
     place: Place<'a>,
     object: Map<String, Value>,
     is_query: bool,
 }
 
-/// The settings behind the question mark.
+/// Extractor of the URL query parameters.
 pub(crate) struct Settings<T>(pub(crate) T);
 
-/// A body that is one object.
+/// Parses a body that is one JSON object.
 pub(crate) fn object(bytes: &[u8]) -> Answer<Map<String, Value>> {
     match parse(bytes)? {
         Value::Object(object) => Ok(object),
@@ -61,19 +61,20 @@ pub(crate) fn object(bytes: &[u8]) -> Answer<Map<String, Value>> {
     }
 }
 
-/// A body that is one object of these fields.
+/// Parses a body that is one JSON object with the fields of `T`.
 pub(crate) fn whole<T: Request>(bytes: &[u8]) -> Answer<T> {
     T::read(&mut Fields::new(Place::Top, object(bytes)?, T::FIELDS)?)
 }
 
 impl<'a> Fields<'a> {
     /// # Errors
-    /// A field that is none of the `known` ones.
+    /// A field is not one of the `known` fields.
     pub(crate) fn new(place: Place<'a>, object: Map<String, Value>, known: &[&str]) -> Answer<Self> {
         if let Some(name) = object.keys().find(|it| !known.contains(&it.as_str())) {
             let name = clipped(name);
             let within = if let Place::Top = place { String::new() } else { format!(" in `{place}`") };
-            // A slip of the pen leaves most letters.
+            // Suggest the nearest name only within an edit distance of half the length, at most 3: a typo keeps most
+            // letters.
             let (slips, near) = known.iter().map(|it| (edits(&name, it), *it)).min().unwrap_or_default();
             let meant =
                 if slips <= (name.len() / 2).clamp(1, 3) { format!("did you mean `{near}`? ") } else { String::new() };
@@ -83,7 +84,7 @@ impl<'a> Fields<'a> {
         Ok(Self { place, object, is_query: false })
     }
 
-    /// A field that may be left out, or be `null`.
+    /// Parses an optional field, which may be absent or `null`.
     pub(crate) fn take<T: Field>(&mut self, name: &str) -> Answer<Option<T>> {
         let Some(mut value) = self.object.shift_remove(name).filter(|it| !it.is_null()) else { return Ok(None) };
         if self.is_query
@@ -95,7 +96,7 @@ impl<'a> Fields<'a> {
         read(&value, Place::Field(&self.place, name)).map(Some)
     }
 
-    /// A field that must be there.
+    /// Parses a required field.
     pub(crate) fn need<T: Field>(&mut self, name: &str) -> Answer<T> {
         let found = self.take(name)?;
         let place = Place::Field(&self.place, name);
@@ -182,7 +183,7 @@ impl<T: Field> Field for Vec<T> {
     }
 }
 
-/// The least and the largest of something.
+/// A range: minimum, then maximum.
 impl Field for [f32; 2] {
     fn expected() -> String {
         "a list of two numbers, the smaller one first".to_owned()
@@ -193,7 +194,7 @@ impl Field for [f32; 2] {
     }
 }
 
-/// Lists by name.
+/// Lists of texts by column name.
 impl Field for BTreeMap<String, Vec<String>> {
     fn expected() -> String {
         "an object with a list of texts for each column".to_owned()
@@ -226,7 +227,7 @@ impl<S: Send + Sync, T: Request> FromRequestParts<S> for Settings<T> {
         let mut object = Map::new();
         for (name, value) in pairs {
             if object.contains_key(&name) {
-                return Err(Refusal::invalid(format!("`{}` is there twice; expected it once", clipped(&name))));
+                return Err(Refusal::invalid(format!("`{}` is given twice; expected it once", clipped(&name))));
             }
             object.insert(name, Value::String(value));
         }
@@ -242,7 +243,7 @@ fn one_of(names: &[&str]) -> String {
     }
 }
 
-/// A value as it was sent, no longer than a line.
+/// The JSON of a value, clipped to one line.
 fn shown(value: &Value) -> String {
     clipped(&value.to_string())
 }

@@ -1,22 +1,24 @@
-//! Where requests begin on a connection, read off its bytes.
+//! Follows the request boundaries on a connection, to detect ambiguous request heads.
 //!
-//! A head with both `Content-Length` and `Transfer-Encoding` must be refused: a proxy before this server may take the length, while the
-//! HTTP library takes the encoding, and the rest of the body would be read as a request of somebody else (RFC 9112, 6.1: request
-//! smuggling). The library drops one of the two fields before it hands the head over, so they are looked for here.
+//! A head with both `Content-Length` and `Transfer-Encoding` must be rejected. A proxy in front of this server may use
+//! the length while hyper uses the encoding. The rest of the body would then be read as a request of another client
+//! (request smuggling; RFC 9112, 6.1). hyper drops one of the two headers before it passes the head on, so this module
+//! looks for them in the bytes of the connection.
 
-/// Bytes of a line that are kept: more than `Transfer-Encoding: chunked`, a length, or the size of a chunk needs.
+/// Maximum number of bytes kept of a line. This is more than `Transfer-Encoding: chunked`, a length or a chunk size
+/// needs.
 const KEPT: usize = 128;
 
-/// Follows the requests of one connection.
+/// Parser of the request boundaries of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Framing {
     state: State,
-    /// The beginning of the current line, without its end.
+    /// The start of the current line, without the line end.
     line: Vec<u8>,
-    /// Of the head that is being read.
+    /// `Content-Length` of the current head.
     length: Option<u64>,
+    /// True if the current head has `Transfer-Encoding`.
     encoded: bool,
-    /// Heads that were read.
     heads: u64,
     ambiguous: Option<u64>,
 }
@@ -26,18 +28,18 @@ enum State {
     #[default]
     RequestLine,
     Fields,
-    /// Bytes of a body that are left.
+    /// Remaining bytes of a body.
     Body(u64),
     ChunkSize,
-    /// Bytes of a chunk that are left, with the line end behind it.
+    /// Remaining bytes of a chunk, including the line end after it.
     Chunk(u64),
     Trailers,
-    /// Nothing more is looked for: the library refuses the request and closes the connection.
+    /// Parsing has ended: hyper rejects the request and closes the connection.
     Over,
 }
 
 impl Framing {
-    /// Takes the next bytes of the connection.
+    /// Parses the next bytes of the connection.
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             match self.state {
@@ -66,15 +68,14 @@ impl Framing {
         }
     }
 
-    /// The number of the request, from 0 on, whose head has both fields.
+    /// Number of the request, counted from 0, whose head has both headers.
     pub(crate) fn ambiguous(&self) -> Option<u64> {
         self.ambiguous
     }
 
-    /// The state after a line.
     fn after(&mut self, line: &[u8]) -> State {
         match self.state {
-            // Empty lines before a request are passed over.
+            // Empty lines before a request line are skipped.
             State::RequestLine if line.is_empty() => State::RequestLine,
             State::RequestLine => State::Fields,
             State::Fields if line.is_empty() => self.body(),
@@ -84,7 +85,7 @@ impl Framing {
                 let size = std::str::from_utf8(size).ok().and_then(|it| u64::from_str_radix(it, 16).ok());
                 match size {
                     Some(0) => State::Trailers,
-                    // With the line end that follows it.
+                    // Two more bytes for the line end after the chunk.
                     Some(size) => size.checked_add(2).map_or(State::Over, State::Chunk),
                     None => State::Over,
                 }
@@ -99,14 +100,15 @@ impl Framing {
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         if name.eq_ignore_ascii_case(b"content-length") {
             self.length = std::str::from_utf8(value).ok().and_then(|it| it.parse().ok());
-            // Whatever the length is: with an encoding the head is refused, without one the library refuses what is no number.
+            // An invalid length counts as a length too. With an encoding the head is rejected here; without one hyper
+            // rejects it.
             self.length = self.length.or(Some(u64::MAX));
         }
         self.encoded |= name.eq_ignore_ascii_case(b"transfer-encoding");
         State::Fields
     }
 
-    /// What follows a head.
+    /// Returns the state after a complete head.
     fn body(&mut self) -> State {
         let number = self.heads;
         self.heads += 1;
@@ -126,7 +128,7 @@ impl Framing {
 mod tests {
     use super::*;
 
-    /// The number of the ambiguous request, with the bytes given in pieces of every size.
+    /// Feeds the bytes in pieces of several sizes and returns the number of the ambiguous request.
     fn ambiguous(bytes: &[u8]) -> Option<u64> {
         let fed = |size: usize| {
             let mut framing = Framing::default();
@@ -151,7 +153,7 @@ mod tests {
         let after = |first: &str| ambiguous(format!("{first}{BOTH}").as_bytes());
         assert_eq!(after(GET), Some(1));
         assert_eq!(after(&format!("\r\n\r\n{GET}{GET}")), Some(2));
-        // Behind bodies, whatever these hold.
+        // After a body, even if the body looks like an ambiguous request.
         let body = "x\r\n\r\nPOST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n";
         let length = body.len();
         let plain = format!("POST / HTTP/1.1\r\ncontent-length: {length}\r\n\r\n{body}");

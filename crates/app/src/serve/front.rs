@@ -1,5 +1,7 @@
-//! `conifer front`: several servers that each hold a part of a set, as one. Every shard is asked; the answers are those of one index of
-//! all rows, or an error that names the shard that is missing or serves something else by now.
+//! `conifer front`: a server that combines several servers, each with one shard of a set.
+//!
+//! A search goes to all shards. Its response equals that of one index over all rows. If a shard does not answer or
+//! serves another set, the response is an error that names the shard.
 
 mod best;
 mod client;
@@ -39,28 +41,29 @@ use crate::ranking::By;
 use client::Shard;
 use told::{Hit, Path, Photo, Point};
 
-/// Most hits before those of an answer: any of them may lie on any shard, so that every shard has to list its own.
+/// Maximum offset of a search. The skipped hits may all be on one shard, so every shard has to list that many.
 const MOST_OFFSET: usize = 10_000;
-/// For so long it is believed that the shards are well: whoever asks us all the time asks them once in a while.
+/// How long the result of a health check of the shards is reused, so that frequent health requests do not load the
+/// shards.
 const WELL: Duration = Duration::from_secs(1);
 
-/// The shards, in their order.
+/// The shards in order of their shard number, and the shared state of the handlers.
 pub(crate) struct Front {
     shards: Vec<Arc<Shard>>,
-    /// Rows of all.
+    /// Number of rows of all shards.
     rows: usize,
-    /// Numbers of a point.
+    /// Number of coordinates of a point.
     dim: usize,
     metrics: Arc<Metrics>,
     max_upload: usize,
-    /// Photos whose bytes are in memory.
+    /// Permits for photos in memory.
     uploads: Semaphore,
-    /// How the shards were, and when.
+    /// Time and result of the last health check of the shards.
     health: Mutex<Option<(Instant, Answer<()>)>>,
 }
 
 type Shared = State<Arc<Front>>;
-/// A route: its method as OpenAPI writes it, its path, who answers.
+/// A route: its method in the spelling of OpenAPI, its path and its handler.
 type Route = (&'static str, &'static str, MethodRouter<Arc<Front>>);
 
 fn routes() -> Vec<Route> {
@@ -87,14 +90,14 @@ fn router(front: Arc<Front>, gate: Arc<Gate>) -> Router {
     behind(all.with_state(front), gate)
 }
 
-/// What a front answers of what a server does.
+/// The OpenAPI document of a front, which has only some routes of a server.
 fn document() -> Value {
     let paths: Vec<&str> = routes().iter().map(|(_, path, _)| *path).collect();
     document_of(&paths, MOST_OFFSET)
 }
 
 impl Front {
-    /// The same question to all shards at a time; their answers in order.
+    /// Sends the same request to all shards concurrently, and returns the responses in shard order.
     async fn all<T: DeserializeOwned + Send + 'static>(
         &self,
         method: Method,
@@ -117,28 +120,28 @@ impl Front {
     }
 
     fn first(&self) -> Answer<&Shard> {
-        self.shards.first().map(AsRef::as_ref).ok_or_else(|| Refusal::fault("no shard"))
+        self.shards.first().map(AsRef::as_ref).ok_or_else(|| Refusal::fault("the front has no shards"))
     }
 
-    /// The shard that holds a row, and the number of the row there.
+    /// Returns the shard that holds a row, and the number of the row on that shard.
     fn holder(&self, row: usize) -> Answer<(&Shard, usize)> {
         if row >= self.rows {
-            return Err(Refusal::absent(format!("row {row} is not there; expected one below {}", self.rows)));
+            return Err(Refusal::absent(format!("no row {row}; expected a number below {}", self.rows)));
         }
         Ok((&self.shards[row % self.shards.len()], row / self.shards.len()))
     }
 
-    /// A row, from the shard that has it.
+    /// Fetches a row from the shard that holds it.
     async fn row(&self, row: usize) -> Answer<Hit> {
         let (shard, local) = self.holder(row)?;
         let hit: Hit = shard.json(Method::GET, &format!("/api/rows/{local}"), None).await?;
         if hit.row != local {
-            return Err(shard.client.wrong(&format!("row {}; {local} was asked for", hit.row)));
+            return Err(shard.client.wrong(&format!("row {}; expected row {local}", hit.row)));
         }
         shard.renumber(hit)
     }
 
-    /// The rows of an id, in their order.
+    /// Fetches the rows that match `query`, the URL query of `GET /api/rows`, in ascending order.
     async fn rows_of(&self, query: &str) -> Answer<Vec<Hit>> {
         let mut rows = Vec::new();
         let found = self.all::<Vec<Hit>>(Method::GET, &format!("/api/rows?{query}"), None).await?;
@@ -152,7 +155,7 @@ impl Front {
         Ok(rows)
     }
 
-    /// What a query names, as a query by point.
+    /// Resolves a query to a query by point.
     async fn point(&self, asked: &Asked) -> Answer<Value> {
         let Some(parts) = &asked.all else { return self.single(asked).await };
         let mut points = Vec::new();
@@ -164,7 +167,7 @@ impl Front {
 
     async fn single(&self, asked: &Asked) -> Answer<Value> {
         if let Some(point) = &asked.point {
-            // One that is wrong is refused by the shards.
+            // The shards validate the point.
             return Ok(json!({ "point": point.iter().map(exact).collect::<Vec<_>>() }));
         }
         let mut row = asked.row;
@@ -184,17 +187,17 @@ impl Front {
         self.ask_point(self.first()?, &named).await
     }
 
-    /// As a query by point, so that it can be passed on.
+    /// Resolves `query` on one shard to a query by point, which every shard accepts.
     async fn ask_point(&self, shard: &Shard, query: &Value) -> Answer<Value> {
         let body = json!({ "query": query }).to_string().into_bytes();
         let Point { point } = shard.json(Method::POST, "/api/point", Some(body)).await?;
         if point.len() != self.dim {
-            return Err(shard.client.wrong(&format!("a point of {} numbers; expected {}", point.len(), self.dim)));
+            return Err(shard.client.wrong(&format!("a point of {} coordinates; expected {}", point.len(), self.dim)));
         }
         Ok(json!({ "point": point }))
     }
 
-    /// Puts points in place of what the filter of a body names.
+    /// Replaces the queries in the filter of `body` by queries by point.
     async fn lower(&self, wanted: &Wanted, body: &mut Map<String, Value>) -> Answer<()> {
         if let Some(inside) = &wanted.inside {
             body.insert("inside".to_owned(), self.point(inside).await?);
@@ -210,9 +213,10 @@ impl Front {
     }
 }
 
-/// A coordinate so that it is read as what it is; what is not finite, as JSON's `null`, which is refused.
+/// Writes a coordinate without loss of precision. A coordinate that is not finite becomes JSON `null`, which the shards
+/// reject.
 fn exact(it: &f32) -> Value {
-    // The shortest decimal of an f32 reads back as the same f32; an f64 would write more digits, which do so, too.
+    // As an f64 the number has more digits than the f32 needs, but it parses back to the same f32.
     json!(f64::from(*it))
 }
 
@@ -230,7 +234,7 @@ async fn search(State(front): Shared, headers: HeaderMap, body: Body) -> Answer 
     search.check()?;
     if search.offset > MOST_OFFSET {
         let offset = search.offset;
-        return Err(Refusal::invalid(format!("`offset` is {offset}; expected at most {MOST_OFFSET} of a front")));
+        return Err(Refusal::invalid(format!("`offset` is {offset}; expected at most {MOST_OFFSET} on a front")));
     }
     wanted.check(search.query.check()?)?;
     let mut asked = raw;
@@ -255,12 +259,12 @@ async fn traverse(State(front): Shared, headers: HeaderMap, body: Body) -> Answe
     let mut all = Vec::new();
     for (shard, Path { mut stops }) in front.shards.iter().zip(paths) {
         if stops.len() != walk.steps {
-            return Err(shard.client.wrong(&format!("{} stops; {} were asked for", stops.len(), walk.steps)));
+            return Err(shard.client.wrong(&format!("{} stops; expected {}", stops.len(), walk.steps)));
         }
         for stop in &mut stops {
             let Some(hit) = stop.hit.take() else { continue };
             if hit.score.is_none() {
-                return Err(shard.client.wrong(&format!("row {} without a score", hit.row)));
+                return Err(shard.client.wrong(&format!("row {} has no score", hit.row)));
             }
             stop.hit = Some(shard.renumber(hit)?);
         }
@@ -285,7 +289,7 @@ async fn by_id(State(front): Shared, RawQuery(query): RawQuery) -> Answer {
     reply(&front.rows_of(&query.unwrap_or_default()).await?)
 }
 
-/// A row, or its thumbnail.
+/// Handles `GET /api/rows/{row}` and `GET /api/rows/{row}/thumbnail`.
 async fn one(State(front): Shared, Number(row): Number, uri: Uri) -> Answer {
     if !uri.path().ends_with("/thumbnail") {
         return reply(&front.row(row).await?);
@@ -294,7 +298,7 @@ async fn one(State(front): Shared, Number(row): Number, uri: Uri) -> Answer {
     let query = uri.query().map(|it| format!("?{it}")).unwrap_or_default();
     let found = shard.ask(Method::GET, &format!("/api/rows/{local}/thumbnail{query}"), None).await?;
     if found.is_absent() {
-        // The shard would tell its own number.
+        // The message of the shard contains the row number on the shard, not the one in the whole set.
         return Err(Refusal::absent(format!("row {row} has no picture")));
     }
     shard.client.good(&found)?;
@@ -319,7 +323,7 @@ async fn neighbours(
         if let Some(modality) = modality {
             body.insert("modality".to_owned(), json!([modality]));
         }
-        // One more than asked for: the row itself is among them.
+        // Request one more hit, because the row itself is among them.
         let (hits, _, _) = front.best(body, by, 0, k + 1).await?;
         let others: Vec<Hit> = hits.into_iter().filter(|it| it.row != row).take(k).collect();
         answer.insert(name.to_owned(), json!(others));
@@ -329,7 +333,7 @@ async fn neighbours(
 
 async fn info(State(front): Shared) -> Answer {
     let told = front.all(Method::GET, "/api/info", None).await?;
-    reply(&merge::info(&told).ok_or_else(|| Refusal::fault("no shard"))?)
+    reply(&merge::info(&told).ok_or_else(|| Refusal::fault("the front has no shards"))?)
 }
 
 async fn openapi() -> Response {
@@ -353,7 +357,7 @@ async fn health(State(front): Shared) -> Answer {
 }
 
 async fn metrics(State(front): Shared) -> Response {
-    let text = front.metrics.text(&[("conifer_shards", "Shards.", front.shards.len())]);
+    let text = front.metrics.text(&[("conifer_shards", "Number of shards.", front.shards.len())]);
     typed("text/plain; version=0.0.4; charset=utf-8", text)
 }
 

@@ -1,4 +1,4 @@
-//! What every request passes: who may ask, how much at a time, for how long; and what every answer carries.
+//! Middleware in front of all routes: access checks, concurrency limit, request timeout and response headers.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -24,19 +24,21 @@ use super::outgoing::Outgoing;
 use super::page;
 use super::pulse::{Ambiguous, AtWork, Pulse};
 
-/// The settings of a door.
+/// Configuration and shared state of the middleware.
 pub(crate) struct Gate {
-    /// Where only this machine is answered, the name that it was told for itself. Only names of this machine are taken in `Host`: a page
-    /// of another site that has its name point here (DNS rebinding) is not answered.
+    /// The host name given with `--host`, if the server listens only on loopback. The `Host` header must then name this
+    /// machine, so that a page of another site cannot send requests after its name was made to resolve to this address
+    /// (DNS rebinding).
     pub(crate) local_name: Option<String>,
     pub(crate) token: Option<String>,
-    /// Requests that are worked on at a time.
+    /// Permits for requests in progress.
     pub(crate) work: Semaphore,
     pub(crate) most: usize,
     pub(crate) limit: Duration,
-    /// Bytes of a photo, at most.
+    /// Maximum size of a photo in bytes.
     pub(crate) max_upload: usize,
-    /// Bytes of photos that are in memory, those that are still coming included. What clients only announce takes no place.
+    /// One permit per byte of photos in memory, including unfinished uploads. A chunk takes its permits when it
+    /// arrives; an announced `Content-Length` takes none.
     pub(crate) photos: Semaphore,
     pub(crate) outgoing: Outgoing,
     pub(crate) metrics: Arc<Metrics>,
@@ -54,8 +56,8 @@ pub(crate) async fn pass(
     let method = request.method().clone();
     let ambiguous = request.extensions().get::<Ambiguous>().is_some();
     let admitted = if ambiguous {
-        // The library closes the connection after the answer.
-        let message = "the headers `Content-Length` and `Transfer-Encoding` are both there; expected one of them";
+        // hyper closes the connection after this response.
+        let message = "the request has both `Content-Length` and `Transfer-Encoding`; expected one of them";
         Err(Refusal::malformed(message))
     } else {
         gate.admit(&route, request.headers())
@@ -90,21 +92,20 @@ pub(crate) async fn pass(
 impl Gate {
     fn admit(&self, route: &str, headers: &HeaderMap) -> Result<(), Refusal> {
         if headers.get_all(HOST).iter().count() > 1 {
-            return Err(Refusal::malformed("the header `Host` is there more than once"));
+            return Err(Refusal::malformed("the header `Host` occurs more than once; expected it once"));
         }
         if let Some(name) = &self.local_name
             && !headers.get(HOST).is_some_and(|host| names_this_machine(host, name))
         {
-            let message = "the header `Host` names no address of this machine; expected localhost, 127.0.0.1 or [::1]";
+            let message = "the header `Host` does not name this machine; expected localhost, 127.0.0.1 or [::1]";
             return Err(Refusal::new(StatusCode::FORBIDDEN, message));
         }
-        // Other sites may link to the page.
+        // Links from other sites to the page are allowed.
         if route != "/" && is_foreign(headers) {
-            let message =
-                "a page of another site asks (`Origin`, `Sec-Fetch-Site`); expected the explorer, or no browser";
+            let message = "cross-site request (`Origin`, `Sec-Fetch-Site`); expected the explorer or a client that is not a browser";
             return Err(Refusal::new(StatusCode::FORBIDDEN, message));
         }
-        // The page holds nothing of the data; it asks for the token and sends it with what it asks.
+        // The page contains no data of the set. It asks the user for the token and sends it with each API request.
         let open = route == "/health" || route == "/" || route.starts_with("/assets/");
         let Some(token) = self.token.as_deref().filter(|_| !open) else { return Ok(()) };
         let given = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok()).and_then(bearer);
@@ -113,13 +114,13 @@ impl Gate {
         }
         Err(Refusal::new(
             StatusCode::UNAUTHORIZED,
-            "expected the header `Authorization: Bearer TOKEN` with the server's token",
+            "missing or wrong token; expected the header `Authorization: Bearer TOKEN` with the server's token",
         ))
     }
 
     async fn answer(&self, route: &str, request: Request, next: Next) -> Response {
         let pulse = request.extensions().get::<Arc<Pulse>>().cloned();
-        // Whoever sends a body slowly waits for nobody but itself: it takes no turn yet.
+        // The body is read before the concurrency permit is taken, so a slow upload holds no permit.
         let mut held = None;
         let request = match self.whole(route, request, &mut held).await {
             Ok(request) => request,
@@ -127,28 +128,32 @@ impl Gate {
         };
         let _at_work: Option<AtWork> = pulse.map(Pulse::at_work);
         let _raised = Raised::new(&self.metrics.in_flight);
-        // Who watches has to be answered when nobody else is.
+        // Health and metrics requests bypass the concurrency limit.
         if route == "/health" || route == "/metrics" {
             return next.run(request).await;
         }
         let Ok(_turn) = self.work.try_acquire() else {
-            return Refusal::busy(format!("{} requests are being worked on, the limit", self.most)).into_response();
+            return Refusal::busy(format!("too many requests in progress (limit {}); retry later", self.most))
+                .into_response();
         };
         match tokio::time::timeout(self.limit, next.run(request)).await {
             Ok(response) => self.outgoing.send(response),
-            Err(_) => Refusal::unavailable(format!("no answer within {} s, the limit", self.limit.as_secs_f64()))
-                .into_response(),
+            Err(_) => Refusal::unavailable(format!(
+                "the request took longer than the limit of {} s",
+                self.limit.as_secs_f64()
+            ))
+            .into_response(),
         }
     }
 
-    /// The request with its body in memory. The place of a photo's bytes is `held`.
+    /// Reads the body of a request into memory. `held` receives the permits for the bytes of a photo.
     async fn whole<'a>(
         &'a self,
         route: &str,
         request: Request,
         held: &mut Option<SemaphorePermit<'a>>,
     ) -> Answer<Request> {
-        // What no route takes is refused without its body.
+        // Do not read the body of a request that no route accepts.
         if request.method() != Method::POST || route == "other" {
             return Ok(request);
         }
@@ -156,7 +161,7 @@ impl Gate {
         let bytes = if route == "/api/photos" {
             let room = |bytes: usize| {
                 let more = u32::try_from(bytes).ok().and_then(|it| self.photos.try_acquire_many(it).ok());
-                let more = more.ok_or_else(|| Refusal::busy("the photos that are being read fill their room"))?;
+                let more = more.ok_or_else(|| Refusal::busy("the upload buffer is full; retry later"))?;
                 match held {
                     Some(held) => held.merge(more),
                     None => *held = Some(more),
@@ -171,13 +176,14 @@ impl Gate {
     }
 }
 
-/// The token of an `Authorization` header. The name of the scheme has no case (RFC 9110, 11.1).
+/// Returns the token of an `Authorization` header. The scheme name is case-insensitive (RFC 9110, 11.1).
 fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Whether a browser says that a page of another site asks. Such a page could not read the answer, and could keep us busy.
+/// Returns true if a browser marks the request as cross-site. The page could not read the response, but it could
+/// overload the server.
 fn is_foreign(headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return site != "same-origin" && site != "none";
@@ -188,7 +194,7 @@ fn is_foreign(headers: &HeaderMap) -> bool {
     !host.zip(ours).is_some_and(|(host, ours)| host.eq_ignore_ascii_case(ours))
 }
 
-/// Whether `host` is `name`, `localhost` or an address that stays on this machine, with or without a port.
+/// Returns true if `host`, with or without a port, is `name`, `localhost` or a loopback address.
 fn names_this_machine(host: &HeaderValue, name: &str) -> bool {
     let Ok(host) = host.to_str() else { return false };
     let host = match host.rsplit_once(':') {
@@ -200,7 +206,7 @@ fn names_this_machine(host: &HeaderValue, name: &str) -> bool {
     v4 || v6.is_some_and(|it| it.is_loopback()) || ["localhost", name].iter().any(|it| host.eq_ignore_ascii_case(it))
 }
 
-/// Whether two secrets are the same, in a time that tells nothing but their lengths.
+/// Compares two secrets in constant time; the timing reveals only whether their lengths differ.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && std::hint::black_box(a.iter().zip(b).fold(0, |all, (x, y)| all | (x ^ y))) == 0
 }
@@ -241,7 +247,7 @@ mod tests {
             ("", "https://evil.example", true),
             ("", "null", true),
             ("none", "", false),
-            // Behind another server that has its own name.
+            // Behind a reverse proxy with another host name.
             ("same-origin", "https://search.example", false),
             ("same-site", "http://localhost:3000", true),
             ("cross-site", "", true),

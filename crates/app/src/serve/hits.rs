@@ -1,4 +1,4 @@
-//! A row as an answer shows it, alone or beside a query.
+//! Serialises rows for responses, alone or as hits of a query.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use super::Server;
 use super::state::BOX;
 
-/// A row. What belongs to a query is left out where there is none.
+/// A row in a response. Fields that depend on a query are omitted without one.
 #[derive(Serialize)]
 pub(crate) struct Hit<'a> {
     row: usize,
@@ -19,10 +19,10 @@ pub(crate) struct Hit<'a> {
     depth: f32,
     #[serde(skip_serializing_if = "Option::is_none")]
     distance: Option<f32>,
-    /// Exterior angle, the query being the parent.
+    /// Exterior angle in radians with the query as the parent.
     #[serde(skip_serializing_if = "Option::is_none")]
     angle_down: Option<f32>,
-    /// Exterior angle, the row being the parent.
+    /// Exterior angle in radians with the row as the parent.
     #[serde(skip_serializing_if = "Option::is_none")]
     angle_up: Option<f32>,
     columns: Columns<'a>,
@@ -47,7 +47,7 @@ impl Serialize for Columns<'_> {
 }
 
 impl<'a> Hit<'a> {
-    /// A row below the number of rows.
+    /// A row without a query. `row` must be below the number of rows.
     pub(crate) fn of(server: &'a Server, row: usize) -> Self {
         let state = &server.state;
         Hit {
@@ -65,12 +65,12 @@ impl<'a> Hit<'a> {
         }
     }
 
-    /// With a score that belongs to no query.
+    /// A row with a score that does not depend on a query.
     pub(crate) fn scored(server: &'a Server, row: usize, score: f32) -> Self {
         Hit { score: Some(score), ..Self::of(server, row) }
     }
 
-    /// As it is seen from a point, which found it with this score.
+    /// A hit of the query at `point`, with its score, distance and angles.
     pub(crate) fn found(server: &'a Server, hit: conifer_index::Hit, point: &[f32]) -> Self {
         let (space, root) = (server.state.space(), server.state.root());
         let row = server.state.flat.row(hit.row);

@@ -1,4 +1,4 @@
-//! `GET /api/info` and `GET /health`: what is served.
+//! `GET /api/info` and `GET /health`: describe the served set.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::part::{Part, Whole};
 use super::state::{BOX, State as Rows};
 use crate::ranking::NAMES;
 
-/// Values of a column that are told.
+/// Maximum number of values listed for a column.
 pub(crate) const MOST_VALUES: usize = 50;
 
-/// What does not change while the server runs.
+/// Response of `GET /api/info`. It does not change while the server runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Info {
     pub(crate) version: String,
@@ -49,7 +49,7 @@ pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) distinct: usize,
     pub(crate) values: Vec<(String, usize)>,
-    /// A front does not know all values.
+    /// True if the values are incomplete, which happens only on a front.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) partial: bool,
 }
@@ -83,7 +83,7 @@ impl Info {
         }
     }
 
-    /// What the head of every answer tells.
+    /// The shard and set that every response names in its headers.
     pub(crate) fn part(&self) -> Part {
         let (part, of) = self.shard.unwrap_or((0, 1));
         Part { part, of, set: self.set.sha256.clone() }
@@ -91,7 +91,7 @@ impl Info {
 }
 
 impl Column {
-    /// With the most frequent values first, equally frequent ones in the order of the alphabet. An empty value is none.
+    /// Values are ordered by descending frequency, then alphabetically. Empty values are not counted.
     fn new(name: &str, values: &[String]) -> Self {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         values.iter().filter(|it| !it.is_empty()).for_each(|it| *counts.entry(it).or_insert(0) += 1);
@@ -105,7 +105,7 @@ impl Column {
 }
 
 impl Depths {
-    /// Decile `i` is the depth of the row at place `i (n - 1) / 10`, rounded down, of the rows in order of depth.
+    /// Decile `i` is the depth at index `i (n - 1) / 10`, rounded down, of the sorted depths.
     fn new(mut depths: Vec<f32>) -> Self {
         depths.sort_unstable_by(f32::total_cmp);
         let last = depths.len().saturating_sub(1);

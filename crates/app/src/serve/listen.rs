@@ -1,5 +1,7 @@
-//! Connections: a bounded number of them, heads of requests within a time, answers taken within a time, the idlest one given up for a
-//! newcomer.
+//! Accepts connections and limits their number.
+//!
+//! Request heads and unread responses have timeouts. At the connection limit, a new connection replaces the one that
+//! has been idle for the longest time.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -18,16 +20,15 @@ use tokio::sync::watch;
 use super::metrics::{Metrics, Raised};
 use super::pulse::{Ambiguous, Pulse, TAKEN, Watched};
 
-/// How long a client may take for the head of a request, from the opening of the connection or the answer before.
+/// Timeout for the head of a request, counted from the start of the connection or the end of the previous response.
 const HEAD: Duration = Duration::from_secs(10);
-/// How long answers under way are waited for when the program ends.
+/// How long a shutdown waits for open connections.
 const LAST: Duration = Duration::from_secs(10);
-/// A connection that was of use so recently is not given up for another.
+/// A connection that was active within this time is not closed in favour of a new one.
 const SPARED: Duration = Duration::from_millis(500);
-/// Most bytes of the head of a request.
+/// Maximum size of a request head in bytes.
 const HEAD_BYTES: usize = 64 << 10;
 
-/// The open connections.
 #[derive(Default)]
 struct Connections {
     open: Mutex<Open>,
@@ -39,10 +40,10 @@ struct Open {
     all: BTreeMap<u64, Arc<Pulse>>,
 }
 
-/// Answers until `stop` says so, then ends what is under way.
+/// Serves requests until `stop` completes, then finishes the requests in progress.
 ///
 /// # Errors
-/// A listener that the system does not let us wait for.
+/// The listener cannot be registered with the async runtime.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -61,7 +62,8 @@ pub(crate) async fn serve(
             () = &mut stop => break,
         };
         let Ok((stream, _)) = accepted else {
-            // Out of file descriptors, or the client is gone: the next one may fare better.
+            // Either the process is out of file descriptors or the client has disconnected. Wait, then accept the next
+            // connection.
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
@@ -82,7 +84,7 @@ pub(crate) async fn serve(
         }
     }
     drop(listener);
-    // Nobody is listening to this when all connections are gone already.
+    // The send fails only if there is no receiver; then there is no connection to end.
     _ = ending.send(true);
     let patience = Instant::now() + LAST;
     while !connections.is_empty() && Instant::now() < patience {
@@ -91,10 +93,10 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Ctrl-C, or a polite request to end.
+/// Completes on Ctrl-C or SIGTERM.
 pub(crate) async fn stopped() {
     let interrupt = async {
-        // Without a handler the default one ends the program all the same.
+        // If the handler cannot be installed, the default action of the system still ends the program.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -115,11 +117,11 @@ pub(crate) async fn stopped() {
 }
 
 async fn attend(stream: TcpStream, router: Router, pulse: &Arc<Pulse>, mut ended: watch::Receiver<bool>) {
-    // Small answers go out at once; a socket that does not know how is as good.
+    // Send small responses without delay. An error is harmless, because this is only an optimisation.
     _ = stream.set_nodelay(true);
     let router = TowerToHyperService::new(router);
     let service = service_fn(|mut request: hyper::Request<hyper::body::Incoming>| {
-        // The gate says when we are at work.
+        // The gate marks the connection as busy while it handles a request.
         request.extensions_mut().insert(Arc::clone(pulse));
         if pulse.next_is_ambiguous() {
             request.extensions_mut().insert(Ambiguous);
@@ -136,7 +138,7 @@ async fn attend(stream: TcpStream, router: Router, pulse: &Arc<Pulse>, mut ended
     let mut ending = false;
     loop {
         tokio::select! {
-            // What a client does wrong on its connection is the end of that connection, and no more.
+            // An error of the connection ends only this connection.
             _ = connection.as_mut() => return,
             () = pulse.close.notified() => return,
             _ = ended.changed(), if !ending => {
@@ -147,19 +149,22 @@ async fn attend(stream: TcpStream, router: Router, pulse: &Arc<Pulse>, mut ended
     }
 }
 
-/// Says that there is no place, to whoever listens.
+/// Answers 503, because the connection limit is reached.
 async fn turn_away(mut stream: TcpStream, most: usize) {
-    let body = format!(r#"{{"error":{{"status":503,"message":"{most} connections are open, the limit"}}}}"#);
+    let body = format!(
+        r#"{{"error":{{"status":503,"message":"the limit of {most} open connections is reached; retry later"}}}}"#
+    );
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\nretry-after: 1\r\n\r\n{body}",
         body.len()
     );
-    // Who does not take it within a second does not get it.
+    // Give up if the client does not read the response within a second.
     _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(answer.as_bytes())).await;
 }
 
 impl Connections {
-    /// A place, if there is one or an idle connection has one to give.
+    /// Registers a new connection. At the limit, closes the connection that has been idle longest; returns `None` if
+    /// none has been idle for [`SPARED`].
     fn enter(&self, most: usize) -> Option<(u64, Arc<Pulse>)> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.all.len() >= most {

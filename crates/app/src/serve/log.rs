@@ -1,5 +1,6 @@
-//! A line of JSON on stdout for every request. A thread of its own writes them: whoever reads them slowly, or not at all, holds up no
-//! answer.
+//! Request log: writes one line of JSON to stdout per request.
+//!
+//! A separate thread writes the lines, so that a slow or stopped reader of stdout does not delay responses.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
@@ -11,43 +12,43 @@ use serde_json::Value;
 use super::metrics::Metrics;
 use crate::output::print_json;
 
-/// Lines that wait to be written.
+/// Capacity of the queue of lines.
 const WAITING: usize = 1024;
-/// How long the last lines are waited for when the program ends.
+/// How long a shutdown waits for the last lines to be written.
 const LAST: Duration = Duration::from_secs(1);
 
 pub(crate) struct Log {
-    /// `None` is the end.
+    /// `None` ends the thread.
     lines: SyncSender<Option<Value>>,
-    /// Closed by the thread when it ends.
+    /// Disconnected when the thread ends.
     ended: Mutex<Receiver<()>>,
     metrics: Arc<Metrics>,
 }
 
 impl Log {
     /// # Errors
-    /// The system gives no thread.
+    /// The thread cannot be spawned.
     pub(crate) fn start(metrics: &Arc<Metrics>) -> anyhow::Result<Self> {
         let (lines, waiting) = sync_channel::<Option<Value>>(WAITING);
         let (end, ended) = channel();
         std::thread::Builder::new().name("log".to_owned()).spawn(move || {
             let _end = end;
             while let Ok(Some(line)) = waiting.recv() {
-                // A log that nobody reads any more is no reason to stop.
+                // Ignore write errors, so that the server keeps running without a reader of its log.
                 _ = print_json(&line);
             }
         })?;
         Ok(Log { lines, ended: Mutex::new(ended), metrics: Arc::clone(metrics) })
     }
 
-    /// A line; it is left out, and counted, where too many wait.
+    /// Queues a line. If the queue is full, drops the line and counts it in the metric `conifer_unlogged`.
     pub(crate) fn tell(&self, line: Value) {
         if self.lines.try_send(Some(line)).is_err() {
             self.metrics.unlogged.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// The lines that wait are written, if somebody takes them.
+    /// Waits until the queued lines are written, but at most [`LAST`], and not at all if the queue is full.
     pub(crate) fn end(&self) {
         if self.lines.try_send(None).is_ok() {
             _ = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LAST);

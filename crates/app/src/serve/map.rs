@@ -1,18 +1,20 @@
-//! A set of embeddings as points of the Poincare disc: a picture, in two dimensions, of how general rows are.
+//! Projects embeddings into the Poincare disc: a two-dimensional picture of how general the rows are.
 //!
-//! The distance from the root is kept, most of the rest is not. With `d` the [`Space::depth`] of a row and `c` the
-//! curvature, a row lies at radius
+//! The projection keeps the distance of a row from the root. With the depth `d` of a row ([`Space::depth`]) and the
+//! curvature parameter `c`, the radius of the row is
 //!
-//! `r = tanh(sqrt(c) d / 2)`,
+//! `r = tanh(sqrt(c) d / 2)`.
 //!
-//! where a point at that distance from the centre lies in the Poincare disc of curvature `-c`. A product has the mean
-//! of its curvatures; the sphere and flat space have none, so that there `r` is proportional to `d` and the deepest
-//! row lies at [`FLAT_RADIUS`]. The direction of a row is that of its tangent vector at the root (`log_root`, the
-//! vectors of all factors one after the other), as a unit vector, projected onto the first two principal components
-//! of these unit vectors over the set (at most [`SAMPLE`] rows of it, evenly spread). **Distances and angles between rows are
-//! therefore not those of the space**: rows that lie close together in the picture may be far apart.
+//! This is the radius of a point at distance `d` from the centre of the Poincare disc of curvature `-c`. For a product,
+//! `c` is the mean over its factors. The sphere and flat space have no `c`; there `r` is proportional to `d`, and the
+//! deepest row is at [`FLAT_RADIUS`].
 //!
-//! Everything is computed in f64 and depends on the set alone: the same row lies at the same place in every picture.
+//! The direction of a row comes from its tangent vector at the root (`log_root`, with the vectors of all factors
+//! concatenated). The tangent vector is normalised and projected onto the first two principal components of these unit
+//! vectors over at most [`SAMPLE`] evenly spaced rows. **Distances and angles between rows are therefore not those of
+//! the space**: rows that are close in the picture may be far apart.
+//!
+//! All computations use f64 and depend only on the set, so a row has the same position in every picture.
 
 use std::borrow::Cow;
 
@@ -21,57 +23,58 @@ use conifer_space::slices::{dot, norm, scaled};
 use conifer_space::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
-/// Rows from which the principal components are computed.
+/// Maximum number of rows from which the principal components are computed.
 const SAMPLE: usize = 1024;
 
-/// Radius of the deepest row where there is no curvature to say it.
+/// Radius of the deepest row in a space without a curvature parameter.
 const FLAT_RADIUS: f64 = 0.95;
 
-/// Steps of the power iteration. What is left of the third component shrinks by the ratio of the third eigenvalue to the
-/// second at each step; where the two are nearly equal, a direction between them makes as good a picture.
+/// Steps of the power iteration. Each step shrinks the share of the third component by the ratio of the third
+/// eigenvalue to the second. If the two are nearly equal, any direction between the two components gives an equally
+/// good picture.
 const STEPS: usize = 64;
 
-/// What places a point of a space in the disc.
+/// A projection of a space into the disc.
 pub(crate) struct Disc {
     spec: ManifoldSpec,
     root: Root,
     geometry: Box<dyn Space<f64>>,
     /// Mean of the unit directions.
     mean: Vec<f64>,
-    /// The first two principal components, unit vectors, or zero where rows do not differ.
+    /// The first two principal components as unit vectors; a component is zero if the rows do not vary along it.
     axes: [Vec<f64>; 2],
-    /// `sqrt(c)`, or nothing in flat spaces.
+    /// `sqrt(c)`; `None` for the sphere and flat space.
     root_curv: Option<f64>,
-    /// Depth of the deepest row.
+    /// Depth of the deepest row. It is computed only for spaces without a curvature parameter.
     deepest: f64,
 }
 
-/// Rows in the disc.
+/// Rows projected into the disc.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Map {
     /// Numbers of the rows shown, ascending.
     pub(crate) rows: Vec<usize>,
-    /// Coordinates of each, `|(x, y)| < 1`.
+    /// Coordinates of each row, `|(x, y)| < 1`.
     pub(crate) x: Vec<f64>,
     pub(crate) y: Vec<f64>,
-    /// [`Space::depth`] of each.
+    /// [`Space::depth`] of each row.
     pub(crate) depth: Vec<f64>,
 }
 
-/// A point in the disc.
+/// A point projected into the disc.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Placed {
     pub(crate) x: f64,
     pub(crate) y: f64,
-    /// [`Space::depth`].
+    /// [`Space::depth`] of the point.
     pub(crate) depth: f64,
 }
 
 impl Disc {
-    /// The disc of `len` points, of which `row` gives the coordinates.
+    /// Fits the projection to `len` points. `row` returns the coordinates of a point.
     ///
     /// # Errors
-    /// A space that is not valid.
+    /// The space is not valid.
     pub(crate) fn new<'a>(
         spec: &ManifoldSpec,
         root: &Root,
@@ -90,14 +93,14 @@ impl Disc {
         let root_curv =
             (!spec.curv.is_empty()).then(|| (spec.curv.iter().sum::<f64>() / spec.curv.len() as f64).sqrt());
         let deepest = match root_curv {
-            Some(_) => 0.0, // which nobody asks for
+            Some(_) => 0.0, // not used
             None => (0..len).into_par_iter().map(|i| geometry.depth(&wide(&row(i)), root)).reduce(|| 0.0, f64::max),
         };
         let axes = principal(&centred, spec.dim);
         Ok(Disc { spec: spec.clone(), root: root.clone(), geometry, mean, axes, root_curv, deepest })
     }
 
-    /// Where a point of the space lies, a row or not.
+    /// Projects a point of the space, which need not be a row.
     pub(crate) fn place(&self, point: &[f32]) -> Placed {
         let point = wide(point);
         let depth = self.geometry.depth(&point, &self.root);
@@ -107,7 +110,7 @@ impl Disc {
             Some(root_curv) => (root_curv * depth / 2.0).tanh(),
             None => FLAT_RADIUS * ratio(depth, self.deepest),
         };
-        // In f64 the hyperbolic tangent is 1 from about 19 on, and a point far out may be none of the rows.
+        // In f64, `tanh(x)` is 1 from about x = 19, and a query point may be farther out than all rows.
         let radius = radius.min(1.0 - EPS_F64);
         match ratio(1.0, x.hypot(y)) {
             0.0 => Placed { x: radius, y: 0.0, depth },
@@ -115,7 +118,7 @@ impl Disc {
         }
     }
 
-    /// Up to `limit` of `len` rows; of more, every `len / limit`-th, so that all parts of the set are shown alike.
+    /// Projects up to `limit` of `len` rows, evenly spaced over the set.
     pub(crate) fn map<'a>(&self, len: usize, row: impl Fn(usize) -> Cow<'a, [f32]> + Sync, limit: usize) -> Map {
         let rows = spread(len, limit);
         let placed: Vec<Placed> = rows.par_iter().map(|&i| self.place(&row(i))).collect();
@@ -128,12 +131,12 @@ impl Disc {
     }
 }
 
-/// `count` numbers below `len`, evenly spread and ascending; all of them when there are no more.
+/// Returns `count` evenly spaced numbers below `len`, ascending; all numbers if `len` is at most `count`.
 fn spread(len: usize, count: usize) -> Vec<usize> {
     if len <= count {
         return (0..len).collect();
     }
-    // Half a step in, so that neither end is favoured.
+    // Start half a step in, so that neither end is favoured.
     (0..count).map(|i| ((2 * i + 1) as u128 * len as u128 / (2 * count) as u128) as usize).collect()
 }
 
@@ -171,10 +174,11 @@ fn boosted(root: &[f64], point: &[f64], curv: f64) -> Vec<f64> {
     point.iter().zip(root).map(|(x, p)| x + along * p).collect()
 }
 
-/// The two unit vectors along which centred rows vary most, by power iteration on both at once; zero vectors where
-/// rows vary along fewer. The sign is that which makes the component of largest size positive.
+/// The first two principal components of centred rows as unit vectors, by power iteration on both at once. A component
+/// is zero if the rows vary along fewer directions. The sign makes the coordinate of largest absolute value positive.
 fn principal(centred: &[Vec<f64>], dim: usize) -> [Vec<f64>; 2] {
-    // Any start that is orthogonal to nothing in particular: fractions of the golden ratio, the same in every run.
+    // A deterministic start that is unlikely to be orthogonal to a component: fractional parts of multiples of the
+    // golden ratio.
     let start = |shift: usize| -> Vec<f64> {
         (0..dim).map(|i| ((i * 2 + shift + 1) as f64 * 0.618_033_988_749_895).fract() - 0.5).collect()
     };
@@ -205,7 +209,7 @@ fn orthonormalise([first, second]: &mut [Vec<f64>; 2]) {
     let before = norm(second);
     let along = dot(first, second);
     second.iter_mut().zip(first.iter()).for_each(|(s, f)| *s -= along * f);
-    // What rounding leaves of a vector that lay along the first is no direction.
+    // If the second vector was parallel to the first, only rounding error is left: set it to zero.
     let left = norm(second);
     let scale = if left > before * EPS_F64 { ratio(1.0, left) } else { 0.0 };
     second.iter_mut().for_each(|v| *v *= scale);
@@ -224,8 +228,8 @@ mod tests {
         (disc, map)
     }
 
-    /// Points of a hyperbolic plane keep their depth, and, up to the turn and the mirror that principal components
-    /// are free in, their direction: points on two orthogonal lines through the root.
+    /// Points of a hyperbolic plane keep their depth and, up to the rotation and reflection of the principal
+    /// components, their direction. The points lie on two orthogonal lines through the root.
     #[test]
     fn a_plane_is_its_own_picture() {
         let (curv, far, near) = (2.0_f64, 1.5_f32, 0.5_f32);
@@ -254,7 +258,7 @@ mod tests {
             let point = wide(&points[3 * i..3 * i + 3]);
             let depth = disc.geometry.depth(&point, &disc.root);
             assert!((map.x[i].hypot(map.y[i]) - (0.7_f64.sqrt() * depth / 2.0).tanh()).abs() < 1e-12);
-            // The boost is an isometry: what was `depth` from the root is `depth` from the origin.
+            // The boost is an isometry that maps the root to the origin, so it keeps the depth.
             let seen = boosted(&root, &point, 0.7);
             assert!((disc.geometry.depth(&seen, &Root::Origin) - depth).abs() < 1e-12);
         }
@@ -292,13 +296,14 @@ mod tests {
         assert_eq!(spread(4, 0), [0; 0]);
     }
 
-    /// A line through the root has one direction: the second axis is zero, and rows lie on both sides.
+    /// Rows on a line through the root vary along one axis: the second axis is zero, and rows lie on both sides of the
+    /// centre.
     #[test]
     fn rows_on_a_line_lie_on_a_line() {
         let spec = ManifoldSpec::euclidean(3);
         let (_, map) = disc(&spec, Root::Origin, &[1., 2., 2., -2., -4., -4.]);
         assert!(map.y.iter().all(|y| y.abs() < 1e-12), "{:?}", map.y);
-        // Depths 3 and 6, the deeper one at 0.95.
+        // The depths are 3 and 6, and the deeper row is at 0.95.
         assert!((map.x[0].abs() - 0.475).abs() < 1e-12 && (map.x[1].abs() - 0.95).abs() < 1e-12);
         assert!(map.x[0] * map.x[1] < 0.0);
         assert!(disc(&spec, Root::Origin, &[]).1.rows.is_empty());

@@ -1,4 +1,4 @@
-//! Counts of requests and their times, as Prometheus reads them.
+//! Request counts and latencies in the text format of Prometheus.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,18 +6,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Upper ends of the classes of the histogram, seconds.
+/// Histogram bucket bounds in seconds.
 const CLASSES: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 
 #[derive(Default)]
 pub(crate) struct Metrics {
-    /// Requests that are being worked on.
+    /// Requests in progress.
     pub(crate) in_flight: AtomicUsize,
-    /// Searches and pictures that wait for a core, or have one.
+    /// Searches and image jobs that wait for a permit or hold one.
     pub(crate) at_work: AtomicUsize,
-    /// Open connections.
     pub(crate) connections: AtomicUsize,
-    /// Lines of the log that were left out, as those before them were not read.
+    /// Log lines that were dropped because the log queue was full.
     pub(crate) unlogged: AtomicUsize,
     routes: Mutex<BTreeMap<String, Route>>,
 }
@@ -30,7 +29,7 @@ struct Route {
     seconds: f64,
 }
 
-/// Raises a number while it lives.
+/// Increments a gauge while it lives.
 pub(crate) struct Raised<'a>(&'a AtomicUsize);
 
 impl<'a> Raised<'a> {
@@ -47,7 +46,8 @@ impl Drop for Raised<'_> {
 }
 
 impl Metrics {
-    /// Counts an answered request. `route` is one of ours, never what a client made up.
+    /// Counts a finished request. `route` is a route pattern and never a path from a client, which bounds the number of
+    /// label values.
     pub(crate) fn count(&self, route: &str, status: u16, took: Duration) {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         let route = routes.entry(route.to_owned()).or_default();
@@ -60,20 +60,20 @@ impl Metrics {
         }
     }
 
-    /// Everything, with the gauges `more` beside our own.
+    /// Formats all metrics. `more` has additional gauges: name, help text, value.
     pub(crate) fn text(&self, more: &[(&str, &str, usize)]) -> String {
         let mut out = String::new();
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         let mut line = |text: std::fmt::Arguments<'_>| _ = writeln!(out, "{text}");
         let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        line(format_args!("# HELP conifer_requests_total Answered requests.\n# TYPE conifer_requests_total counter"));
+        line(format_args!("# HELP conifer_requests_total Finished requests.\n# TYPE conifer_requests_total counter"));
         for (name, route) in routes.iter() {
             for (status, count) in &route.statuses {
                 line(format_args!("conifer_requests_total{{route=\"{name}\",status=\"{status}\"}} {count}"));
             }
         }
         line(format_args!(
-            "# HELP conifer_request_seconds Time to an answer.\n# TYPE conifer_request_seconds histogram"
+            "# HELP conifer_request_seconds Time to a response.\n# TYPE conifer_request_seconds histogram"
         ));
         for (name, route) in routes.iter() {
             for (end, count) in CLASSES.iter().zip(&route.classes) {
@@ -86,10 +86,10 @@ impl Metrics {
         }
         let now = |number: &AtomicUsize| number.load(Ordering::Relaxed);
         let own = [
-            ("conifer_in_flight", "Requests that are being worked on.", now(&self.in_flight)),
-            ("conifer_at_work", "Searches and pictures that wait for a core, or have one.", now(&self.at_work)),
+            ("conifer_in_flight", "Requests in progress.", now(&self.in_flight)),
+            ("conifer_at_work", "Searches and image jobs that wait for a permit or hold one.", now(&self.at_work)),
             ("conifer_connections", "Open connections.", now(&self.connections)),
-            ("conifer_unlogged", "Lines of the log that were left out.", now(&self.unlogged)),
+            ("conifer_unlogged", "Dropped log lines.", now(&self.unlogged)),
         ];
         for (name, help, value) in own.iter().chain(more) {
             line(format_args!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"));

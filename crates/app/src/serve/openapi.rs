@@ -1,5 +1,7 @@
-//! `GET /api/openapi.json`: what can be asked, for programs. Written by hand: the derive macros of the usual crate bring a tree of their
-//! own, and "exactly one of these fields" would have to be said by hand all the same. A test holds it to the routes.
+//! `GET /api/openapi.json`: the OpenAPI description of the API.
+//!
+//! The description is written by hand. The usual derive macros add many dependencies and cannot express "exactly one of
+//! these fields". A test compares the description with the routes.
 
 mod explorer;
 mod schemas;
@@ -13,14 +15,14 @@ pub(crate) async fn openapi() -> axum::response::Response {
     typed("application/json", document().to_string())
 }
 
-/// The description of every route.
+/// The OpenAPI document of all routes.
 pub(crate) fn document() -> Value {
     let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "conifer serve",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Search over an embedding set: distances, cones and products, exactly.",
+            "description": "Exact search over an embedding set, by distance, by cone and in product spaces.",
         },
         "paths": with(paths(), explorer::paths()),
         "components": {
@@ -37,7 +39,7 @@ pub(crate) fn document() -> Value {
     document
 }
 
-/// The same of a server that answers only on these paths and looks no further than this.
+/// The OpenAPI document of a server that has only these paths and this maximum offset.
 pub(crate) fn document_of(paths: &[&str], most_offset: usize) -> Value {
     let mut document = document();
     if let Some(all) = document["paths"].as_object_mut() {
@@ -48,7 +50,7 @@ pub(crate) fn document_of(paths: &[&str], most_offset: usize) -> Value {
     document
 }
 
-/// `get_rows_row_neighbours` of `GET /api/rows/{row}/neighbours`, for clients that are generated.
+/// The operation id for generated clients: `get_rows_row_neighbours` for `GET /api/rows/{row}/neighbours`.
 fn name(method: &str, path: &str) -> String {
     let words = path.split(|it: char| !it.is_ascii_alphanumeric()).filter(|it| !it.is_empty() && *it != "api");
     std::iter::once(method).chain(words).collect::<Vec<_>>().join("_")
@@ -65,7 +67,7 @@ fn paths() -> Value {
     let row = path_number("row", "The number of a row.");
     let k = query(
         "k",
-        json!({ "type": "integer", "minimum": 1, "maximum": MOST_HITS, "default": 10, "description": "rows of each kind" }),
+        json!({ "type": "integer", "minimum": 1, "maximum": MOST_HITS, "default": 10, "description": "maximum number of rows in each list" }),
         false,
     );
     let modality = query("modality", reference("Modality"), false);
@@ -74,24 +76,24 @@ fn paths() -> Value {
     let id = query("id", json!({ "type": "string" }), true);
     json!({
         "/": { "get": operation("The explorer.", vec![], answer("text/html", json!({ "type": "string" }))) },
-        "/health": { "get": operation("Whether the server is well.", vec![], answer_json("Health")) },
-        "/metrics": { "get": operation("Counts for Prometheus.", vec![], answer("text/plain", json!({ "type": "string" }))) },
+        "/health": { "get": operation("Health check.", vec![], answer_json("Health")) },
+        "/metrics": { "get": operation("Metrics for Prometheus.", vec![], answer("text/plain", json!({ "type": "string" }))) },
         "/api/openapi.json": {
             "get": operation("This document.", vec![], answer("application/json", json!({ "type": "object" }))),
         },
-        "/api/info": { "get": operation("What is served.", vec![], answer_json("Info")) },
-        "/api/search": { "post": posted("The best rows.", reference("Search"), answer_json("Found")) },
-        "/api/point": { "post": posted("The point that a query names.", reference("PointOf"), answer_json("Point")) },
-        "/api/traverse": { "post": posted("What lies on the way to the root, or to another point.", reference("Walk"), answer_json("Path")) },
+        "/api/info": { "get": operation("Describes the served set.", vec![], answer_json("Info")) },
+        "/api/search": { "post": posted("Returns the best rows.", reference("Search"), answer_json("Found")) },
+        "/api/point": { "post": posted("Resolves a query to a point.", reference("PointOf"), answer_json("Point")) },
+        "/api/traverse": { "post": posted("Returns the rows along a path to the root or to another point.", reference("Walk"), answer_json("Path")) },
         "/api/photos": { "post": photo() },
-        "/api/rows": { "get": operation("The rows of an id.", vec![id], answer("application/json", list(reference("Hit")))) },
-        "/api/rows/{row}": { "get": operation("A row.", vec![row.clone()], answer_json("Hit")) },
+        "/api/rows": { "get": operation("Returns the rows with an id.", vec![id], answer("application/json", list(reference("Hit")))) },
+        "/api/rows/{row}": { "get": operation("Returns a row.", vec![row.clone()], answer_json("Hit")) },
         "/api/rows/{row}/neighbours": {
-            "get": operation("What is broader, narrower and near.", vec![row.clone(), k, modality], answer_json("Neighbours")),
+            "get": operation("Returns broader, narrower and near rows.", vec![row.clone(), k, modality], answer_json("Neighbours")),
         },
         "/api/rows/{row}/thumbnail": {
             "get": operation(
-                "The picture of a row; of a box, what is in it, or with `whole=true` the photo around it. `size` limits the shorter side, pixels.",
+                "Returns the picture of a row. For a box this is its part of the photo, or the whole photo with `whole=true`. `size` limits the shorter side in pixels.",
                 vec![row, size, whole],
                 answer("image/jpeg", json!({ "type": "string", "contentMediaType": "image/jpeg" })),
             ),
@@ -99,12 +101,11 @@ fn paths() -> Value {
     })
 }
 
-/// An operation without a body.
 fn operation(summary: &str, parameters: Vec<Value>, content: Value) -> Value {
     json!({ "summary": summary, "parameters": parameters, "responses": responses(&content) })
 }
 
-/// An operation with a body of JSON.
+/// An operation with a JSON body.
 fn posted(summary: &str, body: Value, content: Value) -> Value {
     let mut operation = operation(summary, vec![], content);
     operation["requestBody"] = json!({ "required": true, "content": { "application/json": { "schema": body } } });
@@ -112,8 +113,11 @@ fn posted(summary: &str, body: Value, content: Value) -> Value {
 }
 
 fn photo() -> Value {
-    let mut operation =
-        operation("A photo to a token, which stands for its point for a while.", vec![], answer_json("Photo"));
+    let mut operation = operation(
+        "Embeds a photo and returns a token for queries. The token expires after many more uploads.",
+        vec![],
+        answer_json("Photo"),
+    );
     let bytes = json!({ "schema": { "type": "string", "contentEncoding": "binary" } });
     let kinds = ["image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp"];
     let content: Map<String, Value> = kinds.iter().map(|kind| ((*kind).to_owned(), bytes.clone())).collect();
@@ -125,14 +129,14 @@ fn responses(content: &Value) -> Value {
     let error = |what: &str| json!({ "description": what, "content": { "application/json": { "schema": reference("Error") } } });
     let told = |what: &str| json!({ "description": what, "schema": { "type": "string" } });
     let headers = json!({
-        "conifer-part": told("The part of the set that is served, `I/N`; not of a front."),
-        "conifer-set": told("sha256 of the set; not of a front."),
+        "conifer-part": told("Shard of the set, `I/N`; absent on a front."),
+        "conifer-set": told("sha256 of the set; absent on a front."),
     });
     json!({
-        "200": { "description": "The answer.", "headers": headers, "content": content },
-        "4XX": error("The request cannot be answered as it is; 429: come back after Retry-After seconds."),
-        "500": error("A fault of the server."),
-        "503": error("No answer in time; of a front, a shard that does not answer or serves something else."),
+        "200": { "description": "Success.", "headers": headers, "content": content },
+        "4XX": error("The request is not valid. 429: the server is at a limit; retry after Retry-After seconds."),
+        "500": error("Internal server error."),
+        "503": error("Timeout. On a front also: a shard does not answer, or serves another set."),
     })
 }
 
@@ -152,12 +156,12 @@ fn list(items: Value) -> Value {
     json!({ "type": "array", "items": items })
 }
 
-/// An object that has no other fields.
+/// An object that allows no other fields.
 fn exact(properties: Value, required: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
-/// An object that may have more fields some day.
+/// An object that may get more fields in later versions.
 fn open(properties: Value, required: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required })
 }
@@ -209,7 +213,7 @@ mod tests {
         }
     }
 
-    /// A number or a list of numbers says nothing about itself.
+    /// A number or a list of numbers needs a description.
     #[test]
     fn every_number_says_what_it_is() {
         fn bare(place: &str, properties: &Value, found: &mut Vec<String>) {

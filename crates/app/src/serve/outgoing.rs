@@ -1,4 +1,4 @@
-//! Answers on their way: bounded, as they are held in memory until their clients have taken them.
+//! Limits the memory of large responses, which stay in memory until their clients have received them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::Refusal;
 
-/// Most bytes of large answers that wait to be taken.
+/// Maximum number of bytes of large responses that are not sent yet.
 pub(crate) const WAITING: usize = 256 << 20;
-/// Answers up to so many bytes are not counted: the number of connections bounds them.
+/// Responses of up to this many bytes are not counted, because the connection limit bounds them.
 const SMALL: usize = 256 << 10;
-/// A large answer goes out in pieces of so many bytes, each with the time for what is ready to be sent.
+/// Size in bytes of the pieces in which a large response is sent. The write timeout applies to each piece.
 const PIECE: usize = 64 << 10;
 
-/// The large answers that have not been taken yet.
+/// The budget for large responses that are not sent yet.
 pub(crate) struct Outgoing {
     most: usize,
     bytes: Arc<Semaphore>,
@@ -29,29 +29,28 @@ impl Outgoing {
         Outgoing { most, bytes: Arc::new(Semaphore::new(most)) }
     }
 
-    /// The answer, or that there is no room for it.
+    /// Returns the response, or a 429 if the budget is used up.
     pub(crate) fn send(&self, answer: Response) -> Response {
         let length = answer.body().size_hint().exact().and_then(|it| usize::try_from(it).ok()).unwrap_or(0);
         if length <= SMALL {
             return answer;
         }
-        // One that is larger than all of the room goes alone.
+        // A response that is larger than the whole budget takes all of it.
         let wanted = u32::try_from(length.min(self.most)).unwrap_or(u32::MAX);
         match Arc::clone(&self.bytes).try_acquire_many_owned(wanted) {
             Ok(held) => answer.map(|body| Body::new(Pieces { body, ready: Bytes::new(), left: length, _held: held })),
             Err(_) => {
-                let message =
-                    format!("others have to take their answers first: {} bytes of them, the limit", self.most);
+                let message = format!("the response buffer is full (limit {} bytes); retry later", self.most);
                 Refusal::busy(message).into_response()
             }
         }
     }
 }
 
-/// A body that is handed over a piece at a time, so that it lives, and counts, until its last piece goes out.
+/// A body that is sent in pieces, so that it lives and holds its permits until its last piece is sent.
 struct Pieces {
     body: Body,
-    /// What came of the body and was not handed over.
+    /// Data that was received from the body but is not sent yet.
     ready: Bytes,
     left: usize,
     _held: OwnedSemaphorePermit,
@@ -103,7 +102,8 @@ mod tests {
         assert_eq!(first.body().size_hint().exact(), Some(2 << 20));
         let refused = answer(&bytes);
         assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
-        // Small ones go all the same, and one that is larger than the room when it is alone.
+        // Small responses always pass. A response larger than the budget passes when no other large response is
+        // waiting.
         assert_eq!(answer(&bytes[..SMALL]).status(), StatusCode::OK);
         let mut taken = Vec::new();
         runtime.block_on(async {

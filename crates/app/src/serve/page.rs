@@ -1,4 +1,4 @@
-//! `GET /` and `GET /assets/{name}`: the explorer.
+//! `GET /` and `GET /assets/{name}`: the files of the explorer.
 
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
@@ -7,8 +7,8 @@ use super::assets::{Asset, asset};
 use super::body::typed;
 use super::error::{Answer, Refusal};
 
-/// What the page may load: itself and pictures of ours (`blob:`: those that it fetched with a token). No script and no style stands in
-/// the page.
+/// Content security policy of the page. It may load only files and pictures of this server; `blob:` is for pictures
+/// that it fetched with a token. The page has no inline scripts or styles.
 pub(crate) const POLICY: &str = "default-src 'self'; img-src 'self' blob:; object-src 'none'; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'";
 

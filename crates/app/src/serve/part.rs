@@ -1,44 +1,46 @@
-//! Which part of which set a server holds. It stands in the head of every answer: a front puts only parts of one set together.
+//! Identifies the set and the shard that a server holds.
+//!
+//! Every response names both in its headers, so that a front combines only shards of one set.
 
 use axum::http::{HeaderMap, HeaderValue};
 use conifer_index::Snapshot;
 use conifer_space::points::sha256_hex;
 use serde::{Deserialize, Serialize};
 
-/// `I/N`, the part of the set.
+/// Response header with the shard: `I/N`.
 pub(crate) const PART: &str = "conifer-part";
-/// [`Whole::sha256`], the set.
+/// Response header with the checksum of the set, [`Whole::sha256`].
 pub(crate) const SET: &str = "conifer-set";
 
-/// A set of which a part is served, or all of it.
+/// The whole set, of which a server may hold only one shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Whole {
-    /// Of all that answers depend on: rows, weights and tree.
+    /// Checksum of everything that responses depend on: rows, weights and class tree.
     pub(crate) sha256: String,
     pub(crate) rows: usize,
-    /// Of a store.
+    /// Version of the store, if the set comes from a store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     version: Option<u64>,
-    /// sha256 of the weights that made the set, where it says so.
+    /// sha256 of the weights that made the set, if the set records it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     weights: Option<String>,
-    /// sha256 of the file of `--tree`.
+    /// sha256 of the class tree from `--tree` or from the ranks of the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tree: Option<String>,
 }
 
-/// Part `part` of `of`, from 0; of a server of a whole set 0 of 1.
+/// Shard `part` of `of`, counted from 0. A server of a whole set holds shard 0 of 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) part: usize,
     pub(crate) of: usize,
-    /// The sha256 of the set.
+    /// sha256 of the set.
     pub(crate) set: String,
 }
 
 impl Whole {
     /// # Errors
-    /// Those of the fingerprint.
+    /// The fingerprint of the set cannot be computed.
     pub(crate) fn new(set: &Snapshot, tree: Option<&[u8]>) -> anyhow::Result<Self> {
         let (rows, tree) = (set.fingerprint()?, tree.map(sha256_hex));
         Ok(Whole {
@@ -52,22 +54,22 @@ impl Whole {
 }
 
 impl Part {
-    /// Rows of this part of a set of `rows` ones.
+    /// Number of rows of this shard in a set of `rows` rows.
     pub(crate) fn rows(&self, rows: usize) -> usize {
         (rows + self.of - 1 - self.part) / self.of
     }
 
-    /// As the head of an answer says it.
+    /// Adds the shard and the set to the headers of a response.
     pub(crate) fn tell(&self, headers: &mut HeaderMap) {
         for (name, value) in [(PART, self.place()), (SET, self.set.clone())] {
-            // Digits and a stroke are what headers may hold.
+            // Hexadecimal digits and `/` are valid in a header, so this does not fail.
             if let Ok(value) = HeaderValue::from_str(&value) {
                 headers.insert(name, value);
             }
         }
     }
 
-    /// What an answer that has this head comes from, where it is not this part.
+    /// Describes the shard named in `headers` if it is not this shard.
     pub(crate) fn other(&self, headers: &HeaderMap) -> Option<String> {
         let told = |name: &str| headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or("none");
         let (place, set) = (told(PART), told(SET));
@@ -86,7 +88,7 @@ impl std::fmt::Display for Part {
     }
 }
 
-/// Enough of a hash to tell it from another one.
+/// The first 12 characters of a hash, which are enough to distinguish sets in a message.
 fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }

@@ -1,4 +1,4 @@
-//! How many requests use a core at a time.
+//! Limits how many requests use a CPU core at the same time.
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use tokio::sync::Semaphore;
 
 use super::error::{Answer, Refusal};
 
-/// Permits for work on threads that may block. Searches and decoding have permits of their own: a photo of 40 megapixels takes a second,
-/// and searches must not queue behind eight of them.
+/// Permits for work on blocking threads. Searches and decoding have separate permits: decoding a photo of 40 megapixels
+/// takes a second, and searches must not queue behind eight of them.
 pub(crate) struct Permits {
     searches: Arc<Semaphore>,
     decoders: Arc<Semaphore>,
 }
 
 impl Permits {
-    /// For a machine with so many cores: as many searches, and half as many decoders, at most `most_decoders` (each holds a decoded photo
-    /// in memory).
+    /// Allows one search per core and half as many decoders, but at most `most_decoders`, because each holds a decoded
+    /// photo in memory.
     pub(crate) fn new(cores: usize, most_decoders: usize) -> Self {
         let decoders = (cores / 2).clamp(1, most_decoders);
         Self { searches: Arc::new(Semaphore::new(cores)), decoders: Arc::new(Semaphore::new(decoders)) }
     }
 
-    /// Searches, traversals and thumbnails, in the order in which they come.
+    /// Runs a search, traversal or thumbnail, in order of arrival.
     pub(crate) async fn search<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Answer<T> + Send + 'static,
@@ -29,7 +29,7 @@ impl Permits {
         run(&self.searches, work).await
     }
 
-    /// Decoding of uploads.
+    /// Runs the decoding of an upload.
     pub(crate) async fn decode<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Answer<T> + Send + 'static,
@@ -38,8 +38,8 @@ impl Permits {
     }
 }
 
-/// Waits for a permit and does the work on a thread that may block. If nobody waits for the result any more, the work goes on to its end
-/// and keeps its permit until then.
+/// Waits for a permit and runs the work on a blocking thread. If the caller stops waiting, the work still runs to its
+/// end and keeps its permit until then.
 async fn run<T: Send + 'static>(
     permits: &Arc<Semaphore>,
     work: impl FnOnce() -> Answer<T> + Send + 'static,
@@ -49,7 +49,7 @@ async fn run<T: Send + 'static>(
         let _permit = permit;
         work()
     });
-    done.await.map_err(|_| Refusal::fault("this request met a fault of the server's"))?
+    done.await.map_err(|_| Refusal::fault("internal server error"))?
 }
 
 #[cfg(test)]
@@ -69,7 +69,7 @@ mod tests {
         let (release, wait) = channel::<()>();
         let wait = Arc::new(std::sync::Mutex::new(wait));
         runtime.block_on(async {
-            // Eight uploads; the one that has the permit is not finished until it is told.
+            // Start eight uploads. The upload that has the permit blocks until it is released.
             let uploads: Vec<_> = (0..8)
                 .map(|_| {
                     let (permits, running, wait) = (Arc::clone(&permits), Arc::clone(&running), Arc::clone(&wait));
@@ -86,7 +86,7 @@ mod tests {
             while running.load(Ordering::SeqCst) == 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            // All searches pass while the decoders are taken.
+            // All searches run while the decoder permits are taken.
             for _ in 0..20 {
                 let found = tokio::time::timeout(Duration::from_secs(30), permits.search(|| Ok(5))).await;
                 assert!(matches!(found, Ok(Ok(5))));

@@ -1,4 +1,4 @@
-//! `POST /api/photos`: a photo to a point, which is kept under a token for a while.
+//! `POST /api/photos`: embeds a photo and keeps its point under a token.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -15,12 +15,12 @@ use super::Server;
 use super::body::{json, read};
 use super::error::{Answer, Refusal};
 
-/// Points of photos that are kept.
+/// Maximum number of points kept.
 const KEPT: usize = 4096;
-/// Most pixels of a photo that is sent. A decoder may take 8 bytes for each, whatever the file claims.
+/// Maximum number of pixels of an uploaded photo. A decoder may need 8 bytes of memory per pixel.
 const MOST_PIXELS: u64 = 40_000_000;
 
-/// Points by their tokens; the oldest ones are forgotten.
+/// Points of uploaded photos by token. The oldest points are dropped when there are too many.
 pub(crate) struct Photos {
     seed: [RandomState; 2],
     kept: Mutex<Kept>,
@@ -38,12 +38,13 @@ impl Photos {
         Self { seed: [RandomState::new(), RandomState::new()], kept: Mutex::default() }
     }
 
-    /// The point of a photo that was uploaded.
+    /// Returns the point of an uploaded photo.
     pub(crate) fn point(&self, token: &str) -> Option<Vec<f32>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).points.get(token).cloned()
     }
 
-    /// Keeps a point; its token is 128 bits that cannot be guessed from others: keyed hashes of a count, under keys of the system.
+    /// Stores a point and returns its token. The 128 bits of a token cannot be guessed from other tokens: they are
+    /// keyed hashes of a counter, with random keys from the operating system.
     fn keep(&self, point: Vec<f32>) -> String {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.count += 1;

@@ -1,5 +1,4 @@
-//! The life of a connection: when something last came or went, whether we are at work for it, and the end of one whose client takes
-//! nothing of its answer.
+//! Tracks the activity of a connection, and closes it if the client does not read its response.
 
 use std::io::{Error, ErrorKind, IoSlice};
 use std::pin::Pin;
@@ -15,31 +14,32 @@ use tokio::time::Sleep;
 
 use super::framing::Framing;
 
-/// How long a client may take for what is ready to be sent, some 64 KiB at a time.
+/// Timeout for a client to receive the data that is ready to be sent, about 64 KiB at a time.
 pub(crate) const TAKEN: Duration = Duration::from_secs(30);
-/// So many bytes are a sign of life: single ones, now and then, would keep a place for nothing.
+/// Number of bytes that resets the idle timer. Occasional single bytes must not keep a connection open.
 const SIGN: u64 = 16 << 10;
 
-/// What is known of an open connection.
+/// The activity of an open connection.
 pub(crate) struct Pulse {
     opened: Instant,
-    /// Milliseconds from `opened` to the last sign of life.
+    /// Milliseconds from `opened` to the last activity.
     last: AtomicU64,
+    /// Bytes read and written.
     moved: AtomicU64,
-    /// Requests of it that are being worked on.
+    /// Requests of this connection in progress.
     at_work: AtomicUsize,
     pub(crate) close: Notify,
-    /// Requests that were handed over.
+    /// Requests passed to the router.
     requests: AtomicU64,
-    /// The number of the request whose head is ambiguous ([`Framing`]); none: `u64::MAX`.
+    /// Number of the request whose head is ambiguous ([`Framing`]); `u64::MAX` if there is none.
     ambiguous: AtomicU64,
 }
 
-/// An extension of a request whose head has both `Content-Length` and `Transfer-Encoding`.
+/// Extension of a request whose head has both `Content-Length` and `Transfer-Encoding`.
 #[derive(Clone, Copy)]
 pub(crate) struct Ambiguous;
 
-/// While it lives, the client waits for us, and not we for the client.
+/// Guard of a request in progress. While it lives, the connection is not idle.
 pub(crate) struct AtWork(Arc<Pulse>);
 
 impl Pulse {
@@ -56,12 +56,12 @@ impl Pulse {
         }
     }
 
-    /// Counts the next request of the connection; whether its head is ambiguous.
+    /// Counts the next request of the connection, and returns true if its head is ambiguous.
     pub(crate) fn next_is_ambiguous(&self) -> bool {
         self.requests.fetch_add(1, Ordering::Relaxed) == self.ambiguous.load(Ordering::Relaxed)
     }
 
-    /// For how long we have been waiting for the client; `None` while it waits for us.
+    /// How long the server has been waiting for the client; `None` while a request is in progress.
     pub(crate) fn idle(&self) -> Option<Duration> {
         let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
         (self.at_work.load(Ordering::Relaxed) == 0).then(|| self.opened.elapsed().saturating_sub(last))
@@ -92,13 +92,13 @@ impl Drop for AtWork {
     }
 }
 
-/// A stream with a pulse, which fails when what was given to it is not taken in time.
+/// A stream that records its activity, and fails if the client does not receive written data in time.
 pub(crate) struct Watched {
     stream: TcpStream,
     pulse: Arc<Pulse>,
     limit: Duration,
     framing: Framing,
-    /// Runs from the first write that has to wait until all is written.
+    /// Runs from the first write that blocks until all data is written.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -155,7 +155,7 @@ impl AsyncWrite for Watched {
         self.stream.is_write_vectored()
     }
 
-    /// Asked for when all that was ready is written; what is ready next has its own time.
+    /// hyper flushes when all ready data is written. The next data then gets a new deadline.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.deadline = None;
         Pin::new(&mut self.stream).poll_flush(context)
@@ -176,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection with us at one end, watched, and a client at the other.
+    /// Returns the watched server end of a connection, its activity, and the client end.
     async fn pair(limit: Duration) -> (Watched, Arc<Pulse>, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -195,7 +195,7 @@ mod tests {
             let (mut ours, _, _client) = pair(Duration::from_millis(200)).await;
             assert_eq!(ours.write_all(&bytes).await.unwrap_err().kind(), ErrorKind::TimedOut);
 
-            // Longer in all than the time for a piece.
+            // The timeout applies to each piece, not to the whole transfer.
             let (mut ours, _, mut client) = pair(Duration::from_secs(20)).await;
             let reader = std::thread::spawn(move || {
                 let mut taken = vec![0; 4 << 20];
@@ -221,7 +221,7 @@ mod tests {
             let idle = pulse.idle().unwrap();
             std::thread::sleep(Duration::from_millis(300));
             assert!(idle < pulse.opened.elapsed() - Duration::from_millis(300));
-            // It waits for us, then we for it.
+            // First the client waits for the server, then the server waits for the client.
             let work = Arc::clone(&pulse).at_work();
             assert_eq!(pulse.idle(), None);
             drop(work);

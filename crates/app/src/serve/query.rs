@@ -1,4 +1,6 @@
-//! What can be asked: a point, named in one of six ways, and which rows may be found.
+//! Queries and filters: parses them and resolves them to points and row selections.
+//!
+//! A query specifies a point in one of six ways.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +15,19 @@ use super::fields::{Field, Fields, Place, Request};
 use super::state::State;
 use crate::limits::Limits;
 
-/// Most points of one request, those of its filters included.
+/// Maximum number of points of one request, including those of its filters.
 const MOST_POINTS: usize = 32;
-/// Most values of all columns of a filter.
+/// Maximum number of values of a filter, over all its columns.
 const MOST_VALUES: usize = 1000;
-/// Most characters of a text; models read some dozens of tokens.
+/// Maximum number of characters of a text. Models read only some dozens of tokens.
 const MOST_CHARACTERS: usize = 10_000;
-/// Largest norm of a point: up to there every space promises finite distances and angles, and models end long before.
+/// Maximum norm of a point. Up to this norm, every space guarantees finite distances and angles; the outputs of models
+/// are much smaller.
 const FARTHEST: f32 = 1e4;
-/// What a query is.
+/// Describes a query in error messages.
 const EXPECTED: &str = "an object with exactly one of `text`, `photo`, `row`, `id`, `point`, `all`";
 
-/// A point. Exactly one of the fields is there.
+/// A query, which specifies a point. Exactly one field is set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) text: Option<String>,
@@ -32,11 +35,11 @@ pub(crate) struct Asked {
     pub(crate) row: Option<usize>,
     pub(crate) id: Option<String>,
     pub(crate) point: Option<Vec<f32>>,
-    /// Their factor-wise maximum.
+    /// The factor-wise maximum of the points of several queries.
     pub(crate) all: Option<Vec<Asked>>,
 }
 
-/// Which rows may be found; every field that is there must hold.
+/// A filter of rows. A row must satisfy every field that is set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) modality: Option<Vec<Modality>>,
@@ -47,20 +50,20 @@ pub(crate) struct Wanted {
     pub(crate) subtree: Option<String>,
 }
 
-/// [`Wanted`] with points in place of what names them.
+/// [`Wanted`] with its queries resolved to points.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meant {
     limits: Limits,
     subtree: Option<String>,
 }
 
-/// The rows that pass.
+/// The rows that pass a filter.
 pub(crate) enum Passing {
     All(usize),
     Rows(Vec<usize>),
 }
 
-/// A body with the fields of a filter among its own.
+/// Parses a body that has the fields of `T` and those of a filter.
 pub(crate) fn split<T: Request>(body: Map<String, Value>) -> Answer<(T, Wanted)> {
     let mut fields = Fields::new(Place::Top, body, &[T::FIELDS, Wanted::FIELDS].concat())?;
     Ok((T::read(&mut fields)?, Wanted::read(&mut fields)?))
@@ -101,7 +104,7 @@ impl Request for Wanted {
 }
 
 impl Asked {
-    /// That exactly one field is there, and how many points that are.
+    /// Checks that exactly one field is set, and returns the number of points.
     pub(crate) fn check(&self) -> Answer<usize> {
         let there = [
             self.text.is_some(),
@@ -112,24 +115,26 @@ impl Asked {
             self.all.is_some(),
         ];
         if there.iter().filter(|it| **it).count() != 1 {
-            return Err(Refusal::invalid(format!("a query is {EXPECTED}")));
+            return Err(Refusal::invalid(format!("a query must be {EXPECTED}")));
         }
         if let Some(text) = &self.text
             && text.chars().count() > MOST_CHARACTERS
         {
-            return Err(Refusal::invalid(format!("a text is longer than {MOST_CHARACTERS} characters, the limit")));
+            return Err(Refusal::invalid(format!("a text is longer than the limit of {MOST_CHARACTERS} characters")));
         }
         let Some(parts) = &self.all else { return Ok(1) };
         if !(2..=8).contains(&parts.len()) {
-            return Err(Refusal::invalid(format!("`all` is a list of {}; expected 2 to 8 queries", parts.len())));
+            return Err(Refusal::invalid(format!("`all` has {} items; expected 2 to 8 queries", parts.len())));
         }
         if parts.iter().any(|it| it.all.is_some()) {
-            return Err(Refusal::invalid("`all` stands within another one; expected a text, photo, row, id or point"));
+            return Err(Refusal::invalid(
+                "`all` is nested within another `all`; expected a text, photo, row, id or point",
+            ));
         }
         parts.iter().map(Asked::check).sum()
     }
 
-    /// Its point.
+    /// Resolves the query to a point.
     pub(crate) async fn point(&self, server: &Server) -> Answer<Vec<f32>> {
         let state = &server.state;
         let Some(parts) = &self.all else { return self.single(server).await };
@@ -147,7 +152,7 @@ impl Asked {
         }
         if let Some(token) = &self.photo {
             return server.photos.point(token).ok_or_else(|| {
-                Refusal::absent(format!("no photo has the token `{token}`; tokens are forgotten, upload it again"))
+                Refusal::absent(format!("no photo has the token `{token}`; tokens expire, so upload the photo again"))
             });
         }
         if let Some(row) = self.row {
@@ -179,16 +184,16 @@ impl Asked {
 }
 
 impl Wanted {
-    /// Every point that it names, composed ones too.
+    /// All queries of the filter.
     fn asked(&self) -> impl Iterator<Item = &Asked> {
         self.inside.iter().chain(self.not.iter().flatten())
     }
 
-    /// That it can be asked of these rows, with so many points beside it.
+    /// Checks the limits of the filter. `beside` is the number of points in the rest of the request.
     pub(crate) fn check(&self, beside: usize) -> Answer<()> {
         let points = self.asked().map(Asked::check).sum::<Answer<usize>>()? + beside;
         if points > MOST_POINTS {
-            return Err(Refusal::invalid(format!("{points} points; expected at most {MOST_POINTS} in one request")));
+            return Err(Refusal::invalid(format!("the request has {points} points; expected at most {MOST_POINTS}")));
         }
         let values: usize = self.columns.iter().flatten().map(|(_, values)| values.len()).sum();
         if values > MOST_VALUES {
@@ -204,7 +209,7 @@ impl Wanted {
         Ok(())
     }
 
-    /// With points in place of texts and photos.
+    /// Resolves all queries of the filter to points.
     pub(crate) async fn meant(self, server: &Server) -> Answer<Meant> {
         let (mut inside, mut not) = (Vec::new(), Vec::new());
         if let Some(it) = &self.inside {
@@ -223,7 +228,7 @@ impl Wanted {
 }
 
 impl Meant {
-    /// The rows that pass.
+    /// Selects the rows that pass the filter.
     pub(crate) fn passing(&self, state: &State) -> Answer<Passing> {
         let below = self.subtree.as_deref().map(|name| state.subtree(name)).transpose()?;
         let is_below = |row: usize| below.as_ref().is_some_and(|below| below.contains(row));

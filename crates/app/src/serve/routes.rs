@@ -1,4 +1,4 @@
-//! Which path is answered by whom.
+//! The routes of a server.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::error::{Answer, Refusal};
 use super::gate::{Gate, pass};
 use super::{Server, boxes, explore, info, openapi, page, photos, rows, search, thumbnails, traverse};
 
-/// A route: its method as OpenAPI writes it, its path, who answers.
+/// A route: its method in the spelling of OpenAPI, its path and its handler.
 type Route = (&'static str, &'static str, MethodRouter<Arc<Server>>);
 
-/// Every route of a server; [`super::openapi`] describes each.
+/// All routes of a server. [`super::openapi`] describes each of them.
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         ("get", "/", get(page::page)),
@@ -52,15 +52,15 @@ pub(crate) fn router(server: Arc<Server>, gate: Arc<Gate>) -> Router {
     behind(all.with_state(server), gate).layer(tell)
 }
 
-/// Refusals in our words for what no route takes, and the gate before it all.
+/// Adds JSON errors for unknown paths and methods, and puts the gate in front of all routes.
 pub(crate) fn behind(routes: Router, gate: Arc<Gate>) -> Router {
     routes
         .fallback(|request: Request| async move {
-            Refusal::absent(format!("nothing is at `{}`; /api/openapi.json says what there is", request.uri().path()))
+            Refusal::absent(format!("unknown path `{}`; see /api/openapi.json for all paths", request.uri().path()))
         })
         .method_not_allowed_fallback(|request: Request| async move {
             let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-            let message = format!("`{path}` does not take {method}; /api/openapi.json says what it takes");
+            let message = format!("`{path}` does not accept {method}; see /api/openapi.json for its methods");
             Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message)
         })
         .layer(middleware::from_fn_with_state(gate, pass))
@@ -70,7 +70,7 @@ async fn metrics(State(server): State<Arc<Server>>) -> Answer {
     let waiting = server.model.as_ref().map_or(0, super::batch::Queue::waiting);
     let text = server.metrics.text(&[
         ("conifer_model_waiting", "Texts and photos that wait for the model.", waiting),
-        ("conifer_rows", "Rows.", server.state.len()),
+        ("conifer_rows", "Number of rows.", server.state.len()),
     ]);
     Ok(typed("text/plain; version=0.0.4; charset=utf-8", text))
 }

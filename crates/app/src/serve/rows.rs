@@ -1,4 +1,4 @@
-//! `GET /api/rows...`: rows by number and by id, and what lies around one.
+//! `GET /api/rows...`: rows by number or id, and the neighbours of a row.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::hits::Hit;
 use super::query::Passing;
 use super::search::{MOST_HITS, best};
 
-/// Most rows that are told of one id.
+/// Maximum number of rows listed for one id.
 pub(crate) const MOST_ROWS: usize = 1000;
 
 pub(crate) struct ById {
@@ -31,7 +31,7 @@ impl Request for ById {
     }
 }
 
-/// How many rows around one, and of which modality.
+/// Query parameters of a neighbour search: number of rows in each list, and their modality.
 pub(crate) struct Around {
     pub(crate) k: usize,
     pub(crate) modality: Option<Modality>,
@@ -57,7 +57,7 @@ struct Neighbours<'a> {
     near: Vec<Hit<'a>>,
 }
 
-/// The number of a row, as it stands in a path.
+/// The number of a row in a URL path.
 pub(crate) struct Number(pub(crate) usize);
 
 impl<S: Send + Sync> FromRequestParts<S> for Number {
@@ -67,11 +67,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Number {
         let found = Path::<String>::from_request_parts(parts, state).await;
         let Path(text) = found.map_err(|error| Refusal::new(error.status(), error.body_text()))?;
         let number = digits(&text).map(Number);
-        number.ok_or_else(|| Refusal::invalid(format!("`{text}` is no number of a row; expected digits")))
+        number.ok_or_else(|| Refusal::invalid(format!("`{text}` is not a row number; expected digits")))
     }
 }
 
-/// A number that is written in digits alone: Rust would take `+1`, too.
+/// Parses a number that consists of digits only; `str::parse` would also accept `+1`.
 pub(crate) fn digits(text: &str) -> Option<usize> {
     text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok())?
 }

@@ -1,4 +1,4 @@
-//! `POST /api/search`.
+//! `POST /api/search` and `POST /api/point`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,14 +17,14 @@ use super::hits::Hit;
 use super::query::{Asked, Passing, split};
 use crate::ranking::By;
 
-/// Most hits of an answer.
+/// Maximum number of hits in a response.
 pub(crate) const MOST_HITS: usize = 1000;
-/// Most hits before those of an answer.
+/// Maximum number of hits that a request may skip.
 pub(crate) const MOST_OFFSET: usize = 1_000_000;
-/// The half-aperture that answers tell is that of MERU's cones.
+/// Constant K of the cone half-aperture in responses, as in MERU.
 pub(crate) const MIN_RADIUS: f32 = 0.1;
 
-/// The body without its filter.
+/// Body of `POST /api/search` without its filter.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
     pub(crate) query: Asked,
@@ -58,7 +58,7 @@ struct Reply<'a> {
     took_ms: f64,
 }
 
-/// What is told of the query itself.
+/// Information about the query in a response.
 #[derive(Serialize)]
 pub(crate) struct About {
     depth: f32,
@@ -69,7 +69,7 @@ pub(crate) struct About {
 
 impl Search {
     /// # Errors
-    /// A number that is out of its range, a limit that the ranking does not take.
+    /// A number is out of range, or a limit does not fit the ranking.
     pub(crate) fn check(&self) -> Answer<Ranking> {
         if !(1..=MOST_HITS).contains(&self.k) {
             return Err(Refusal::invalid(format!("`k` is {}; expected 1 to {MOST_HITS}", self.k)));
@@ -116,7 +116,8 @@ impl Request for PointOf {
     }
 }
 
-/// `POST /api/point`: the point that a query names. A front asks one of its shards for it, and all of them with it.
+/// `POST /api/point`: resolves a query to a point. A front resolves a query on one shard and sends the point to all
+/// shards.
 pub(crate) async fn point(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> Answer {
     #[derive(Serialize)]
     struct Point {
@@ -127,7 +128,7 @@ pub(crate) async fn point(State(server): State<Arc<Server>>, headers: HeaderMap,
     json(&Point { point: query.point(&server).await? })
 }
 
-/// The `k` best rows after the first `offset` ones.
+/// The `k` best rows after the first `offset` rows.
 pub(crate) fn best(
     server: &Server,
     point: &[f32],

@@ -1,4 +1,4 @@
-//! From the command line to a running server.
+//! Starts a server from its command-line arguments.
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::path::Path;
@@ -31,11 +31,11 @@ use crate::embedder::ModelEmbedder;
 use crate::output::{note, print, print_json};
 use crate::request::{open_rows, open_source};
 
-/// Most photos that are decoded, or passed on, at a time.
+/// Maximum number of photos that a server decodes, or a front forwards, at the same time.
 pub(crate) const UPLOADS: usize = 4;
-/// Photos of the most bytes whose bytes may be in memory at a time.
+/// Number of photos of maximum size that may be in memory at the same time while they are uploaded.
 const INCOMING: usize = 8;
-/// Shortest token: 16 characters of a random one are 96 bits.
+/// Minimum length of a token. A random token of 16 base64 characters has 96 bits.
 const SHORTEST_TOKEN: usize = 16;
 
 pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Result<()> {
@@ -50,14 +50,14 @@ pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Resu
     });
     let source = source.transpose()?;
     let tree = args.tree.as_deref().map(|it| std::fs::read(it).with_context(|| format!("--tree {}", it.display())));
-    // The ranks of the data make a tree, too. Servers of other parts make the same one from the same data.
+    // Without --tree, the ranks of the data give the class tree. All shards derive the same tree from the same data.
     let ranks = match &source {
         Some(source) if tree.is_none() => source.class_tree().map(TreeFile::of_ranks),
         _ => None,
     };
     let tree = tree.transpose()?.or_else(|| ranks.as_ref().map(|it| it.sha256.clone().into_bytes()));
     let whole = Whole::new(&set, tree.as_deref())?;
-    // Of the whole set, so that all shards have the same classes.
+    // Derived from the whole set, so that all shards have the same classes.
     let classes = match (args.tree.as_deref(), ranks) {
         (Some(file), _) => Some(ClassSource::Edges(Tree::read_edges(file).context("--tree")?)),
         (None, Some(ranks)) => Some(ClassSource::Edges(ranks.tree)),
@@ -98,7 +98,8 @@ pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Resu
     run(listener, routes::router(server, Arc::clone(&gate)), &gate, &args.door, as_json, &what)
 }
 
-/// Where requests come in, once it is known that they may.
+/// Binds the listener and creates the gate. Fails if other machines could connect without a token and `--allow-anyone`
+/// is not set.
 pub(crate) fn door(args: &Door, max_upload: usize, as_json: bool) -> anyhow::Result<(TcpListener, Gate)> {
     let addresses = (args.host.as_str(), args.port).to_socket_addrs();
     let addresses: Vec<SocketAddr> = addresses.with_context(|| format!("--host {}", args.host))?.collect();
@@ -106,7 +107,7 @@ pub(crate) fn door(args: &Door, max_upload: usize, as_json: bool) -> anyhow::Res
     let token = args.token_file.as_deref().map(token).transpose()?;
     ensure!(
         local_only || token.is_some() || args.allow_anyone,
-        "--host {}: others than this machine could ask; expected --token-file FILE with a token that they have to know, or --allow-anyone",
+        "--host {}: other machines could send requests; expected --token-file FILE with a token that clients must send, or --allow-anyone",
         args.host
     );
     let listener =
@@ -127,7 +128,7 @@ pub(crate) fn door(args: &Door, max_upload: usize, as_json: bool) -> anyhow::Res
     Ok((listener, gate))
 }
 
-/// Answers until it is told to stop.
+/// Serves requests until Ctrl-C or SIGTERM.
 pub(crate) fn run(
     listener: TcpListener,
     router: axum::Router,
@@ -144,7 +145,7 @@ pub(crate) fn run(
     }
     let metrics = Arc::clone(&gate.metrics);
     let done = runtime.block_on(listen::serve(listener, router, door.connections, metrics, listen::stopped()));
-    // A search that is still under way is not waited for.
+    // Do not wait longer for searches that are still running.
     runtime.shutdown_timeout(Duration::from_secs(1));
     gate.log.iter().for_each(Log::end);
     done

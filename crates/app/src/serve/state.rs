@@ -1,4 +1,4 @@
-//! The rows that are served: points in an index, and what is known of them.
+//! The served rows: their points in an index, and their metadata.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -12,16 +12,16 @@ use rayon::prelude::*;
 use super::classes::ClassSource;
 use super::error::{Answer, Refusal};
 
-/// The column of boxes, which hits have as a field of their own.
+/// Column with the box of a row. Hits have the box as a separate field.
 pub(crate) const BOX: &str = "box";
 
-/// The column that names the sample of a row: a photo, its captions, boxes and phrases.
+/// Column with the sample of a row. A sample is a photo with its captions, boxes and phrases.
 pub(crate) const SAMPLE: &str = "sample";
 
-/// An embedding set, ready to be asked.
+/// An embedding set with its indexes.
 pub(crate) struct State {
     pub(crate) flat: FlatIndex,
-    /// With `--cells`: it answers searches, the flat one the rest.
+    /// With `--cells`: the index for searches. `flat` does everything else.
     pub(crate) cells: Option<CellIndex>,
     pub(crate) ids: Vec<String>,
     pub(crate) modality: Vec<Modality>,
@@ -31,14 +31,14 @@ pub(crate) struct State {
     pub(crate) depths: Vec<f32>,
     pub(crate) tree: Option<Classes>,
     by_id: RowsByName,
-    /// By the column `sample`; nothing where there is none.
+    /// Rows by the column `sample`, if the set has it.
     by_sample: Option<RowsByName>,
 }
 
-/// A hierarchy of classes with the rows that belong to each.
+/// A class hierarchy with the class of each row.
 pub(crate) struct Classes {
     pub(crate) tree: Tree,
-    /// The node of the class of every row.
+    /// Tree node of the class of each row.
     pub(crate) node_of: Vec<Option<u32>>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Below<'a> {
     node_of: &'a [Option<u32>],
 }
 
-/// Rows by a hash of a name, an id for example: sixteen bytes a row.
+/// Rows by the hash of a name, for example an id. It uses 16 bytes per row.
 struct RowsByName {
     seed: RandomState,
     rows: Vec<(u64, u32)>,
@@ -56,7 +56,7 @@ struct RowsByName {
 
 impl State {
     /// # Errors
-    /// Those of the indexes.
+    /// An index cannot be built.
     pub(crate) fn new(set: Snapshot, cells: bool, classes: Option<ClassSource>) -> anyhow::Result<Self> {
         let cells = if cells { Some(CellIndex::on(&set, Partition::default())?) } else { None };
         let flat = FlatIndex::on(&set)?;
@@ -88,12 +88,12 @@ impl State {
         self.flat.space()
     }
 
-    /// The rows called `id`, in order.
+    /// The rows with this id, in ascending order.
     pub(crate) fn rows_of<'a>(&'a self, id: &'a str) -> impl Iterator<Item = usize> + 'a {
         self.by_id.candidates(id).filter(move |row| self.ids[*row] == id)
     }
 
-    /// The rows of the sample of a row, in order, itself included; none where the set names no samples.
+    /// The rows of the sample of `row` in ascending order, including `row`; empty if the set has no samples.
     pub(crate) fn rows_of_sample(&self, row: usize) -> Vec<usize> {
         let (Some(by_sample), Some(samples)) = (&self.by_sample, self.columns.get(SAMPLE)) else { return Vec::new() };
         let sample = &samples[row];
@@ -107,14 +107,14 @@ impl State {
         if row < self.len() {
             return Ok(());
         }
-        Err(Refusal::absent(format!("row {row} is not there; expected one below {}", self.len())))
+        Err(Refusal::absent(format!("no row {row}; expected a number below {}", self.len())))
     }
 
-    /// The rows whose class is this one or one below it.
+    /// The rows of a class and of the classes below it.
     pub(crate) fn subtree(&self, name: &str) -> Answer<Below<'_>> {
         let refused = |why: &str| {
             Refusal::invalid(format!(
-                "`subtree` is `{name}`; {why}; GET /api/tree lists the classes of the labels, or of the file of --tree"
+                "`subtree` is `{name}`; {why}; GET /api/tree lists the classes, which come from --tree or from the labels of the set"
             ))
         };
         let classes = self.tree.as_ref().ok_or_else(|| refused("no row of the set has a label or a rank"))?;
@@ -122,7 +122,7 @@ impl State {
         Ok(Below { nodes: classes.tree.subtree(node), node_of: &classes.node_of })
     }
 
-    /// Where in its photo a row is: left, top, width, height as fractions.
+    /// The box of a row: left, top, width, height as fractions of its photo.
     pub(crate) fn place(&self, row: usize) -> Option<[f32; 4]> {
         let numbers: Vec<f32> =
             self.columns.get(BOX)?[row].split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
@@ -139,7 +139,7 @@ impl Below<'_> {
 impl RowsByName {
     fn new(names: &[String]) -> Self {
         let seed = RandomState::new();
-        // Indexes hold less than 2^32 rows.
+        // An index has fewer than 2^32 rows.
         let mut rows: Vec<(u64, u32)> =
             (0_u32..).zip(names).map(|(row, it)| (seed.hash_one(it.as_str()), row)).collect();
         rows.sort_unstable();

@@ -1,5 +1,6 @@
-//! `GET /api/rows/{row}/thumbnail`: the picture of a row, small. Rows name samples, samples name files: no name of a request ever
-//! becomes a path.
+//! `GET /api/rows/{row}/thumbnail`: the picture of a row as a small JPEG.
+//!
+//! A row refers to a sample, and the sample refers to a file. No part of a request becomes a file path.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,24 +22,24 @@ use super::state::{SAMPLE, State as Rows};
 use crate::output::note;
 use crate::progress;
 
-/// Good enough for a small picture, at a fifth of the size of the best.
+/// JPEG quality. It is good enough for a small picture, at a fifth of the size of the best quality.
 const QUALITY: u8 = 85;
 
-/// Where the pictures of rows are.
+/// The source of the pictures of the rows.
 #[derive(Default)]
 pub(crate) struct Thumbnails {
     source: Option<Box<dyn Source>>,
-    /// The sample of every row that shows one.
+    /// Index of the sample that each row shows.
     sample_of: Vec<Option<u32>>,
-    /// Rows whose picture could not be read, and of which stderr says so.
+    /// Rows whose unreadable picture was already reported on stderr.
     reported: Mutex<HashSet<usize>>,
 }
 
-/// What a picture of a row is to show.
+/// Query parameters of a thumbnail.
 pub(crate) struct PictureSpec {
-    /// Most pixels of the shorter side.
+    /// Maximum length of the shorter side in pixels.
     size: u32,
-    /// Of a box the whole photo around it.
+    /// For a box, return the whole photo.
     whole: bool,
 }
 
@@ -59,18 +60,18 @@ impl Request for PictureSpec {
 }
 
 impl Thumbnails {
-    /// Looks the samples of all rows up, by their ids.
+    /// Matches the rows with the samples of `source` by sample id.
     ///
     /// # Errors
-    /// A set without the column `sample`.
+    /// The set has no column `sample`.
     pub(crate) fn new(source: Box<dyn Source>, rows: &Rows) -> anyhow::Result<Self> {
         let samples = rows.columns.get(SAMPLE).ok_or_else(|| {
-            anyhow::anyhow!("--data: the set has no column `{SAMPLE}`, which says what photo a row belongs to; `conifer embed` writes it")
+            anyhow::anyhow!("--data: the set has no column `{SAMPLE}`, which links rows to photos; create the set with `conifer embed`, which writes it")
         })?;
         let bar = progress::bar("samples", source.len());
         let mut places: HashMap<String, u32> = HashMap::with_capacity(source.len());
         for (index, number) in (0..source.len()).zip(0_u32..) {
-            // A sample that cannot be read has no picture, and is no reason to stop.
+            // Skip samples that cannot be read; their rows have no picture.
             if let Ok(sample) = guarded(|| format!("{}[{index}]", source.name()), || source.get(index))
                 && sample.image.is_some()
             {
@@ -91,22 +92,21 @@ impl Thumbnails {
         Ok(Self { source: Some(source), sample_of, reported: Mutex::default() })
     }
 
-    /// Whether there is a source of pictures.
+    /// Returns true if the server has a source of pictures.
     pub(crate) fn there(&self) -> bool {
         self.source.is_some()
     }
 
-    /// Rows that have a picture.
     pub(crate) fn count(&self) -> usize {
         self.sample_of.iter().flatten().count()
     }
 
-    /// Whether a row has a picture.
     pub(crate) fn has(&self, row: usize) -> bool {
         self.sample_of.get(row).is_some_and(Option::is_some)
     }
 
-    /// A picture as JPEG, its shorter side at most `size` pixels; of a box, what is in it, unless the whole photo is asked for.
+    /// Encodes the picture of a row as JPEG, with a shorter side of at most `size` pixels. The picture of a box is its
+    /// part of the photo, unless `whole` is set.
     fn jpeg(&self, rows: &Rows, row: usize, PictureSpec { size, whole }: PictureSpec) -> Answer<Vec<u8>> {
         let sample = self.sample_of.get(row).copied().flatten();
         let (Some(source), Some(sample)) = (&self.source, sample) else {
@@ -127,20 +127,21 @@ impl Thumbnails {
                 encode_jpeg(&shrink(&picture, size).unwrap_or(picture), QUALITY).map(Some)
             },
         );
-        // Files come and go while a server runs. What is wrong names a path and quotes the file, which are for the operator alone.
+        // A file may change while the server runs. The error may contain its path and content, so it goes only to the
+        // log of the operator.
         match picture {
             Ok(Some(picture)) => Ok(picture),
             Ok(None) => Err(Refusal::absent(format!("row {row} has no picture"))),
             Err(broken) => {
                 self.report(row, &broken);
                 Err(Refusal::absent(format!(
-                    "the picture of row {row} cannot be read any more; the server's log says why"
+                    "the picture of row {row} cannot be read any more; the reason is in the server's log"
                 )))
             }
         }
     }
 
-    /// Writes a fault to stderr, once for each row: a client may ask for the same picture again and again.
+    /// Reports an error on stderr, once per row, because a client may request the same picture repeatedly.
     fn report(&self, row: usize, broken: &Broken) {
         if self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(row) {
             note(&format!("picture of row {row}: {broken}"));

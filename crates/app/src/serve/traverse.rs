@@ -1,4 +1,4 @@
-//! `POST /api/traverse`.
+//! `POST /api/traverse`: finds the rows along a path from a point to the root or to another point.
 
 use std::sync::Arc;
 
@@ -15,17 +15,19 @@ use super::fields::{Fields, Request, object};
 use super::hits::Hit;
 use super::query::{Asked, split};
 
-/// Most points of a path.
+/// Maximum number of points of a path.
 const MOST_STEPS: usize = 200;
 
-/// The body without its filter.
+/// Body of `POST /api/traverse` without its filter.
 pub(crate) struct Walk {
     pub(crate) from: Asked,
     pub(crate) to: Option<Asked>,
     pub(crate) steps: usize,
-    /// Only rows whose cone contains the point of the path, as MERU walks; else the nearest row, as HyCoCLIP interpolates.
+    /// Consider only rows whose cone contains the point of the path, as in MERU. Otherwise consider all rows, as in the
+    /// interpolation of HyCoCLIP.
     cone: bool,
-    /// Tell every point of the path with the nearest row there, not the rows in the order in which they are met: what a front needs.
+    /// Return every point of the path with its nearest row, instead of each row once. A front needs this to merge the
+    /// paths of its shards.
     pub(crate) each: bool,
 }
 
@@ -44,10 +46,10 @@ impl Request for Walk {
 }
 
 impl Walk {
-    /// How many points it names.
+    /// Returns the number of points in the request.
     ///
     /// # Errors
-    /// A number of steps out of its range; an end that is not exactly one thing.
+    /// The number of steps is out of range, or `from` or `to` is not a valid query.
     pub(crate) fn check(&self) -> Answer<usize> {
         if !(2..=MOST_STEPS).contains(&self.steps) {
             return Err(Refusal::invalid(format!("`steps` is {}; expected 2 to {MOST_STEPS}", self.steps)));

@@ -1,38 +1,37 @@
-//! The class hierarchy with numbers of rows: what a person opens level by level.
+//! The class hierarchy with row counts, for browsing level by level.
 
 use conifer_data::hierarchy::Tree;
 
-/// A tree of classes and how many rows carry each.
+/// A class tree with row counts.
 pub(crate) struct ClassTree {
     tree: Tree,
-    /// Rows whose label lies in the subtree of a node.
+    /// Number of rows in the subtree of each node.
     counts: Vec<usize>,
-    /// Rows with a label that no node carries.
+    /// Number of rows with a label that is not in the tree.
     outside: usize,
 }
 
-/// A node as it is listed.
+/// A node in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) name: String,
-    /// Rows whose label is this class or one below it.
+    /// Number of rows of this class and the classes below it.
     pub(crate) count: usize,
-    /// How many children it has.
     pub(crate) children: usize,
 }
 
-/// A node, the way to it and what lies directly below.
+/// A node with its path and its children.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct View {
     pub(crate) node: Node,
-    /// Names from the root to the node, both included.
+    /// Names from the root to the node, inclusive.
     pub(crate) path: Vec<String>,
     /// In the order of the tree.
     pub(crate) children: Vec<Node>,
 }
 
 impl ClassTree {
-    /// Counts the rows of every node. A row that has no node is outside if it has a label.
+    /// Counts the rows of every node. A row without a node counts as `outside` if it has a label.
     pub(crate) fn new(tree: Tree, node_of: &[Option<u32>], labels: Option<&[String]>) -> Self {
         let mut own = vec![0; tree.len()];
         node_of.iter().flatten().for_each(|node| own[*node as usize] += 1);
@@ -45,7 +44,7 @@ impl ClassTree {
         ClassTree { tree, counts, outside }
     }
 
-    /// A node by its name, the root without one; nothing when there is no such class.
+    /// Looks up a node by name, or the root if `name` is `None`. Returns `None` if there is no such class.
     pub(crate) fn view(&self, name: Option<&str>) -> Option<View> {
         let node = name.map_or(Some(self.tree.root()), |name| self.tree.find(name))?;
         Some(View {
@@ -55,12 +54,11 @@ impl ClassTree {
         })
     }
 
-    /// Rows with a label that the tree does not know.
+    /// Number of rows with a label that is not in the tree.
     pub(crate) fn outside(&self) -> usize {
         self.outside
     }
 
-    /// The name of the root.
     pub(crate) fn root(&self) -> &str {
         self.tree.name(self.tree.root())
     }

@@ -1,11 +1,11 @@
-//! JSON that says everything once: of two fields of one name, one would be overlooked.
+//! Rejects JSON objects with repeated field names, of which `serde_json` would silently keep only the last.
 
 use std::collections::HashSet;
 use std::fmt::{Formatter, Result as Written};
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Any JSON in which no object, at any depth, has two fields of one name.
+/// Any JSON in which no object, at any depth, has a repeated field name.
 pub(crate) struct Unique;
 
 impl<'de> Deserialize<'de> for Unique {
@@ -54,7 +54,7 @@ impl<'de> Visitor<'de> for Unique {
         let mut known = HashSet::new();
         while let Some(name) = object.next_key::<String>()? {
             if known.contains(&name) {
-                return Err(Error::custom(format_args!("the field `{name}` is there twice")));
+                return Err(Error::custom(format_args!("the field `{name}` is given twice")));
             }
             object.next_value::<Unique>()?;
             known.insert(name);
@@ -74,7 +74,7 @@ mod tests {
             assert_eq!(twice(text), None, "{text}");
         }
         for text in [r#"{"a":1,"a":1}"#, r#"[{"b":{"a":1,"c":2,"\u0061":3}}]"#] {
-            assert!(twice(text).is_some_and(|it| it.starts_with("the field `a` is there twice")), "{text}");
+            assert!(twice(text).is_some_and(|it| it.starts_with("the field `a` is given twice")), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The best rows of all shards, put together page by page: no more than a page of each shard is held at a time.
+//! Merges the best rows of all shards page by page, with at most one page per shard in memory.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::client::Shard;
 use super::told::{About, Found, Hit, Key};
 use crate::ranking::By;
 
-/// Hits in their order, what is told of the query, how many rows passed the filter.
+/// Ranked hits, information about the query, and the number of rows that pass the filter.
 pub(crate) type Best = (Vec<Hit>, About, usize);
 
 /// The hits of one shard, best first.
@@ -23,15 +23,16 @@ struct Stream {
     large_first: bool,
     page: IntoIter<Hit>,
     last: Option<Key>,
-    /// The rows that it has told so far.
+    /// Rows received so far.
     met: HashSet<usize>,
     ended: bool,
 }
 
 impl Front {
-    /// The `k` best rows after the first `offset` ones. `body` is a search with points in place of names, without `k` and `offset`.
+    /// Returns the `k` best rows after the first `offset` rows. `body` is a search request with all queries resolved to
+    /// points, without `k` and `offset`.
     pub(crate) async fn best(&self, mut body: Map<String, Value>, by: By, offset: usize, k: usize) -> Answer<Best> {
-        // Any of the best may lie on any shard.
+        // All of the best rows may be on one shard.
         let wanted = offset + k;
         let mut page = |from: usize, left: usize| {
             let length = left.min(MOST_HITS);
@@ -46,7 +47,7 @@ impl Front {
         {
             let mut stream = Stream::new(Arc::clone(shard), by.large_first());
             if found.rows_passing > shard.rows {
-                let what = format!("{} rows that pass; it has {}", found.rows_passing, shard.rows);
+                let what = format!("`rows_passing` is {}; the shard has {} rows", found.rows_passing, shard.rows);
                 return Err(shard.client.wrong(&what));
             }
             passing += found.rows_passing;
@@ -68,7 +69,7 @@ impl Front {
                 hits.push(hit);
             }
         }
-        let about = about.ok_or_else(|| Refusal::fault("no shard"))?;
+        let about = about.ok_or_else(|| Refusal::fault("the front has no shards"))?;
         Ok((hits, about, passing))
     }
 }
@@ -78,27 +79,27 @@ impl Stream {
         Stream { shard, large_first, page: Vec::new().into_iter(), last: None, met: HashSet::new(), ended: false }
     }
 
-    /// The next page, of which `length` hits were asked for.
+    /// Stores the next page, for which `length` hits were requested.
     ///
     /// # Errors
-    /// 503: hits that cannot be the next ones of a shard.
+    /// 503: the hits are too many, unsorted or repeated, or have no score.
     fn take(&mut self, hits: Vec<Hit>, length: usize) -> Answer<()> {
         let wrong = |what: String| Err(self.shard.client.wrong(&what));
         if hits.len() > length {
-            return wrong(format!("{} hits; {length} were asked for", hits.len()));
+            return wrong(format!("{} hits; expected at most {length}", hits.len()));
         }
         let mut page = Vec::with_capacity(hits.len());
         for hit in hits {
             if hit.score.is_none() {
-                return wrong(format!("row {} without a score", hit.row));
+                return wrong(format!("row {} has no score", hit.row));
             }
             let hit = self.shard.renumber(hit)?;
             let key = hit.key(self.large_first);
             if self.last.is_some_and(|last| last >= key) {
-                return wrong("hits that are not in their order".to_owned());
+                return wrong("unsorted hits".to_owned());
             }
             if !self.met.insert(hit.row) {
-                return wrong("a row twice".to_owned());
+                return wrong("a repeated row".to_owned());
             }
             self.last = Some(key);
             page.push(hit);

@@ -1,4 +1,4 @@
-//! A shard as the front sees it: requests over HTTP, each on a connection of its own.
+//! HTTP client of a front for its shards. Every request opens a new connection.
 
 use std::net::ToSocketAddrs as _;
 use std::time::Duration;
@@ -17,30 +17,30 @@ use super::super::error::{Answer, Refusal};
 use super::super::part::Part;
 use super::told::Hit;
 
-/// Most bytes of an answer.
+/// Maximum size of a response in bytes.
 const MOST_BYTES: usize = 64 << 20;
 
-/// Where a server is.
+/// Address, token and timeout for requests to one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    /// As it was given, for messages.
+    /// The URL as the user gave it, for messages.
     pub(crate) url: String,
     authority: String,
     token: Option<String>,
     limit: Duration,
 }
 
-/// The server of a part of the set.
+/// A server that holds one shard of the set.
 #[derive(Clone, Debug)]
 pub(crate) struct Shard {
     pub(crate) client: Client,
-    /// What it held when the front was started, and has to hold in every answer.
+    /// The shard that the server held when the front started. Every response must come from the same shard.
     pub(crate) part: Part,
-    /// Rows of this part.
+    /// Number of rows of this shard.
     pub(crate) rows: usize,
 }
 
-/// An answer of a server.
+/// A response of a server.
 pub(crate) struct Reply {
     pub(crate) bytes: Vec<u8>,
     status: StatusCode,
@@ -49,7 +49,7 @@ pub(crate) struct Reply {
 
 impl Client {
     /// # Errors
-    /// No URL of the form `http://HOST[:PORT]`.
+    /// The URL does not have the form `http://HOST[:PORT]`, or the host cannot be resolved.
     pub(crate) fn new(url: &str, token: Option<String>, limit: Duration) -> anyhow::Result<Self> {
         let place = || format!("--shard {url}: expected http://HOST:PORT");
         let uri: Uri = url.parse().with_context(place)?;
@@ -61,15 +61,15 @@ impl Client {
         Ok(Self { url: url.to_owned(), authority, token, limit })
     }
 
-    /// Asks, and waits for the whole answer.
+    /// Sends a request and reads the whole response.
     ///
     /// # Errors
-    /// 503, naming the server, when it does not answer, meets a fault, or does not let us in.
+    /// 503 with the URL of the server if it does not answer in time, returns a server error, or rejects the token.
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Answer<Reply> {
         match tokio::time::timeout(self.limit, self.exchange(method, path, body)).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => Err(self.gone(&format!("{error:#}"))),
-            Err(_) => Err(self.gone(&format!("nothing within {} s", self.limit.as_secs_f64()))),
+            Err(_) => Err(self.gone(&format!("no response within {} s", self.limit.as_secs_f64()))),
         }
     }
 
@@ -77,7 +77,7 @@ impl Client {
         let stream = TcpStream::connect(&self.authority).await?;
         stream.set_nodelay(true)?;
         let (mut send, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        // It ends with the answer; what goes wrong on it is told by the answer.
+        // This task drives the connection. Its errors also reach the response, so its result is not read.
         let connection = tokio::spawn(connection);
         let mut request = Request::builder().method(method).uri(path).header(HOST, &self.authority);
         if let Some(token) = &self.token {
@@ -91,16 +91,16 @@ impl Client {
         let mut bytes = Vec::new();
         while let Some(frame) = incoming.frame().await {
             if let Ok(data) = frame?.into_data() {
-                ensure!(bytes.len() + data.len() <= MOST_BYTES, "an answer of more than {MOST_BYTES} bytes");
+                ensure!(bytes.len() + data.len() <= MOST_BYTES, "the response is longer than {MOST_BYTES} bytes");
                 bytes.extend_from_slice(&data);
             }
         }
         connection.abort();
         let reply = Reply { bytes, status: head.status, headers: head.headers };
-        // A fault of the server's, or its door closed to us, is its absence: whoever asks us can do nothing about it.
+        // The client of the front cannot fix a server error or a rejected token, so both count as an unavailable shard.
         let closed = matches!(reply.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if closed || reply.status.is_server_error() {
-            bail!("{}: {}", reply.status, reply.message().as_deref().unwrap_or("no reason"));
+            bail!("{}: {}", reply.status, reply.message().as_deref().unwrap_or("no message"));
         }
         Ok(reply)
     }
@@ -109,46 +109,46 @@ impl Client {
         Refusal::unavailable(format!("the shard {} does not answer: {why}", self.url))
     }
 
-    /// The JSON of an answer; what the server refuses is refused in its words.
+    /// Parses the JSON of a response. A client error of the server is passed on with its status and message.
     pub(crate) fn read<T: DeserializeOwned>(&self, reply: &Reply) -> Answer<T> {
         self.good(reply)?;
         serde_json::from_slice(&reply.bytes).map_err(|error| self.wrong(&error.to_string()))
     }
 
-    /// That an answer is no refusal.
+    /// Returns an error unless the response is a success.
     pub(crate) fn good(&self, reply: &Reply) -> Answer<()> {
         if reply.status.is_success() {
             return Ok(());
         }
         match reply.message() {
             Some(message) if reply.status.is_client_error() => Err(Refusal::new(reply.status, message)),
-            _ => Err(self.wrong(&format!("the status {}", reply.status))),
+            _ => Err(self.wrong(&format!("status {}", reply.status))),
         }
     }
 
-    /// The refusal of an answer that cannot be one.
+    /// The error for a response that a shard of this version cannot send.
     pub(crate) fn wrong(&self, what: &str) -> Refusal {
-        Refusal::unavailable(format!("the shard {} answers what no shard does: {what}", self.url))
+        Refusal::unavailable(format!("unexpected response of the shard {}: {what}", self.url))
     }
 }
 
 impl Shard {
-    /// Asks, and sees to it that the answer comes from the part that the front was started with.
+    /// Sends a request and checks that the response comes from the shard that the server held when the front started.
     ///
     /// # Errors
-    /// Those of [`Client::ask`]; 503 where another set, another version of it or another part of it is served there by now.
+    /// Those of [`Client::ask`]; 503 if the server now holds another set, another version of the set or another shard.
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Answer<Reply> {
         let reply = self.client.ask(method, path, body).await?;
         match self.part.other(&reply.headers) {
             None => Ok(reply),
             Some(other) => Err(Refusal::unavailable(format!(
-                "the shard {} serves {other}; expected {}, as when this front was started",
+                "the shard {} serves {other}; expected {}, as at the start of this front",
                 self.client.url, self.part
             ))),
         }
     }
 
-    /// The JSON of an answer.
+    /// Sends a request and parses the JSON of the response.
     pub(crate) async fn json<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -158,13 +158,13 @@ impl Shard {
         self.client.read(&self.ask(method, path, body).await?)
     }
 
-    /// A hit of this shard with the number of its row in the whole set.
+    /// Converts the row number of a hit from the shard to the whole set.
     ///
     /// # Errors
-    /// 503: a row that the shard cannot have.
+    /// 503: the shard has no such row.
     pub(crate) fn renumber(&self, mut hit: Hit) -> Answer<Hit> {
         if hit.row >= self.rows {
-            return Err(self.client.wrong(&format!("row {}; it has {} rows", hit.row, self.rows)));
+            return Err(self.client.wrong(&format!("row {}; the shard has {} rows", hit.row, self.rows)));
         }
         hit.row = hit.row * self.part.of + self.part.part;
         Ok(hit)

@@ -1,12 +1,15 @@
-//! What all shards say, as one index would say it. Shard `i` of `n` holds rows `i`, `i + n`, `i + 2 n` and so on.
+//! Merges the responses of all shards into the response of one index.
+//!
+//! Shard `i` of `n` holds rows `i`, `i + n`, `i + 2 n` and so on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::info::{Column, Depths, Info, MOST_VALUES};
 use super::told::Stop;
 
-/// The stops of a path from what every shard finds at its points, equally many: at each the most similar row of all, the earlier one of
-/// equals. With `each`, all of them; else rows in the order in which they are first met, and the root, where it is the end, last.
+/// Merges the stops of a path over all shards. Every shard has one stop per point of the path. At each point the most
+/// similar row of all shards is kept; ties go to the lower row number. With `each`, the result has one stop per point.
+/// Otherwise it lists each row once, where it first occurs, and ends with the root if the path goes to the root.
 pub(crate) fn path(shards: &[Vec<Stop>], to_root: bool, each: bool) -> Vec<Stop> {
     let (mut stops, mut met, mut root) = (Vec::new(), BTreeSet::new(), None);
     for (i, first) in shards.first().into_iter().flatten().enumerate() {
@@ -27,8 +30,9 @@ pub(crate) fn path(shards: &[Vec<Stop>], to_root: bool, each: bool) -> Vec<Stop>
     stops
 }
 
-/// What all shards are together. Counts add up; deciles of depth are the means of those of the shards, whose rows are as good as drawn
-/// by lot; of a column with more values than shards tell, `distinct` is the most that one of them has, and `partial` is true.
+/// Merges the descriptions of all shards. Counts are added. Each decile of depth is the mean over the shards, because
+/// each shard is practically a random sample of the rows. If a shard does not list all values of a column, `distinct`
+/// is a lower bound and `partial` is true.
 pub(crate) fn info(shards: &[Info]) -> Option<Info> {
     let mut all = shards.first()?.clone();
     all.shard = None;
@@ -37,7 +41,7 @@ pub(crate) fn info(shards: &[Info]) -> Option<Info> {
     for (name, count) in shards.iter().flat_map(|it| &it.modalities) {
         *all.modalities.entry(name.clone()).or_insert(0) += count;
     }
-    // Texts and photos are the business of the first shard.
+    // Only the first shard embeds texts and photos, so `text` and `photo` are those of the first shard.
     all.can.thumbnails = shards.iter().all(|it| it.can.thumbnails);
     all.can.tree = false;
     all.columns = all.columns.iter().map(|it| column(&it.name, shards.iter().map(|it| &it.columns[..]))).collect();
@@ -89,7 +93,7 @@ mod tests {
         let hit =
             |i: usize, row: usize, score: f64| Stop { at: at(i), root: false, hit: Some(Hit::example(row, score)) };
         let none = |i: usize| Stop { at: at(i), root: false, hit: None };
-        // Equally similar at the first point; nothing at the third.
+        // A tie at the first point, and no hit at the third.
         let shards = [
             vec![hit(0, 6, -0.5), hit(1, 6, -0.9), none(2), none(3)],
             vec![hit(0, 1, -0.5), hit(1, 3, -0.7), none(2), hit(3, 1, -0.1)],

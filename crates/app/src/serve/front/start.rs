@@ -1,4 +1,4 @@
-//! From the command line to a running front.
+//! Starts a front from its command-line arguments.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::cli::Front as Args;
 pub(crate) fn front(args: Args, as_json: bool) -> anyhow::Result<()> {
     let (listener, gate) = door(&args.door, args.max_upload, as_json)?;
     let token = args.shard_token_file.as_deref().map(token).transpose()?;
-    // A shard that takes longer is named, which needs the rest of the time.
+    // The rest of the time is for the response that names the slow shard.
     let limit = Duration::from_secs_f64(args.door.timeout * 0.9);
     let clients = args.shards.iter().map(|url| Client::new(url, token.clone(), limit));
     let clients = clients.collect::<anyhow::Result<Vec<_>>>()?;
@@ -38,7 +38,8 @@ pub(crate) fn front(args: Args, as_json: bool) -> anyhow::Result<()> {
     run(listener, router(Arc::new(front), Arc::clone(&gate)), &gate, &args.door, as_json, &what)
 }
 
-/// The shards and what the first one tells, once they are known to be the parts of one set, in order.
+/// Requests the description of every shard and checks that the servers hold all shards of one set, in order. Returns
+/// the shards and the description of the first one.
 async fn meet(clients: Vec<Client>) -> anyhow::Result<(Vec<Arc<Shard>>, Info)> {
     let (of, mut first, mut shards) = (clients.len(), None, Vec::new());
     for (i, client) in clients.into_iter().enumerate() {
@@ -47,11 +48,11 @@ async fn meet(clients: Vec<Client>) -> anyhow::Result<(Vec<Arc<Shard>>, Info)> {
             Ok(reply) => client.read::<Info>(&reply),
             Err(refusal) => Err(refusal),
         };
-        let info = info.map_err(|error| anyhow::anyhow!(error.message)).context("asking a shard what it holds")?;
+        let info = info.map_err(|error| anyhow::anyhow!(error.message)).context("requesting /api/info from a shard")?;
         let part = info.part();
         ensure!(
             (part.part, part.of) == (i, of),
-            "--shard {url}: it serves part {}/{} of its set; expected --shard {i}/{of} there, by its place in this command",
+            "--shard {url}: the server holds part {}/{} of its set; expected a server started with --shard {i}/{of} at this position",
             part.part,
             part.of
         );
@@ -59,14 +60,14 @@ async fn meet(clients: Vec<Client>) -> anyhow::Result<(Vec<Arc<Shard>>, Info)> {
         let first = first.get_or_insert_with(|| info.clone());
         ensure!(
             info.set == first.set && info.space == first.space,
-            "--shard {url}: it serves a part of the set {}; expected one of {}, as the first one does: the same set or version of a store, and the same --tree",
+            "--shard {url}: the server holds a part of the set {}; expected a part of {}, as on the first shard: all shards need the same set, store version and --tree",
             told(&info.set),
             told(&first.set)
         );
         let rows = part.rows(info.set.rows);
         ensure!(
             info.rows == rows,
-            "--shard {url}: it has {} rows; expected {rows} in part {i}/{of} of {} rows",
+            "--shard {url}: the server has {} rows; expected {rows} in part {i}/{of} of {} rows",
             info.rows,
             info.set.rows
         );

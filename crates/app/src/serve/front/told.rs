@@ -1,11 +1,11 @@
-//! What shards answer, as far as a front reads it. Whatever else they say is no answer.
+//! The responses of shards, with the fields that a front needs. A response without these fields is an error.
 
 use std::collections::BTreeMap;
 
 use conifer_space::Modality;
 use serde::{Deserialize, Serialize};
 
-/// A row, as [`super::super::hits::Hit`] writes it. Numbers keep their digits on the way through an `f64`.
+/// A row, as [`super::super::hits::Hit`] serialises it. Numbers are `f64`, so that they are passed on without rounding.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Hit {
     pub(crate) row: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Hit {
     thumbnail: bool,
 }
 
-/// Of `/api/search`.
+/// Response of `POST /api/search`.
 #[derive(Deserialize)]
 pub(crate) struct Found {
     pub(crate) query: About,
@@ -42,13 +42,13 @@ pub(crate) struct About {
     factors: Option<Vec<f64>>,
 }
 
-/// Of `/api/point`.
+/// Response of `POST /api/point`.
 #[derive(Deserialize)]
 pub(crate) struct Point {
     pub(crate) point: Vec<f64>,
 }
 
-/// Of `/api/photos`.
+/// Response of `POST /api/photos`.
 #[derive(Deserialize, Serialize)]
 pub(crate) struct Photo {
     photo: String,
@@ -56,7 +56,7 @@ pub(crate) struct Photo {
     height: u32,
 }
 
-/// Of `/api/traverse`.
+/// Response of `POST /api/traverse`.
 #[derive(Deserialize)]
 pub(crate) struct Path {
     pub(crate) stops: Vec<Stop>,
@@ -72,7 +72,7 @@ pub(crate) struct Stop {
 }
 
 impl Hit {
-    /// What hits are sorted by, the smallest first: the score, equal ones by the row.
+    /// The sort key of a hit, in ascending order: the score, then the row. `large_first` negates the score.
     pub(crate) fn key(&self, large_first: bool) -> Key {
         let score = self.score.unwrap_or(f64::NAN);
         Key { score: if large_first { -score } else { score }, row: self.row }
@@ -87,7 +87,7 @@ impl Hit {
     }
 }
 
-/// See [`Hit::key`].
+/// The sort key of a hit; see [`Hit::key`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     score: f64,

@@ -1,4 +1,4 @@
-//! The part of the description that is about the explorer: its files, the map, factors and classes.
+//! OpenAPI description of the explorer: its files, the map, boxes, factors and classes.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,6 @@ use super::super::explore::{MAP_ROWS, MOST_MAP_ROWS};
 use super::super::search::MOST_HITS;
 use super::{answer, answer_json, list, open, operation, path_number, query, reference, with};
 
-/// Path by path.
 pub(super) fn paths() -> Value {
     let text = json!({ "type": "string" });
     let limit = query(
@@ -20,20 +19,25 @@ pub(super) fn paths() -> Value {
         ("/assets/{name}", "A file of the explorer.", vec![name], answer("text/javascript", text.clone())),
         (
             "/api/map",
-            "Rows in the Poincare disc: the distance from the middle is that from the root.",
+            "Returns rows projected into the Poincare disc. The distance from the centre shows the distance from the root.",
             vec![limit],
             answer_json("Map"),
         ),
         (
             "/api/map/row/{row}",
-            "Where a row lies in the disc, and the half aperture of its cone, radians.",
+            "Returns the position of a row in the disc and the half-aperture of its cone in radians.",
             vec![path_number("row", "The number of a row.")],
             answer_json("MapRow"),
         ),
-        ("/api/factors", "The factors of a product: depth of the rows in each.", vec![], answer_json("Factors")),
+        (
+            "/api/factors",
+            "Returns the factors of a product space, with the mean and maximum depth of the rows.",
+            vec![],
+            answer_json("Factors"),
+        ),
         (
             "/api/factors/{factor}",
-            "The rows that reach farthest in a factor, with their depth in it as score.",
+            "Returns the deepest rows in a factor. The score is the depth in the factor.",
             vec![
                 path_number("factor", "The number of a factor, from 0; the explorer counts from 1."),
                 k,
@@ -43,13 +47,13 @@ pub(super) fn paths() -> Value {
         ),
         (
             "/api/rows/{row}/boxes",
-            "The boxes of the photo that a row belongs to, each once, with the phrases that name it. At most 1000 rows of a photo are looked at.",
+            "Returns the boxes of the photo that a row belongs to, each once, with its phrases. At most 1000 rows of a photo are read.",
             vec![path_number("row", "The number of a row.")],
             answer_json("Boxes"),
         ),
         (
             "/api/tree",
-            "A class and those directly below it, with numbers of rows; without `node` the root.",
+            "Returns a class and its children with row counts. Without `node`, returns the root.",
             vec![query("node", text, false)],
             answer_json("Class"),
         ),
@@ -61,7 +65,7 @@ pub(super) fn paths() -> Value {
         .collect()
 }
 
-/// The schemas that these paths name.
+/// The schemas that these paths use.
 pub(super) fn schemas() -> Value {
     let (text, number, count) =
         (json!({ "type": "string" }), json!({ "type": "number" }), json!({ "type": "integer", "minimum": 0 }));
@@ -69,44 +73,44 @@ pub(super) fn schemas() -> Value {
     let said = |of: &Value, what: &str| with(of.clone(), json!({ "description": what }));
     let child = json!({
         "name": text,
-        "count": said(&count, "rows whose class is this one or one below it"),
-        "children": said(&count, "classes directly below it"),
+        "count": said(&count, "number of rows of this class and the classes below it"),
+        "children": said(&count, "number of child classes"),
     });
     let child = open(child, &["name", "count", "children"]);
     let letters =
-        json!({ "type": "string", "description": "a letter a row: i image, t text, b box_image, p box_text" });
+        json!({ "type": "string", "description": "one letter per row: i image, t text, b box_image, p box_text" });
     let factor = json!({
         "curv": said(&number, "c > 0; the curvature is -c"),
         "mean": said(&number, "mean depth of the rows in the factor"),
-        "max": said(&number, "the largest"),
+        "max": said(&number, "maximum depth of the rows in the factor"),
     });
     json!({
         "Map": open(
             json!({
-                "rows": said(&list(count.clone()), "their numbers"),
-                "x": numbers("of each, in the unit disc"), "y": numbers("of each"),
-                "depth": numbers("distance of each from the root"), "modality": letters,
+                "rows": said(&list(count.clone()), "row numbers"),
+                "x": numbers("x coordinate of each row in the unit disc"), "y": numbers("y coordinate of each row"),
+                "depth": numbers("distance of each row from the root"), "modality": letters,
             }),
             &["rows", "x", "y", "depth", "modality"],
         ),
         "MapRow": open(
             json!({
-                "x": said(&number, "in the unit disc"), "y": said(&number, "in the unit disc"),
-                "aperture": said(&number, "half the aperture of its cone, radians"),
+                "x": said(&number, "x coordinate in the unit disc"), "y": said(&number, "y coordinate in the unit disc"),
+                "aperture": said(&number, "half-aperture of its cone in radians"),
             }),
             &["x", "y", "aperture"],
         ),
         "Boxes": open(
             json!({
-                "photo": said(&count, "the row of the whole photo; absent where the set has none"),
+                "photo": said(&count, "the row of the whole photo; absent if the set has no such row"),
                 "boxes": list(open(
                     json!({
                         "box": {
                             "type": "array", "items": { "type": "number" }, "minItems": 4, "maxItems": 4,
                             "description": "left, top, width, height as fractions of the photo",
                         },
-                        "rows": said(&list(count.clone()), "the rows of the box, one for each phrase"),
-                        "texts": said(&list(text.clone()), "its phrases"),
+                        "rows": said(&list(count.clone()), "the rows of the box, one per phrase"),
+                        "texts": said(&list(text.clone()), "the phrases of the box"),
                     }),
                     &["box", "rows", "texts"],
                 )),
@@ -117,9 +121,9 @@ pub(super) fn schemas() -> Value {
         "Top": open(json!({ "hits": list(reference("Hit")) }), &["hits"]),
         "Class": open(
             json!({
-                "node": open(json!({ "name": text, "count": said(&count, "rows whose class is this one or one below it") }), &["name", "count"]),
+                "node": open(json!({ "name": text, "count": said(&count, "number of rows of this class and the classes below it") }), &["name", "count"]),
                 "path": said(&list(text.clone()), "names from the root to the class"), "children": list(child),
-                "outside": said(&count, "rows with a class that the tree does not know"),
+                "outside": said(&count, "number of rows with a label that is not in the tree"),
             }),
             &["node", "path", "children", "outside"],
         ),

@@ -82,9 +82,9 @@ const WRONG: [(&str, &str, &str); 32] = [
     ),
     ("/api/traverse", r#"{"from":{"row":0},"cone":"no"}"#, r#"`cone` is "no"; expected true or false"#),
     ("/api/rows", "", "missing field `id`; expected a text"),
-    ("/api/rows?id=a&id=b", "", "`id` is there twice"),
+    ("/api/rows?id=a&id=b", "", "`id` is given twice"),
     ("/api/rows?name=a", "", "unknown field `name`; expected `id`"),
-    ("/api/rows/+1", "", "`+1` is no number of a row"),
+    ("/api/rows/+1", "", "`+1` is not a row number"),
     ("/api/rows/0/thumbnail?size=big", "", r#"`size` is "big"; expected a whole number"#),
     ("/api/rows/0/thumbnail?size=4294967552", "", "`size` is 4294967552; expected 32 to 1024"),
     ("/api/rows?id", "", "missing field `id`"),
@@ -107,7 +107,7 @@ fn a_refusal_names_the_field_its_value_and_what_was_expected() {
     }
     for (path, expected) in [
         ("/api/rows/0/neighbours?k=abc", r#"`k` is "abc"; expected a whole number"#),
-        ("/api/rows/0/neighbours?modality=image&modality=text", "`modality` is there twice"),
+        ("/api/rows/0/neighbours?modality=image&modality=text", "`modality` is given twice"),
         ("/api/map?limit=all", r#"`limit` is "all"; expected a whole number"#),
         ("/api/tree?class=x", "unknown field `class`; expected `node`"),
         ("/api/rows/0/thumbnail?whole=yes", r#"`whole` is "yes"; expected true or false"#),

@@ -39,8 +39,8 @@ fn what_is_wrong_is_refused_with_its_status() {
         (r#"{"query":{}}"#, &["exactly one of"]),
         (r#"{"query":{"row":0,"text":"a"}}"#, &["exactly one of"]),
         (r#"{"query":{"row":0},"foo":1}"#, &["unknown field `foo`"]),
-        (r#"{"query":{"row":0},"k":1,"k":2}"#, &["`k` is there twice"]),
-        (r#"{"query":{"row":0,"row":1}}"#, &["`row` is there twice"]),
+        (r#"{"query":{"row":0},"k":1,"k":2}"#, &["`k` is given twice"]),
+        (r#"{"query":{"row":0,"row":1}}"#, &["`row` is given twice"]),
         (r#"{"query":{"row":0,"foo":1}}"#, &["unknown field `foo`"]),
         (r#"{"query":{"row":-1}}"#, &["-1"]),
         (r#"{"query":{"row":0},"by":"nearest"}"#, &["nearest", "distance"]),
@@ -104,8 +104,8 @@ fn what_is_wrong_is_refused_with_its_status() {
     ] {
         assert_eq!(told(&server, "GET", path, b"", &[]), status, "{path}");
     }
-    assert_eq!(told(&server, "GET", "/api/search", b"", &["does not take GET"]), 405);
-    assert_eq!(told(&server, "DELETE", "/api/rows/0", b"", &["does not take DELETE"]), 405);
+    assert_eq!(told(&server, "GET", "/api/search", b"", &["does not accept GET"]), 405);
+    assert_eq!(told(&server, "DELETE", "/api/rows/0", b"", &["does not accept DELETE"]), 405);
     assert_eq!(told(&server, "POST", "/api/search", &vec![b' '; (1 << 20) + 1], &["1048576"]), 413);
     // Deep nesting: a recursive parser must limit its depth.
     let deep = format!("{}{}", r#"{"query":{"all":["#.repeat(10_000), "0");
@@ -203,7 +203,7 @@ fn two_lengths_of_a_body_are_refused() {
         // Each response starts directly after the body of the previous one.
         let statuses: Vec<&str> = told.split("HTTP/1.1 ").skip(1).map(|it| &it[..3]).collect();
         assert_eq!(statuses, ["200", "400"], "{told}");
-        assert!(told.contains("are both there; expected one of them"), "{told}");
+        assert!(told.contains("both `Content-Length` and `Transfer-Encoding`; expected one of them"), "{told}");
     }
     // A chunked body without `content-length` is accepted.
     let mut stream = server.connect();

@@ -226,7 +226,7 @@ fn a_front_answers_as_one_index() {
     assert_eq!(front_server.post("/api/search", &json!({ "query": { "row": 0 }, "k": 0 })).status, 422);
 
     // In another order the URLs do not match the shard numbers.
-    front_refused(&[&urls[1], &urls[0], &urls[2]], &["expected --shard 0/3 there", &urls[1]]);
+    front_refused(&[&urls[1], &urls[0], &urls[2]], &["expected a server started with --shard 0/3", &urls[1]]);
 
     // If a shard is down, the front returns an error and no partial result.
     drop(shards.remove(1));
@@ -252,7 +252,7 @@ fn only_parts_of_one_set_are_put_together() {
     front_refused(&[&first_url, &after_url], &["--shard", &after_url, "\"version\":3", "\"version\":2"]);
     let others = [shard(&set, "1/2"), shard(&smaller, "1/2")];
     for other in &others {
-        front_refused(&[&first_url, &url(other)], &[&url(other), "the same set or version of a store"]);
+        front_refused(&[&first_url, &url(other)], &[&url(other), "the same set, store version and --tree"]);
     }
     let tree = folder().join("tree.tsv");
     let with_tree = start(&["serve", &set, "--shard", "0/2", "--tree", tree.to_str().unwrap()]);
@@ -302,7 +302,7 @@ fn what_no_shard_says_is_refused() {
     for path in paths {
         for lie in [json!([1]), json!(1), json!("x"), json!(null), json!({})] {
             relay.lies(move |_, told| *told = lie.clone());
-            is_of_shard(&ask(path), &relay.url, &["answers what no shard does"]);
+            is_of_shard(&ask(path), &relay.url, &["unexpected response of the shard"]);
         }
         relay.lies(|_, _| {});
         assert_eq!(ask(path).status, 200, "{path}");
@@ -332,7 +332,7 @@ fn what_no_shard_says_is_refused() {
         relay.lies(move |_, told| change(told));
         let reply = ask(path);
         assert_eq!(reply.status, 503, "change {i}: {}", reply.json());
-        is_of_shard(&reply, &relay.url, &["answers what no shard does"]);
+        is_of_shard(&reply, &relay.url, &["unexpected response of the shard"]);
     }
 }
 
@@ -357,7 +357,7 @@ fn far_down_the_list_a_front_answers_as_one_index_up_to_its_limit() {
     }
     let reply = server.post("/api/search", &json!({ "query": { "row": 0 }, "offset": 10_001 }));
     let message = reply.json()["error"]["message"].as_str().unwrap().to_owned();
-    assert_eq!((reply.status, message.as_str()), (422, "`offset` is 10001; expected at most 10000 of a front"));
+    assert_eq!((reply.status, message.as_str()), (422, "`offset` is 10001; expected at most 10000 on a front"));
     let said = server.good("/api/openapi.json", &Value::Null);
     assert_eq!(said["components"]["schemas"]["Search"]["properties"]["offset"]["maximum"], 10_000);
     assert!(said["paths"].get("/api/map").is_none() && said["paths"].get("/api/search").is_some());
