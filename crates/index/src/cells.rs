@@ -53,7 +53,7 @@ pub struct Partition {
     pub seed: u64,
 }
 
-/// How many cells a search visits.
+/// The number of cells that a search visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// Search until no other row can be among the best.
@@ -152,7 +152,7 @@ impl CellIndex {
         self.table.len()
     }
 
-    /// Whether there are no rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -323,7 +323,7 @@ struct Candidate {
     order: f64,
     /// Lower bound on the keys of the rows.
     floor: f32,
-    /// Whether [`Balls::promise`] gives a tighter floor.
+    /// True if [`Balls::promise`] gives a tighter floor.
     rough: bool,
 }
 

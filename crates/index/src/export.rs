@@ -74,7 +74,7 @@ impl Augmented {
         self.bound
     }
 
-    /// Whether the Euclidean distances have the same order as the distances of the space, up to rounding.
+    /// True if the Euclidean distances have the same order as the distances of the space, up to rounding.
     pub fn is_exact(&self) -> bool {
         self.spec.factors == 1
     }
@@ -131,7 +131,7 @@ impl Augmented {
         told
     }
 
-    /// Whether the vectors are the points.
+    /// True if the vectors are the points.
     fn is_plain(&self) -> bool {
         self.spec.curv.is_empty()
     }

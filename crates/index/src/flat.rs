@@ -61,7 +61,7 @@ impl FlatIndex {
         self.table.len()
     }
 
-    /// Whether there are no rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,6 +1,6 @@
 //! Memory-mapped arrays of numbers.
 
-#![allow(unsafe_code, reason = "a mapped file is memory that safe code cannot vouch for")]
+#![allow(unsafe_code, reason = "memory-mapping a file and reading it as a slice is unsafe")]
 
 use std::fs::File;
 use std::io;

@@ -147,7 +147,7 @@ impl Ranking {
     }
 
     /// # Errors
-    /// A gate whose limit is not a number.
+    /// Fails if the limit of the gate is NaN.
     pub(crate) fn check(self) -> Result<()> {
         match self.gate() {
             Some(gate) if gate.limit().is_nan() => Err(Error::invalid("the gate", "NaN", "a number")),

@@ -5,10 +5,13 @@
 //!
 //! | path | content |
 //! |---|---|
-//! | `versions/NNNNNNNN.json` | manifest of version N: space, root, segments, deleted rows, length and sha256 of every file; its last field is the sha256 of the bytes before it |
+//! | `versions/NNNNNNNN.json` | manifest of version N: space, root, segments, deleted rows, lengths and checksums |
 //! | `segments/NNNNNNNN/` | rows added by version N: an embedding set in the format of [`conifer_space::points`] |
-//! | `deleted/NNNNNNNN-MMMMMMMM.bits` | rows of segment M that are deleted as of version N: one bit per row, in little-endian 64-bit words |
+//! | `deleted/NNNNNNNN-MMMMMMMM.bits` | bitmap of the rows of segment M that are deleted as of version N |
 //! | `lock`, `tmp/` | the lock of the writer; unfinished files, see below |
+//!
+//! A manifest holds the length and the sha256 of every file of its version. Its last field is the sha256 of the bytes
+//! before it. A bitmap has one bit per row, in little-endian 64-bit words.
 //!
 //! A file never changes once it has its final name. The writer creates every file in `tmp/`, flushes it to the disk and
 //! renames it, the manifest of the version last. So a reader needs no lock and sees either all of a version or nothing
@@ -58,8 +61,8 @@ pub struct Store {
     name: Option<PathBuf>,
 }
 
-/// What [`Store::append_with`] does with rows whose id and modality the store already has. (A photo and its caption may
-/// share an id.)
+/// Handling of rows whose id and modality the store already has, in [`Store::append_with`]. (A photo and its caption
+/// may share an id.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicates {
     /// Append nothing and return [`Error::Repeated`].
@@ -168,7 +171,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Whether a folder looks like a store, as opposed to an embedding set.
+    /// True if a folder looks like a store, as opposed to an embedding set.
     pub fn is_store(dir: &Path) -> bool {
         dir.join(VERSIONS).is_dir()
     }

@@ -85,7 +85,7 @@ pub(super) struct Promise {
 }
 
 impl Promise {
-    /// Whether some row may pass the gate.
+    /// True if some row may pass the gate.
     pub(super) fn passes(&self, ranking: Ranking) -> bool {
         let limit = ranking.gate().map(|gate| f64::from(gate.limit()));
         self.gate.zip(limit).is_none_or(|(floor, limit)| floor <= limit)

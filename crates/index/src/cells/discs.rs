@@ -22,9 +22,9 @@ pub(super) struct Discs {
     curvs: Vec<f64>,
     /// Coordinates per factor.
     dim: usize,
-    /// Whether distances of factors combine as a root mean square, not as a mean.
+    /// True if distances of factors combine as a root mean square, not as a mean.
     squares: bool,
-    /// Whether the root is the origin. Exterior angles with other roots have no bound here.
+    /// True if the root is the origin. Exterior angles with other roots have no bound here.
     at_origin: bool,
     /// `[factors, cells, dim]`.
     centres: Vec<f32>,
@@ -188,7 +188,7 @@ impl Discs {
         Discs { dim, squares: spec.kind == "product_l2", at_origin, centres, discs, wholes, curvs }
     }
 
-    /// Whether this ranking and its gate have a bound here.
+    /// True if this ranking and its gate have a bound here.
     pub(super) fn bounds(&self, ranking: Ranking) -> bool {
         let is_angle = |ranking| matches!(ranking, Ranking::Angle(_));
         self.at_origin || !(is_angle(ranking) || ranking.gate().is_some_and(|gate| is_angle(gate.ranking())))

@@ -37,7 +37,7 @@ pub(crate) struct Sweep<'a> {
     /// Factor on a sum over factors that allows for rounding of the sum here and in the exact score. 1 if the terms
     /// already include it.
     shrink: f32,
-    /// Whether all terms are non-negative, so that a partial sum is a lower bound.
+    /// True if all terms are non-negative, so that a partial sum is a lower bound.
     grows: bool,
 }
 
@@ -337,7 +337,7 @@ impl<'a> Look<'a, '_> {
     }
 
     #[inline(always)]
-    #[allow(clippy::too_many_arguments, reason = "a query and a row, taken apart")]
+    #[allow(clippy::too_many_arguments, reason = "the parts of a query and a row")]
     fn out<S: Simd, E: Stored>(
         &self,
         form: Form,
@@ -500,7 +500,7 @@ impl Block<'_, '_> {
         }
     }
 
-    /// Whether a row is excluded for every query of the panel, by its key or by the gate.
+    /// True if a row is excluded for every query of the panel, by its key or by the gate.
     #[inline(always)]
     fn out<S: Simd>(&self, i: usize, most: &[Lanes; WIDE]) -> bool {
         let (at, shrink) = (i * self.panel.width..(i + 1) * self.panel.width, self.sweep.shrink);

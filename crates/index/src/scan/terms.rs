@@ -43,7 +43,7 @@ pub(super) struct Factor {
 
 /// Computes the bounds for one query and one row in one factor.
 pub(super) trait Term {
-    /// Whether no lower bound is negative, so that a sum over factors only grows.
+    /// True if no lower bound is negative, so that a sum over factors only grows.
     const GROWS: bool = true;
 
     fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds;

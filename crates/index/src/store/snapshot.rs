@@ -32,7 +32,7 @@ pub struct Snapshot {
     pub root: Root,
     /// One name per row, not necessarily unique.
     pub ids: Vec<String>,
-    /// What each row embeds.
+    /// The kind of item that each row embeds.
     pub modality: Vec<Modality>,
     /// Metadata: one text per row and column, empty if the row was added without the column.
     pub columns: BTreeMap<String, Vec<String>>,
@@ -75,7 +75,7 @@ impl Snapshot {
         self.ids.len()
     }
 
-    /// Whether there are no rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }

@@ -34,9 +34,14 @@ impl<'a> Writer<'a> {
     /// The manifest of the next version, with the same segments.
     pub(super) fn next(&self, made: &str) -> Result<Manifest> {
         let last = self.newest.number.max(self.store.last_number()?);
-        let number = last
-            .checked_add(1)
-            .ok_or_else(|| Error::store(&self.store.dir, "the last number in use", last, "a number below 2^64 - 1"))?;
+        let number = last.checked_add(1).ok_or_else(|| {
+            Error::store(
+                &self.store.dir,
+                "the last number in use",
+                last,
+                "a number below 2^64 - 1: the next version needs a larger one",
+            )
+        })?;
         Ok(self.newest.next(number, made))
     }
 
@@ -275,7 +280,7 @@ impl Mark {
     }
 }
 
-/// Whether a writer creates such names in `tmp/`: a marker, or a finished or unfinished file.
+/// True if a writer creates such names in `tmp/`: a marker, or a finished or unfinished file.
 fn is_ours(entry: &str) -> bool {
     let unfinished = entry.strip_prefix('.').and_then(|it| it.strip_suffix(".unfinished"));
     Mark::of(entry).is_some() || came_with(unfinished.unwrap_or(entry)).is_some()
