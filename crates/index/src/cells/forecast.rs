@@ -168,8 +168,8 @@ mod tests {
     }
 
     /// Counts over 4,000 samples how often the prediction is wrong, for queries that find all or nothing, with a true
-    /// recall just below the requested one. A normal estimate would be wrong in 2.3 % of the samples; with so few
-    /// misses it is not normal, but stays below 4 %.
+    /// recall just below the requested one. For a normally distributed estimate the rate would be 2.3 %. With so few
+    /// misses the estimate is not normal, but the rate stays below 4 %.
     #[test]
     fn promises_are_seldom_broken() {
         let mut random = conifer_space::laws::SplitMix::new(5);

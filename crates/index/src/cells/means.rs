@@ -80,7 +80,7 @@ pub(super) fn nearest(table: &Table, rows: &[u32], centres: &[f32]) -> Result<Ve
 
 /// Writes the mean of some rows to `out`. On a hyperboloid it is the sum of the points in the ambient space, projected
 /// back (the centroid of Law et al. 2019, Eq. 9); on the sphere the normalised sum; in flat space the mean; in a
-/// product the mean of each factor. If the rows cancel, `out` keeps its value.
+/// product the mean of each factor. If the sum is nearly zero, `out` keeps its value.
 fn mean(table: &Table, rows: &[u32], out: &mut [f32]) {
     let spec = &table.spec;
     let mut sum = vec![0.0_f64; spec.dim];

@@ -78,7 +78,7 @@ impl Block {
     }
 }
 
-/// The logit of a similarity; [`NOBODY`] for [`NOBODY`], even if the scale is negative.
+/// The logit of a similarity. The marker [`NOBODY`] stays unchanged, even if the scale is negative.
 #[inline(always)]
 fn logit(similarity: f32, scale: f32) -> f32 {
     let logit = similarity * scale;

@@ -80,7 +80,7 @@ fn fits_device(x: &Tensor<2>, y: &Tensor<2>, factors: usize) -> bool {
         DispatchDevice::Flex(_) => true,
         #[cfg(feature = "vulkan")]
         DispatchDevice::Cube(_) => cube::fits(x.dims()[0], y.dims()[0], factors),
-        #[allow(unreachable_patterns, reason = "there are as many kinds of devices as features of the engine")]
+        #[allow(unreachable_patterns, reason = "the kinds of devices depend on the features of Burn")]
         _ => false,
     }
 }
