@@ -1,4 +1,4 @@
-//! Exact search that looks at a part of the rows.
+//! Exact search that visits only some of the rows.
 
 mod balls;
 mod discs;
@@ -20,50 +20,51 @@ use crate::table::{Looker, Store, Table, View};
 use balls::{Asked, Balls};
 use discs::{Discs, Dots, Offer};
 
-/// The rows of a set in cells around centres (k-means in the geometry of the space).
+/// A set whose rows are partitioned into cells around centres (k-means in the geometry of the space).
 ///
-/// What is known of a cell, its centre and its radius, bounds the score of every row in it; a cell whose bound is worse than the
-/// `k` rows found so far is left out. The answer is to the bit that of [`FlatIndex`](crate::FlatIndex); how many rows it took to find
-/// is reported. In many dimensions near-flat data is as far from every centre as from any other, and most cells have to be visited.
-/// [`Effort::Cells`] stops after the most promising cells.
+/// The centre and the radius of a cell bound the scores of all its rows. A cell whose bound is worse than the `k` best
+/// rows found so far is skipped. The result equals that of [`FlatIndex`](crate::FlatIndex) bit for bit;
+/// [`Found::visited`] reports how many rows were compared. In many dimensions near-flat data is about equally far from
+/// every centre, and most cells have to be visited. [`Effort::Cells`] stops after the most promising cells.
 pub struct CellIndex {
     table: Table,
-    /// The row of the set at every place of the table.
+    /// Maps a table position to the row of the set.
     order: Vec<u32>,
-    /// The place of every row of the set.
+    /// Maps a row of the set to its table position.
     places: Vec<u32>,
-    /// The places of every cell.
+    /// Table positions of each cell.
     cells: Vec<Range<usize>>,
     balls: Balls,
-    /// Where there are faster bounds.
+    /// Faster bounds; `None` for spaces that have none.
     discs: Option<Discs>,
-    /// Every row.
+    /// The selection without a filter: all rows.
     all: Kept,
     seed: u64,
 }
 
-/// How to make cells.
+/// Settings of the k-means partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// Number of cells; 0 takes the root of the number of rows.
+    /// Number of cells; 0 means the square root of the number of rows.
     pub cells: usize,
-    /// Rounds of k-means, on at most 64 rows a cell.
+    /// Rounds of k-means, on a sample of at most 64 rows per cell.
     pub rounds: usize,
-    /// Decides with which rows it begins.
+    /// Seed of the sample and of the initial centres.
     pub seed: u64,
 }
 
-/// How far to look.
+/// The number of cells that a search visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// Until no other row can be among the best.
+    /// Search until no other row can be among the best.
     Exact,
-    /// In so many of the most promising cells that hold rows which pass the filter (fewer where the others are known to be worse). Where
-    /// that is a large part of the rows, all are looked at, which takes less time.
+    /// Visit at most this many of the most promising cells that hold rows which pass the filter. Cells that are known
+    /// to be worse are skipped. If the cells hold a large share of the rows, all rows are scanned instead, which takes
+    /// less time.
     Cells(usize),
 }
 
-/// The answer to one point of a query.
+/// The result for one point of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The best rows, best first.
@@ -72,14 +73,14 @@ pub struct Found {
     pub visited: usize,
 }
 
-/// The share of the rows up to which a query looks into cells by itself; all rows at once, for all queries that need them, are looked at
-/// several times as fast.
+/// Largest share of the rows that a query visits cell by cell. Above it, the query joins a scan of all rows that is
+/// shared by several queries and is several times as fast per row.
 const WORTH: f64 = 0.2;
 
-/// Queries whose dot products with the centres are worked out together.
+/// Queries whose dot products with the centres are computed together.
 const TOGETHER: usize = 16;
 
-/// Cells that an exact search looks into before it sorts those that are left.
+/// Cells that an exact search visits before it sorts the remaining ones.
 const FIRST: usize = 2;
 
 impl Default for Partition {
@@ -89,27 +90,29 @@ impl Default for Partition {
 }
 
 impl CellIndex {
-    /// Sorts the rows of a set into cells. The points are moved, not copied. The same set and partition give the same cells, whatever
-    /// the number of threads.
+    /// Partitions the rows of a set into cells. The points are moved, not copied. The same set and partition give the
+    /// same cells for any number of threads.
     ///
     /// # Errors
-    /// Those of [`FlatIndex::new`](crate::FlatIndex::new), and a space whose cells have no bounds here.
+    /// Returns the errors of [`FlatIndex::new`](crate::FlatIndex::new). Fails if there are no cell bounds for the
+    /// space.
     pub fn new(set: EmbeddingSet, partition: Partition) -> Result<Self> {
         Self::stored(set, partition, Store::Whole)
     }
 
-    /// The same with the points rounded to half precision, see [`FlatIndex::half`](crate::FlatIndex::half).
+    /// As [`CellIndex::new`], with the points rounded to half precision, see
+    /// [`FlatIndex::half`](crate::FlatIndex::half).
     ///
     /// # Errors
-    /// Those of [`FlatIndex::half`](crate::FlatIndex::half).
+    /// Returns the errors of [`FlatIndex::half`](crate::FlatIndex::half) and of [`CellIndex::new`].
     pub fn half(set: EmbeddingSet, partition: Partition) -> Result<Self> {
         Self::stored(set, partition, Store::Half)
     }
 
-    /// The rows of a snapshot, sorted into cells. Points that others share, or that lie in files, are copied.
+    /// Partitions the rows of a snapshot into cells. Points that are shared or memory-mapped are copied.
     ///
     /// # Errors
-    /// Those of [`CellIndex::new`] and of [`Snapshot::check`].
+    /// Returns the errors of [`CellIndex::new`] and of [`Snapshot::check`].
     pub fn on(rows: &Snapshot, partition: Partition) -> Result<Self> {
         Self::sorted(Table::of(rows)?, partition)
     }
@@ -120,7 +123,7 @@ impl CellIndex {
 
     fn sorted(mut table: Table, partition: Partition) -> Result<Self> {
         if table.scan.is_none() {
-            // What bounds a cell is geometry: it must be known for the space.
+            // The cell bounds depend on the geometry, so an unknown space cannot have cells.
             let expected = "the sphere, flat space, a hyperboloid or a product of hyperboloids";
             return Err(Error::invalid("the space of an index with cells", &table.spec, expected));
         }
@@ -149,7 +152,7 @@ impl CellIndex {
         self.table.len()
     }
 
-    /// Whether there are no rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -164,7 +167,7 @@ impl CellIndex {
         &self.table.spec
     }
 
-    /// The root from which angles are seen.
+    /// The root of the hierarchy, to which exterior angles and depths refer.
     pub fn root(&self) -> &Root {
         &self.table.root
     }
@@ -174,11 +177,11 @@ impl CellIndex {
         self.table.space.as_ref()
     }
 
-    /// For every point of the query, the `k` best rows that pass the filter, as [`FlatIndex::top_k`](crate::FlatIndex::top_k) orders
-    /// them.
+    /// Returns, for every point of the query, the `k` best rows that pass the filter, in the order of
+    /// [`FlatIndex::top_k`](crate::FlatIndex::top_k).
     ///
     /// # Errors
-    /// Those of [`FlatIndex::top_k`](crate::FlatIndex::top_k).
+    /// Returns the errors of [`FlatIndex::top_k`](crate::FlatIndex::top_k).
     pub fn top_k(
         &self,
         query: &Query<'_>,
@@ -210,7 +213,8 @@ impl CellIndex {
             points.iter().enumerate().map(one).collect()
         };
         let found: Vec<Option<Found>> = queries.par_chunks(TOGETHER).flat_map_iter(some).collect();
-        // Queries for which the cells rule out too little share a look at all rows, which is cheaper than one look each.
+        // Queries for which the cells exclude too few rows share one scan of all rows, which is cheaper than a visit
+        // each.
         let pairs = queries.iter().zip(&found);
         let rest: Vec<&[f32]> = pairs.filter(|(_, found)| found.is_none()).map(|(point, _)| *point).collect();
         let number = |place: u32| self.order[place as usize] as usize;
@@ -219,12 +223,12 @@ impl CellIndex {
         Ok(found.into_iter().map(|found| found.unwrap_or_else(&mut of_all)).collect())
     }
 
-    /// The dot products of points with the centres, where bounds are made of them.
+    /// Dot products of points with the centres; `None` if the bounds of this ranking do not use them.
     fn dots(&self, points: &[&[f32]], ranking: Ranking) -> Option<Dots> {
         self.discs.as_ref().filter(|discs| discs.bounds(ranking)).map(|discs| discs.dots(points))
     }
 
-    /// The cells that hold rows which may be found, in no particular order.
+    /// The cells that may hold a result, in no particular order.
     fn candidates(
         &self,
         asked: &Asked,
@@ -252,7 +256,7 @@ impl CellIndex {
         filled.filter_map(candidate).collect()
     }
 
-    /// `None` where it would take more than [`WORTH`] of the rows.
+    /// Returns `None` if the search would visit more than [`WORTH`] of the rows.
     fn top_k_of_one(
         &self,
         point: &[f32],
@@ -281,7 +285,7 @@ impl CellIndex {
                 return;
             }
             if candidate.rough {
-                // Worth a closer look before all of its rows are.
+                // The floor is loose. Compute the tight one before visiting the rows.
                 let promise = self.balls.promise(&asked, candidate.cell, ranking);
                 if !promise.passes(ranking) || !open(view.floor(Floor::Score(promise.floor))) {
                     return;
@@ -296,7 +300,7 @@ impl CellIndex {
         let mut judged = false;
         for (i, candidate) in rest.iter().enumerate() {
             if !judged && looker.threshold(0) < f32::INFINITY {
-                // The first rows say how good the best ones are; is the rest worth a look of its own?
+                // The first rows give a threshold. Estimate from it whether visiting the remaining cells is worth it.
                 let open = rest[i..].iter().filter(|other| other.floor <= looker.threshold(0));
                 let rows: usize = open.map(|other| kept.of(other.cell).len()).sum();
                 if rows as f64 > WORTH * kept.places.len() as f64 {
@@ -312,14 +316,14 @@ impl CellIndex {
     }
 }
 
-/// A cell that may hold what is searched for.
+/// A cell that may hold a result.
 struct Candidate {
     cell: usize,
-    /// Small first.
+    /// Visiting order, smallest first.
     order: f64,
-    /// On the scale of the keys.
+    /// Lower bound on the keys of the rows.
     floor: f32,
-    /// Whether there is a better floor to be had.
+    /// True if [`Balls::promise`] gives a tighter floor.
     rough: bool,
 }
 
@@ -328,7 +332,7 @@ impl Candidate {
         a.order.total_cmp(&b.order).then(a.cell.cmp(&b.cell))
     }
 
-    /// Leaves the first `count` in `candidates`, and takes the others out; both in no particular order.
+    /// Keeps the first `count` of `candidates` and returns the others, both in no particular order.
     fn behind(candidates: &mut Vec<Candidate>, count: usize) -> Vec<Candidate> {
         if candidates.len() <= count {
             return Vec::new();
@@ -338,10 +342,10 @@ impl Candidate {
     }
 }
 
-/// The places of the rows that pass a filter, cell by cell.
+/// Table positions of the rows that pass a filter, grouped by cell.
 struct Kept {
     places: Vec<u32>,
-    /// Where the places of each cell begin, and the end.
+    /// Offset of each cell in `places`, and the total at the end.
     starts: Vec<usize>,
 }
 

@@ -1,11 +1,14 @@
-//! Search over embeddings on disk or in memory, and walks through them towards the root.
+//! Search over embeddings in memory or on disk, and traversals through them towards the root.
 //!
-//! * [`FlatIndex`] compares a query with every row: by distance, by similarity, by the exterior angle of the hierarchy in either direction, or
-//!   among the rows within a limit, by similarity or by depth ([`Ranking`]); behind a [`Filter`]. It needs no training and gives the same answer
-//!   for any number of threads.
-//! * [`CellIndex`] gives that answer, to the bit, from a part of the rows where the points allow it; or most of it ([`Effort`]) from fewer.
-//! * [`Traversal`] walks from a point to the root of the hierarchy, or to another point, and names the nearest row at every step.
-//! * [`store`] keeps embeddings in a folder that grows and shrinks, searched where they lie ([`Snapshot`]); [`export`] writes them for other engines.
+//! * [`FlatIndex`] compares a query with every row. It ranks by distance, similarity or exterior angle in either
+//!   direction, or it ranks the rows within a limit by similarity or depth ([`Ranking`]). A [`Filter`] restricts the
+//!   rows. It needs no training and gives the same result for any number of threads.
+//! * [`CellIndex`] gives the same result bit for bit while visiting fewer rows, if the data allows it. With a limited
+//!   [`Effort`] it visits fewer still and finds most of the result.
+//! * [`Traversal`] samples the path from a point to the root of the hierarchy, or to another point, and returns the
+//!   nearest row at every step.
+//! * [`store`] keeps embeddings in a folder to which rows are appended and from which rows are deleted. A [`Snapshot`]
+//!   of it is searched through memory-mapped files. [`export`] converts embeddings for other engines.
 
 mod cells;
 mod compose;

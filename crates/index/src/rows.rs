@@ -1,4 +1,4 @@
-//! The coordinates of all rows, as they are stored.
+//! Storage of the coordinates of all rows.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,38 +9,38 @@ use crate::error::{Error, Result};
 use crate::kernel::Stored as _;
 use crate::mapped::{Mapped, Plain};
 
-/// Row-major coordinates, in memory or in files that are mapped into it. A clone shares them.
+/// Row-major coordinates, in memory or in memory-mapped files. A clone shares them.
 #[derive(Clone)]
 pub(crate) enum Rows {
-    /// As they were computed.
+    /// Full precision, as computed by the model.
     F32(Parts<f32>),
-    /// Rounded to half precision; these are then the points that the index knows.
+    /// Rounded to half precision. The index then treats the rounded points as exact.
     F16(Parts<f16>),
 }
 
-/// Rows of several parts, in an order of their own.
+/// Rows gathered from several parts in any order.
 #[derive(Clone)]
 pub(crate) struct Parts<E> {
     parts: Vec<Part<E>>,
-    /// `None` where the rows are those of a single part, in its order.
+    /// `None` if the rows are those of a single part in its order.
     places: Option<Arc<[Place]>>,
 }
 
-/// Coordinates in one piece.
+/// A contiguous array of coordinates.
 #[derive(Clone)]
 pub(crate) enum Part<E> {
     Owned(Arc<Vec<E>>),
     Mapped(Arc<Mapped<E>>),
 }
 
-/// Where a row stands.
+/// Location of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) part: u32,
     pub(crate) row: u32,
 }
 
-/// [`Parts`], for a loop over many rows.
+/// A borrowed form of [`Parts`], for loops over many rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Lines<'a, E> {
     whole: &'a [E],
@@ -49,7 +49,7 @@ pub(crate) struct Lines<'a, E> {
 }
 
 impl Rows {
-    /// As they were computed.
+    /// Takes the coordinates without rounding.
     pub(crate) fn owned(points: Vec<f32>) -> Self {
         Rows::F32(Parts::whole(Part::Owned(Arc::new(points))))
     }
@@ -57,7 +57,7 @@ impl Rows {
     /// Rounds every coordinate to half precision.
     ///
     /// # Errors
-    /// A coordinate beyond 65,504.
+    /// Fails if the absolute value of a coordinate is above 65,504.
     pub(crate) fn half(points: &[f32]) -> Result<Self> {
         let halves: Vec<f16> = points.iter().map(|v| f16::from_f32(*v)).collect();
         match halves.iter().position(|v| !v.is_finite()) {
@@ -66,7 +66,7 @@ impl Rows {
         }
     }
 
-    /// How many rows of `dim` coordinates there are.
+    /// Number of rows of `dim` coordinates.
     pub(crate) fn len(&self, dim: usize) -> usize {
         match self {
             Rows::F32(parts) => parts.len(dim),
@@ -74,7 +74,7 @@ impl Rows {
         }
     }
 
-    /// Row `i`; `scratch` is written where the coordinates are not stored as `f32`.
+    /// Row `i`. `scratch` is overwritten if the coordinates are not stored as `f32`.
     #[inline(always)]
     pub(crate) fn row<'a>(&'a self, i: usize, dim: usize, scratch: &'a mut Vec<f32>) -> &'a [f32] {
         match self {
@@ -87,7 +87,7 @@ impl Rows {
         }
     }
 
-    /// Row `i`, copied where the coordinates are not stored as `f32`.
+    /// Row `i`, copied if the coordinates are not stored as `f32`.
     pub(crate) fn get(&self, i: usize, dim: usize) -> Cow<'_, [f32]> {
         match self {
             Rows::F32(parts) => Cow::Borrowed(parts.view().row(i, dim)),
@@ -95,8 +95,8 @@ impl Rows {
         }
     }
 
-    /// Puts the row that was at `order[i]` at place `i`: without a second copy where nobody shares the rows, else (and where they lie
-    /// in files) in a copy.
+    /// Moves the row at `order[i]` to position `i`. Works in place if the rows are in memory and not shared, else on a
+    /// copy.
     pub(crate) fn arrange(&mut self, dim: usize, order: &[u32]) {
         match self {
             Rows::F32(parts) => parts.arrange(dim, order),
@@ -104,7 +104,7 @@ impl Rows {
         }
     }
 
-    /// These rows, which must be there, where they lie.
+    /// These rows, without a copy of their coordinates. Every row number must be valid.
     pub(crate) fn select(&self, rows: &[usize]) -> Self {
         match self {
             Rows::F32(parts) => Rows::F32(parts.select(rows)),
@@ -114,12 +114,11 @@ impl Rows {
 }
 
 impl<E: Plain> Parts<E> {
-    /// The rows of one part, in its order.
     pub(crate) fn whole(part: Part<E>) -> Self {
         Parts { parts: vec![part], places: None }
     }
 
-    /// The rows at these places, each within its part.
+    /// The rows at these locations, which must be valid.
     pub(crate) fn gathered(parts: Vec<Part<E>>, places: Vec<Place>) -> Self {
         Parts { parts, places: Some(places.into()) }
     }
@@ -139,7 +138,7 @@ impl<E: Plain> Parts<E> {
 
     fn select(&self, rows: &[usize]) -> Self {
         let place = |row: &usize| match &self.places {
-            // Indexes hold less than 2^32 rows.
+            // An index holds less than 2^32 rows.
             None => Place { part: 0, row: *row as u32 },
             Some(places) => places[*row],
         };
@@ -171,7 +170,6 @@ impl<E: Plain> Part<E> {
 }
 
 impl<'a, E: Plain> Lines<'a, E> {
-    /// Row `i`.
     #[inline(always)]
     pub(crate) fn row(&self, i: usize, dim: usize) -> &'a [E] {
         match self.places {
@@ -184,7 +182,7 @@ impl<'a, E: Plain> Lines<'a, E> {
     }
 }
 
-/// Puts the row that was at `order[i]` at place `i`, cycle after cycle.
+/// Moves the row at `order[i]` to position `i` in place, one permutation cycle after the other.
 fn cycle<T: Copy>(values: &mut [T], dim: usize, order: &[u32]) {
     let mut done = vec![false; order.len()];
     for start in 0..order.len() {

@@ -1,4 +1,4 @@
-//! Rows with their geometry: what every index searches.
+//! Rows with their geometry, the data that every index searches.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -14,10 +14,10 @@ use crate::scan::{self, BLOCK, Floor, Plan, Scan, Scratch, Sweep};
 use crate::select::{Bounds, Selection};
 use crate::store::Snapshot;
 
-/// Queries that share a look at the rows: enough to pay for reading them, few enough for the cache.
+/// Queries per pass over the rows: enough to amortise reading the rows, few enough for the cache.
 pub(crate) const GROUP: usize = 256;
 
-/// Rows that a thread takes at a time: enough to be worth it, few enough for an even share.
+/// Rows that a thread takes at a time: enough to amortise the overhead, few enough to balance the load.
 pub(crate) const TAKEN: usize = 768;
 
 pub(crate) struct Table {
@@ -31,7 +31,6 @@ pub(crate) struct Table {
     all: OnceLock<Vec<u32>>,
 }
 
-/// How a table stores its rows.
 pub(crate) enum Store {
     Whole,
     Half,
@@ -39,7 +38,7 @@ pub(crate) enum Store {
 
 impl Table {
     /// # Errors
-    /// The set does not pass [`EmbeddingSet::check`], has more than 2^32 rows, or does not fit into half precision.
+    /// Fails if the set does not pass [`EmbeddingSet::check`], has 2^32 rows or more, or overflows half precision.
     pub(crate) fn new(set: EmbeddingSet, store: Store) -> Result<Self> {
         set.check()?;
         if u32::try_from(set.len()).is_err() {
@@ -53,16 +52,16 @@ impl Table {
         Self::on(spec, root, rows, modality)
     }
 
-    /// Over the rows of a snapshot, which are shared.
+    /// Takes the rows of a snapshot, which are shared.
     ///
     /// # Errors
-    /// Those of [`Snapshot::check`].
+    /// Returns the errors of [`Snapshot::check`].
     pub(crate) fn of(rows: &Snapshot) -> Result<Self> {
         rows.check()?;
         Self::on(rows.spec.clone(), rows.root.clone(), rows.rows.clone(), rows.modality.clone())
     }
 
-    /// Rows that are known to be points of the space, fewer than 2^32.
+    /// The rows must be valid points of the space, fewer than 2^32.
     fn on(spec: ManifoldSpec, root: Root, rows: Rows, modality: Vec<Modality>) -> Result<Self> {
         let scan = Scan::new(&spec, &root, &rows);
         Ok(Table {
@@ -77,7 +76,7 @@ impl Table {
         })
     }
 
-    /// Works out anew what depends on the order of the rows.
+    /// Recomputes the values that depend on the order of the rows.
     pub(crate) fn rescan(&mut self) {
         self.scan = Scan::new(&self.spec, &self.root, &self.rows);
         self.depths = OnceLock::new();
@@ -87,7 +86,7 @@ impl Table {
         self.modality.len()
     }
 
-    /// The number of every row.
+    /// All row numbers.
     pub(crate) fn all(&self) -> &[u32] {
         self.all.get_or_init(|| (0..self.len() as u32).collect())
     }
@@ -96,18 +95,19 @@ impl Table {
         self.rows.get(i, self.spec.dim)
     }
 
-    /// [`Space::depth`] of every row, worked out when first asked for.
+    /// [`Space::depth`] of every row, computed on first use.
     pub(crate) fn depths(&self) -> &[f32] {
         if let Some(depths) = self.depths.get() {
             return depths;
         }
-        // Not under the lock: a thread that waits there for others takes up other work, which may come here, too, and wait for itself.
+        // Compute outside the lock: a rayon thread that waits under the lock may steal a task that needs the same lock,
+        // and deadlock.
         let depth = |scratch: &mut Vec<f32>, i| self.space.depth(self.rows.row(i, self.spec.dim, scratch), &self.root);
         let depths = (0..self.len()).into_par_iter().map_init(Vec::new, depth).collect();
         self.depths.get_or_init(|| depths)
     }
 
-    /// The `k` best of `candidates`, rows of this table, by their exact scores; equal scores in the order of `number`.
+    /// The `k` best of the rows `candidates` by their exact scores; equal scores are ordered by `number`.
     pub(crate) fn exact(
         &self,
         query: &[f32],
@@ -131,9 +131,9 @@ impl Table {
         hits
     }
 
-    /// The `k` best (at least one) of `rows` for every query, equal scores in the order of `number`.
+    /// The `k` best (at least one) of `rows` for every query; equal scores are ordered by `number`.
     ///
-    /// Each thread takes rows until none are left; which rows may be among the best does not depend on who saw them.
+    /// Threads take chunks of rows until none are left. The result does not depend on which thread takes which rows.
     pub(crate) fn best_of(
         &self,
         queries: &[&[f32]],
@@ -161,7 +161,7 @@ impl Table {
         queries.par_chunks(GROUP).flat_map_iter(of_group).collect()
     }
 
-    /// How to look at rows for these queries.
+    /// Prepares a ranking for these queries.
     pub(crate) fn view<'a>(&'a self, queries: &[&'a [f32]], ranking: Ranking) -> View<'a> {
         let plan = self.scan.as_ref().and_then(|scan| Some((scan, scan.plan(ranking)?)));
         let depths = if matches!(ranking, Ranking::Depth(_)) { self.depths() } else { &[] };
@@ -170,17 +170,17 @@ impl Table {
     }
 }
 
-/// A table as some queries see it.
+/// A table prepared for some queries and a ranking.
 pub(crate) struct View<'a> {
     table: &'a Table,
     ranking: Ranking,
     queries: Vec<&'a [f32]>,
-    /// `None` where there are no cheap bounds.
+    /// `None` if there are no cheap bounds.
     sweep: Option<Sweep<'a>>,
     depths: &'a [f32],
 }
 
-/// What one thread has seen.
+/// The state of one thread of a scan.
 pub(crate) struct Looker<'a> {
     view: &'a View<'a>,
     pub(crate) selections: Vec<Selection>,
@@ -191,7 +191,7 @@ pub(crate) struct Looker<'a> {
 }
 
 impl<'a> View<'a> {
-    /// For the `k` best rows of each query, `k >= 1`.
+    /// Starts a scan for the `k` best rows of each query, `k >= 1`.
     pub(crate) fn looker(&'a self, k: usize) -> Looker<'a> {
         let count = self.queries.len();
         Looker {
@@ -204,7 +204,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Where a floor lies on the scale of the keys.
+    /// A floor on the scale of the keys.
     pub(crate) fn floor(&self, floor: Floor) -> f32 {
         match (&self.sweep, floor) {
             (Some(sweep), floor) => sweep.floor(floor),
@@ -213,7 +213,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Bounds on the key of a row, or nothing when it does not pass the gate.
+    /// Bounds on the key of a row; `None` if the row does not pass the gate.
     pub(crate) fn bounds(&self, query: usize, row: usize, point: &[f32]) -> Option<Bounds> {
         if let Some(sweep) = &self.sweep {
             return sweep.bounds(query, row, point, self.depths);
@@ -225,12 +225,12 @@ impl<'a> View<'a> {
 }
 
 impl Looker<'_> {
-    /// No row whose key is above this is among the best of a query.
+    /// A row whose key is above this is not among the best rows of the query.
     pub(crate) fn threshold(&self, query: usize) -> f32 {
         self.limits[query]
     }
 
-    /// Looks at these rows.
+    /// Scans these rows.
     pub(crate) fn look(&mut self, numbers: &[u32]) {
         numbers.chunks(BLOCK).for_each(|numbers| self.block(numbers));
     }

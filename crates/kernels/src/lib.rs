@@ -1,16 +1,17 @@
-//! What the tensor engine lacks.
+//! Tensor operations and a memory allocator that Burn lacks.
 //!
-//! * [`LargeBlockAllocator`]: a global allocator that keeps large blocks instead of giving them back to the system.
-//! * [`linear`](fn@linear), [`linear_add`], [`feed_forward`](fn@feed_forward), [`attention`](fn@attention), [`self_attention`],
-//!   [`layer_norm`](fn@layer_norm), [`gelu`], [`quick_gelu`]: the parts of a transformer, each forward and backward in one operation
-//!   on all threads.
+//! * [`LargeBlockAllocator`]: a global allocator that caches large blocks instead of returning them to the system.
+//! * [`linear`](fn@linear), [`linear_add`], [`feed_forward`](fn@feed_forward), [`attention`](fn@attention),
+//!   [`self_attention`], [`layer_norm`](fn@layer_norm), [`gelu`], [`quick_gelu`]: the parts of a transformer, each
+//!   fused forward and backward on all threads.
 //! * [`pairwise_distance`]: hyperbolic distances of all pairs, in one space or a product.
 //! * [`info_nce`] and [`multi_positive_nce`]: contrastive losses of a table of similarities.
 //! * [`unit_rows`]: rows divided by their length.
-//! * [`lift`](fn@lift), [`cone_hinge`], [`pairwise_exterior_angle`] and [`angle_contrast`]: the maps and angles of hyperbolic heads.
-//!   Their slow twins are the compositions of `conifer_geometry`, which works with more spaces, roots and devices.
+//! * [`lift`](fn@lift), [`cone_hinge`], [`pairwise_exterior_angle`] and [`angle_contrast`]: the maps and angles of
+//!   hyperbolic heads. Their reference implementations are in `conifer_geometry`, which supports more spaces, roots and
+//!   devices.
 //!
-//! Every other fused operation has a slow twin, `..._plain`, composed of the engine's operations.
+//! Every other fused operation has a reference implementation `..._plain`, composed of Burn's operations.
 
 pub mod activation;
 pub mod alloc;

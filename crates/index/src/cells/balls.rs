@@ -1,7 +1,7 @@
-//! What a centre and a radius say of the rows of a cell.
+//! Lower bounds of the scores of a cell's rows, from the centre and the radius of the cell.
 //!
-//! Everything here is in `f64`, and every number that is rounded is taken with its error, so that a floor is never above the score
-//! that [`Space<f32>`] gives to a row of the cell.
+//! All arithmetic is in `f64`. The error bound of every rounded number is subtracted, so that a floor is never above
+//! the score that [`Space<f32>`] computes for a row of the cell.
 
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -19,73 +19,73 @@ use crate::query::{Direction, Gate, Ranking};
 use crate::scan::errors;
 use crate::table::Table;
 
-/// The balls of all cells.
+/// The centres and radii of all cells.
 pub(super) struct Balls {
     spec: ManifoldSpec,
-    /// The geometry of every factor.
+    /// One space per factor.
     factors: Vec<Box<dyn Space<f64>>>,
-    /// The part of the root in every factor.
+    /// The root, split into factors.
     roots: Vec<Root>,
     root: Vec<f64>,
     /// `[cells, dim]`.
     centres: Vec<f64>,
-    /// `[cells, factors]`: no row is farther from the centre. On the sphere chords, not arcs.
+    /// `[cells, factors]`: upper bound on the distance from the centre to a row; on the sphere the length of the chord.
     radii: Vec<f64>,
-    /// `[cells, factors]`: no centre is farther from the root.
+    /// `[cells, factors]`: distance from the root to the centre.
     reach: Vec<Span>,
-    /// `[cells, factors]` of a hyperboloid: the largest angle at the origin between the centre and a row, and the distances of the rows
-    /// from the origin.
+    /// `[cells, factors]`, hyperboloids only: the largest angle at the origin between the centre and a row, and the
+    /// range of the distances of the rows from the origin.
     sectors: Vec<Sector>,
-    /// The depth of the row nearest to the root.
+    /// `[cells]`: the smallest depth of a row.
     shallow: Vec<f32>,
-    /// `[cells]`: no row is farther from the centre in the whole space.
+    /// `[cells]`: upper bound on the distance from the centre to a row, over all factors.
     whole: Vec<f64>,
     at_root: Vec<Place>,
     places: Vec<Place>,
 }
 
-/// Between which numbers a distance lies.
+/// An interval that contains a distance or an angle.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     low: f64,
     high: f64,
 }
 
-/// Two points in a factor.
+/// The distance and the angle between two points in one factor.
 #[derive(Clone, Copy)]
 struct Between {
     dist: Span,
-    /// The angle between them, seen from the origin of a hyperboloid; anything where one of them is the origin.
+    /// The angle between them at the origin of a hyperboloid; [0, pi] elsewhere, and if one of them is the origin.
     apart: Span,
 }
 
-/// A part of a hyperboloid as the origin sees it; lengths at curvature -1.
+/// A region of a hyperboloid in polar coordinates around the origin; lengths at curvature -1.
 #[derive(Clone, Copy)]
 struct Sector {
     angle: f64,
     reach: Span,
 }
 
-/// `sqrt(c) t - 1` and `|x|`, or the squared norm and the norm.
+/// `sqrt(c) t - 1` and `|x|` on a hyperboloid; the squared norm and the norm elsewhere.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) excess: f64,
     pub(super) norm: f64,
 }
 
-/// What a cell promises a query.
+/// Bounds of one cell for one query point.
 #[derive(Clone, Copy)]
 pub(super) struct Promise {
-    /// How good its centre is: small first.
+    /// Score at the centre, which gives the visiting order: smallest first.
     pub(super) order: f64,
-    /// No row of the cell has a score that is better than this, on the scale of a distance, an angle, a depth or minus an inner product.
+    /// Lower bound on the rows' scores, on the scale of a distance, an angle, a depth or a negated inner product.
     pub(super) floor: f64,
-    /// No row of the cell has a smaller value at the gate.
+    /// Lower bound on the value that the gate limits.
     pub(super) gate: Option<f64>,
 }
 
 impl Promise {
-    /// Whether some row may pass the gate.
+    /// True if some row may pass the gate.
     pub(super) fn passes(&self, ranking: Ranking) -> bool {
         let limit = ranking.gate().map(|gate| f64::from(gate.limit()));
         self.gate.zip(limit).is_none_or(|(floor, limit)| floor <= limit)
@@ -106,7 +106,7 @@ impl Balls {
         };
         let roots = match &table.root {
             Root::Origin => vec![Root::Origin; count],
-            // Rounded as the exact scores see it: close to the root the difference is a direction of its own.
+            // Rounded to `f32`, as the exact scores use it: close to the root, the rounding changes directions.
             Root::Point(_) => root.chunks_exact(dim).map(|part| Root::Point(part.to_vec())).collect(),
         };
         let mut balls = Balls {
@@ -167,7 +167,7 @@ impl Balls {
         Ok(balls)
     }
 
-    /// A point of a query, with what every cell asks of it.
+    /// Computes the values of a query point that all cells share.
     pub(super) fn asked(&self, point: &[f32]) -> Asked {
         let wide: Vec<f64> = point.iter().map(|v| f64::from(*v)).collect();
         let places = self.places_of(&wide);
@@ -176,7 +176,6 @@ impl Balls {
         Asked { depths: depths.collect(), point: wide, places }
     }
 
-    /// What a cell promises a query.
     pub(super) fn promise(&self, asked: &Asked, cell: usize, ranking: Ranking) -> Promise {
         let pairs: Vec<Between> = (0..self.spec.factors)
             .map(|i| {
@@ -203,7 +202,7 @@ impl Balls {
         Promise { order, floor, gate }
     }
 
-    /// The same bounds on hyperboloids, faster; `None` for other spaces.
+    /// Faster bounds for hyperboloids and their products; `None` for other spaces.
     pub(super) fn discs(&self, centres: &[f32]) -> Option<Discs> {
         if self.spec.curv.is_empty() {
             return None;
@@ -219,10 +218,11 @@ impl Balls {
         Some(Discs::new(&self.spec, self.roots.iter().all(|root| *root == Root::Origin), centres, known, wholes))
     }
 
-    /// `d(q, y) >= d(q, m) - r`, in the whole space and in every factor.
+    /// Lower bound on the distance: `d(q, y) >= d(q, m) - r`, in the whole space and in every factor.
     fn distance(&self, asked: &Asked, cell: usize, pairs: &[Between]) -> f64 {
         if self.spec.kind == "sphere" {
-            // The arc is 2 atan2(|q - y|, |q + y|); rows may be off the sphere by their tolerance, so only chords are bounded.
+            // The arc is 2 atan2(|q - y|, |q + y|). Rows may lie off the sphere within the tolerance, so only the
+            // chords are bounded.
             let radius = self.radii[cell];
             let along = sums(&asked.point, self.centre(cell), |a, b| [(a + b) * (a + b)])[0].sqrt()
                 * (1.0 + bounds::ROUNDED)
@@ -235,9 +235,11 @@ impl Balls {
         self.joined(parts).max(whole).max(0.0) * (1.0 - self.dist_error(asked, cell))
     }
 
-    /// In one factor, the better of two bounds: `d(q, m) - r`, and that of the sector. Rows are at a distance a of the origin and, seen
-    /// from there, at least `theta` beside the query: `cosh d >= cosh D cosh a - sinh D sinh a cos(theta)` (D that of the query), which is
-    /// least at `tanh a = tanh D cos(theta)`, where `sinh d = sinh D sin(theta)`, or at the end of the span of a that is nearest to it.
+    /// Lower bound on the distance in one factor: the better of `d(q, m) - r` and the bound of the sector.
+    ///
+    /// Seen from the origin, the rows are at distance `a` and at an angle of at least `theta` to the query, which is at
+    /// distance `D`: `cosh d >= cosh D cosh a - sinh D sinh a cos(theta)`. The minimum is at `tanh a = tanh D
+    /// cos(theta)`, where `sinh d = sinh D sin(theta)`, or at the nearest end of the range of `a`.
     fn factor_distance(&self, asked: &Asked, cell: usize, i: usize, pair: Between) -> f64 {
         let at = cell * self.spec.factors + i;
         let by_radius = (pair.dist.low - self.radii[at]).max(0.0);
@@ -246,11 +248,12 @@ impl Balls {
         let theta = (pair.apart.low - angle).max(0.0);
         let far = self.rapidity(i, asked.places[i]).low;
         let at = |a: f64| {
-            // cosh(D - a) + sinh D sinh a (1 - cos): no difference of large numbers.
+            // cosh(D - a) + sinh D sinh a (1 - cos theta): the same without cancellation of large numbers.
             let half = (theta / 2.0).sin();
             acosh_1p(2.0 * ((far - a) / 2.0).sinh().powi(2) + 2.0 * far.sinh() * a.sinh() * half * half)
         };
-        // Far out all of these are nearly 1, and do not tell the span from what is beside it: where they do not, the least of all a holds.
+        // Far out every tanh is nearly 1 and cannot show whether the minimiser is within the range. In that case use
+        // the minimum over all `a`, which is a valid lower bound.
         let nearest = far.tanh() * theta.cos();
         let least = if nearest <= reach.low.tanh() - EPS_F64 {
             at(reach.low)
@@ -263,13 +266,13 @@ impl Balls {
         by_radius.max(by_sector)
     }
 
-    /// `sqrt(c)` times the distance from the origin.
+    /// `sqrt(c)` times the distance of a point from the origin.
     fn rapidity(&self, i: usize, place: Place) -> Span {
         let rapidity = self.spec.curv.get(i).map_or(0.0, |curv| (curv.sqrt() * place.norm).asinh());
         Span { low: rapidity * (1.0 - bounds::ROUNDED), high: rapidity * (1.0 + bounds::ROUNDED) }
     }
 
-    /// Minus the largest inner product.
+    /// Lower bound on the negated inner product.
     fn inner(&self, asked: &Asked, cell: usize, pairs: &[Between]) -> f64 {
         let rounding = 8.0 * f64::from(dot_error(self.spec.factor_dim())) + errors::joining(self.spec.factors);
         if self.spec.curv.is_empty() {
@@ -286,17 +289,17 @@ impl Balls {
         pairs.iter().enumerate().map(factor).sum::<f64>()
     }
 
-    /// The exterior angle: mean over factors.
+    /// Lower bound on the exterior angle: the mean over factors.
     fn angle(&self, asked: &Asked, cell: usize, pairs: &[Between], direction: Direction) -> f64 {
         let factor = |(i, pair): (usize, &Between)| {
             let (radius, depth) = (self.radii_of(cell)[i], asked.depths[i]);
             let at = cell * self.spec.factors + i;
             let scale = self.spec.curv.get(i).map(|curv| curv.sqrt());
-            // What the origin sees bounds better, and costs less, than the exact angle at the centre.
+            // For a root at the origin the sector bound is tighter and cheaper than the exact angle at the centre.
             let by_sector = scale.is_some() && self.roots[i] == Root::Origin;
             let floor = match direction {
                 Direction::Down => {
-                    // Seen from the query, the ball takes an angle of asin(sinh r / sinh d) to every side.
+                    // Seen from the query, the ball has a half-angle of asin(sinh r / sinh d).
                     let share = match scale {
                         Some(scale) => (scale * radius).sinh() / (scale * pair.dist.low).sinh(),
                         None => radius / pair.dist.low,
@@ -318,12 +321,13 @@ impl Balls {
         mean * (1.0 - errors::joining(self.spec.factors))
     }
 
-    /// The least exterior angle of rows in a sector, seen from a root at the origin; 0 elsewhere.
+    /// Lower bound on the exterior angle from the sector; 0 if the root is not the origin or the space is flat.
     ///
-    /// A point that moves away from the origin on a ray sees another one ahead of it under a growing exterior angle, and is itself
-    /// seen from there under a shrinking one: the least angle is at the near end of the sector for rows as parents, at its far end for
-    /// rows as children. There, with the parent at p and the child at c, it grows with the angle theta between them where c >= p, else it
-    /// falls to where the line is a tangent, `cos(theta) = tanh c / tanh p`, and grows from there.
+    /// The exterior angle grows when the parent moves outwards on its ray towards a child ahead of it, and shrinks when
+    /// the child moves outwards. So the minimum is at the near end of the sector if the rows are parents, and at the
+    /// far end if they are children. Let the parent be at distance p, the child at distance c, and theta the angle
+    /// between them at the origin. For c >= p the exterior angle grows with theta. Otherwise it falls until the line is
+    /// a tangent, at `cos(theta) = tanh c / tanh p`, and then grows.
     fn angle_by_sector(&self, asked: &Asked, cell: usize, i: usize, pair: Between, direction: Direction) -> f64 {
         let at = cell * self.spec.factors + i;
         let Some(_) = self.spec.curv.get(i) else { return 0.0 };
@@ -344,7 +348,7 @@ impl Balls {
         seen_angle(parent, child, theta) - bounds::HALF_THE_DIGITS
     }
 
-    /// The exterior angle at or of the centre, summed over factors: only for the order of visits.
+    /// The exterior angle between the query and the centre, summed over factors. Used for the visiting order only.
     fn angle_at_centre(&self, asked: &Asked, cell: usize, pairs: &[Between], direction: Direction) -> f64 {
         let factor = |(i, pair): (usize, &Between)| {
             let (query, centre) =
@@ -378,12 +382,12 @@ impl Balls {
         &self.radii[cell * self.spec.factors..(cell + 1) * self.spec.factors]
     }
 
-    /// `sqrt(c) d(origin, y)` of the rows of a cell is at most this, on a hyperboloid.
+    /// Upper bound on `sqrt(c) d(origin, y)` over the rows of a cell, on a hyperboloid.
     fn farthest(&self, cell: usize, i: usize) -> f64 {
         self.sectors[cell * self.spec.factors + i].reach.high
     }
 
-    /// Relative error of an exact distance.
+    /// Relative error of an exact distance to a row of the cell.
     fn dist_error(&self, asked: &Asked, cell: usize) -> f64 {
         let far = |i: usize| asked.places[i].excess + self.farthest(cell, i).cosh();
         match self.spec.curv.is_empty() {
@@ -397,7 +401,7 @@ impl Balls {
         }
     }
 
-    /// Error of an exact angle, and of the arithmetic here.
+    /// Error of an exact angle and of the arithmetic in this module, radians.
     fn angle_error(&self, asked: &Asked, cell: usize, i: usize) -> f64 {
         match self.spec.curv.is_empty() {
             true => errors::angle(0.0, self.spec.factor_dim()),
@@ -405,7 +409,7 @@ impl Balls {
         }
     }
 
-    /// The distance of the whole space from those of its factors.
+    /// Combines the distances in the factors to the distance in the whole space.
     fn joined(&self, parts: impl Iterator<Item = f64>) -> f64 {
         let count = self.spec.factors as f64;
         match self.spec.kind.as_str() {
@@ -425,8 +429,9 @@ impl Balls {
             .collect()
     }
 
-    /// Two points in a factor. Off the hyperboloids their distance is that of the difference; on one
-    /// `cosh(sqrt(c) d) - 1 = a + b + a b - c <x, y>`, with the rounding of a sum of `dim` terms.
+    /// The distance and the angle between two points in one factor. Without curvature the distance is the norm of the
+    /// difference. On a hyperboloid `cosh(sqrt(c) d) - 1 = a + b + a b - c <x, y>`, with the rounding error of a sum of
+    /// `dim` terms.
     fn between(&self, i: usize, x: &[f64], a: Place, y: &[f64], b: Place) -> Between {
         let dim = self.spec.factor_dim();
         let at = i * dim..(i + 1) * dim;
@@ -461,30 +466,32 @@ impl Balls {
     }
 }
 
-/// A point of a query.
+/// A query point with the values that all cells share.
 pub(super) struct Asked {
     point: Vec<f64>,
     pub(super) places: Vec<Place>,
-    /// How far it is from the root, in every factor.
+    /// Distance from the root, per factor.
     depths: Vec<Span>,
 }
 
-/// The exterior angle at a parent of a child, which are at these distances from the origin (at curvature -1) and `theta` apart:
-/// `atan2(sinh c sin(theta), cosh p sinh c cos(theta) - sinh p cosh c)`, without a difference of large numbers.
+/// The exterior angle at a parent towards a child, from their distances to the origin (at curvature -1) and the angle
+/// `theta` between them at the origin: `atan2(sinh c sin(theta), cosh p sinh c cos(theta) - sinh p cosh c)`, computed
+/// without cancellation of large numbers.
 fn seen_angle(parent: f64, child: f64, theta: f64) -> f64 {
     let half = (theta / 2.0).sin();
     let along = (child - parent).sinh() - 2.0 * parent.cosh() * child.sinh() * half * half;
     (child.sinh() * theta.sin()).atan2(along)
 }
 
-/// The least exterior angle at a point whose distances from the root and from the query lie in these spans, with the query at most
-/// `depth` from the root: pi minus the largest angle of the triangle there.
+/// The smallest exterior angle at a point whose distances from the root (`a`) and from the query (`b`) lie in these
+/// intervals, with the query at most `depth` from the root: pi minus the largest angle of the triangle at the point.
 ///
-/// By the law of cosines `cos = (cosh a cosh b - K) / (sinh a sinh b)` with `K = cosh depth`. Its derivative by `a` has the sign of
-/// `K cosh a - cosh b`: for each `b` it is least where `cosh a = cosh b / K`, or at the end of the span that is nearest to it, and the
-/// same with `a` and `b` exchanged. Both at once hold nowhere inside (`K > 1`), so that the least value is on one of the four sides. In
-/// flat space `cos = (a^2 + b^2 - D^2) / 2 a b`, least where `a^2 = b^2 - D^2`. Near the root all of these are differences of nearly
-/// equal numbers; what is computed is `sin^2(angle / 2) = (1 + cos) / 2 = sinh s sinh(s - D) / (sinh a sinh b)` with `2 s = a + b + D`.
+/// By the law of cosines `cos = (cosh a cosh b - K) / (sinh a sinh b)` with `K = cosh depth`. The derivative with
+/// respect to `a` has the sign of `K cosh a - cosh b`. So for each `b` the minimum is at `cosh a = cosh b / K` or at
+/// the nearest end of the interval; the same holds with `a` and `b` exchanged. Both conditions cannot hold inside the
+/// rectangle (`K > 1`), so the minimum is on one of its four sides. In flat space `cos = (a^2 + b^2 - D^2) / 2 a b`,
+/// with the minimum at `a^2 = b^2 - D^2`. Near the root these formulas subtract nearly equal numbers, so the code
+/// computes `sin^2(angle / 2) = (1 + cos) / 2 = sinh s sinh(s - D) / (sinh a sinh b)` with `2 s = a + b + D`.
 fn least_turn(scale: Option<f64>, a: Span, b: Span, depth: f64) -> f64 {
     if a.low <= bounds::SHORT_LEG || b.low <= bounds::SHORT_LEG {
         return 0.0;

@@ -1,8 +1,10 @@
-//! The bounds of [`super::balls`] for hyperboloids and their products, fast: from one `f32` dot product for each cell and factor.
+//! A fast version of the bounds of [`super::balls`] for hyperboloids and their products: one `f32` dot product per cell
+//! and factor.
 //!
-//! Distances are kept as their hyperbolic cosines and sines, angles as their cosines and sines. On one hyperboloid a floor is compared on
-//! the scale of the keys (`cosh(sqrt(c) d) - 1`, [`turn_of`]), so that nothing needs a logarithm or an arc; those of several factors
-//! add up, and are made with the approximations of the scan, from below. Lengths are at curvature -1.
+//! Distances are stored as hyperbolic cosines and sines, angles as cosines and sines. On a single hyperboloid a floor
+//! is compared on the scale of the keys (`cosh(sqrt(c) d) - 1`, [`turn_of`]), so no logarithm or arc function is
+//! needed. Floors of several factors are summed; they use the lower approximations of the scan. Lengths are at
+//! curvature -1.
 
 use conifer_space::ManifoldSpec;
 use conifer_space::safe::{EPS_F64, bounds};
@@ -14,15 +16,15 @@ use crate::kernel::{self, dot_error};
 use crate::query::{Direction, Gate, Ranking};
 use crate::scan::{Floor, acosh_1p_below, errors, turn_of};
 
-/// All cells of a hyperboloid or a product of them.
+/// All cells, for one hyperboloid or a product of hyperboloids.
 pub(super) struct Discs {
-    /// Of every factor.
+    /// Curvature per factor.
     curvs: Vec<f64>,
-    /// Of one factor.
+    /// Coordinates per factor.
     dim: usize,
-    /// Whether the distances of the factors join as the root of their mean square, not as their mean.
+    /// True if distances of factors combine as a root mean square, not as a mean.
     squares: bool,
-    /// Whether angles are seen from the origin; from elsewhere they have no bound here.
+    /// True if the root is the origin. Exterior angles with other roots have no bound here.
     at_origin: bool,
     /// `[factors, cells, dim]`.
     centres: Vec<f32>,
@@ -32,21 +34,21 @@ pub(super) struct Discs {
     wholes: Vec<Whole>,
 }
 
-/// What is known of a cell in the whole space.
+/// Bounds of a cell in the whole space.
 pub(super) struct Whole {
-    /// No row is farther from the centre.
+    /// Upper bound on the distance from the centre to a row.
     pub(super) radius: f64,
     /// The smallest depth of a row.
     pub(super) shallow: f32,
 }
 
-/// What is known of a cell in one factor.
+/// Bounds of a cell in one factor.
 pub(super) struct Known {
     /// `|centre|`.
     pub(super) norm: f64,
-    /// No row is farther from the centre.
+    /// Upper bound on the distance from the centre to a row.
     pub(super) radius: f64,
-    /// The largest angle between the centre and a row, seen from the origin.
+    /// The largest angle between the centre and a row, at the origin.
     pub(super) angle: f64,
     /// The smallest and the largest distance of a row from the origin.
     pub(super) reach: (f64, f64),
@@ -66,16 +68,16 @@ impl Dots {
     }
 }
 
-/// A distance.
+/// A distance, stored by its hyperbolic functions.
 #[derive(Clone, Copy)]
 struct Leg {
     cosh: f64,
     sinh: f64,
-    /// `cosh - 1`, without the difference.
+    /// `cosh - 1`, computed without the subtraction.
     excess: f64,
 }
 
-/// An angle.
+/// An angle, stored by its cosine and sine.
 #[derive(Clone, Copy)]
 struct Turn {
     cos: f64,
@@ -88,11 +90,11 @@ struct Disc {
     angle: Turn,
     near: Leg,
     far: Leg,
-    /// The distance behind `far`.
+    /// The distance of which `far` holds the hyperbolic functions.
     reach: f64,
 }
 
-/// A point of a query in one factor.
+/// A query point in one factor.
 struct Asked {
     leg: Leg,
     reach: f64,
@@ -100,22 +102,23 @@ struct Asked {
 
 /// A query and the centre of a cell in one factor.
 struct Pair {
-    /// `cosh - 1` of the distance between them: as it is, and at least.
+    /// `cosh - 1` of their distance: `excess` is the estimate, `least` the lower bound.
     excess: f64,
     least: f64,
-    /// The cosine of the angle between them, seen from the origin: as it is, at least and at most.
+    /// Cosine of the angle between them at the origin: the estimate, the lower bound (`lowest`) and the upper bound
+    /// (`highest`).
     cos: f64,
     lowest: f64,
     highest: f64,
 }
 
-/// What a cell is worth to a query.
+/// The bound of one cell for one query.
 #[derive(Clone, Copy)]
 pub(super) struct Offer {
     pub(super) cell: u32,
-    /// Small first: how near the centre is.
+    /// Score at the centre, which gives the visiting order: smallest first.
     pub(super) order: f64,
-    /// No row of the cell has a better score.
+    /// Lower bound on the rows' scores.
     pub(super) floor: Floor,
 }
 
@@ -131,12 +134,12 @@ impl Leg {
 }
 
 impl Turn {
-    /// From a cosine within [-1, 1]; `sin = sqrt((1 - cos) (1 + cos))` loses no digits.
+    /// The cosine must be within [-1, 1]. `sin = sqrt((1 - cos) (1 + cos))` loses no digits.
     fn of_cos(cos: f64) -> Self {
         Turn { cos, sin: ((1.0 - cos) * (1.0 + cos)).sqrt() }
     }
 
-    /// This angle less another one, 0 where that is larger; both from 0 to pi.
+    /// The difference of two angles in [0, pi], clamped at 0.
     fn less(self, other: Turn) -> Turn {
         if self.cos >= other.cos {
             return Turn { cos: 1.0, sin: 0.0 };
@@ -145,7 +148,7 @@ impl Turn {
         Turn { cos: (self.cos * other.cos + self.sin * other.sin).clamp(-1.0, 1.0), sin: sin.max(0.0) }
     }
 
-    /// The sum of two angles from 0 to pi, at most pi.
+    /// The sum of two angles in [0, pi], clamped at pi.
     fn plus(self, other: Turn) -> Turn {
         if self.cos <= -other.cos {
             return Turn { cos: -1.0, sin: 0.0 };
@@ -156,7 +159,7 @@ impl Turn {
 }
 
 impl Discs {
-    /// `centres` are `[cells, factors, dim]`, `cells` `[cells, factors]`.
+    /// `centres` has the shape `[cells, factors, dim]`, `cells` `[cells, factors]`.
     pub(super) fn new(
         spec: &ManifoldSpec,
         at_origin: bool,
@@ -167,7 +170,7 @@ impl Discs {
         let (curvs, dim) = (spec.curv.clone(), spec.factor_dim());
         let disc = |(i, it): (usize, Known)| {
             let scale = curvs[i % curvs.len()].sqrt();
-            // A cell without rows is never asked for.
+            // An empty cell has an inverted range, and no query visits it.
             let reach = if it.reach.0 <= it.reach.1 { it.reach } else { (0.0, 0.0) };
             let angle = (it.angle + bounds::CHAINED).min(std::f64::consts::PI);
             Disc {
@@ -185,7 +188,7 @@ impl Discs {
         Discs { dim, squares: spec.kind == "product_l2", at_origin, centres, discs, wholes, curvs }
     }
 
-    /// Whether this ranking, and its gate, have a bound here.
+    /// True if this ranking and its gate have a bound here.
     pub(super) fn bounds(&self, ranking: Ranking) -> bool {
         let is_angle = |ranking| matches!(ranking, Ranking::Angle(_));
         self.at_origin || !(is_angle(ranking) || ranking.gate().is_some_and(|gate| is_angle(gate.ranking())))
@@ -201,7 +204,8 @@ impl Discs {
         Dots { values: (0..self.curvs.len()).flat_map(of_factor).collect(), queries: queries.len(), cells }
     }
 
-    /// What the cells of `wanted` offer query `query` of those of `dots`: those whose rows may pass the gate.
+    /// Bounds of the cells `wanted` for query number `query` of `dots`. Cells in which no row can pass the gate are
+    /// left out.
     pub(super) fn offers(
         &self,
         point: &balls::Asked,
@@ -254,7 +258,7 @@ impl Discs {
         wanted.filter_map(offer).collect()
     }
 
-    /// A limit on the scale of [`Self::distance`] or [`Self::angle`].
+    /// The limit of a gate on the scale of [`Self::distance`] or [`Self::angle`].
     fn limit(&self, gate: Gate) -> f64 {
         let limit = f64::from(gate.limit());
         match (&self.curvs[..], gate) {
@@ -270,12 +274,12 @@ impl Discs {
         &self.discs[cell * count..(cell + 1) * count]
     }
 
-    /// No row is nearer than this.
+    /// Lower bound on the distances of the rows.
     fn distance(&self, asked: &[Asked], cell: usize, pairs: &[Pair]) -> Floor {
         let discs = self.of(cell);
         if let ([asked], [disc], [pair]) = (asked, discs, pairs) {
-            // A relative error of a distance a is a sinh(a) <= (2 + a)(cosh a - 1) times as much here, and a is at most the sum of both
-            // reaches.
+            // With a = sqrt(c) d, a relative error e of a becomes e a sinh(a) <= e (2 + a)(cosh a - 1) here, and a is
+            // at most the sum of both reaches.
             let error = asked.dist_error(disc, self.dim) * (4.0 + asked.reach + disc.reach);
             return Floor::Excess(asked.excess(disc, pair) * (1.0 - error).max(0.0));
         }
@@ -287,7 +291,7 @@ impl Discs {
         Floor::Score(by_factor.max(by_radius).max(0.0) * (1.0 - error).max(0.0))
     }
 
-    /// How near the centre is: small first.
+    /// Distance to the centre, for the visiting order.
     fn at_centre(&self, pairs: &[Pair]) -> f64 {
         match pairs {
             [pair] => pair.excess,
@@ -295,7 +299,7 @@ impl Discs {
         }
     }
 
-    /// The distance in the whole space, at most, of those with `cosh - 1` in the factors.
+    /// Lower bound on the distance in the whole space, from `cosh - 1` of the distances in the factors.
     fn joined(&self, excesses: impl Iterator<Item = f64>) -> f64 {
         let distances = excesses.zip(&self.curvs).map(|(u, curv)| acosh_1p_below(u) / curv.sqrt());
         let count = self.curvs.len() as f64;
@@ -306,7 +310,7 @@ impl Discs {
         joined * (1.0 - bounds::ROUNDED)
     }
 
-    /// Minus the largest inner product.
+    /// Lower bound on the negated inner product.
     fn inner(&self, asked: &[Asked], cell: usize, pairs: &[Pair]) -> f64 {
         let rounding = 8.0 * f64::from(dot_error(self.dim)) + errors::joining(self.curvs.len());
         let each = asked.iter().zip(self.of(cell)).zip(pairs).zip(&self.curvs);
@@ -316,7 +320,7 @@ impl Discs {
         each.map(of_factor).sum()
     }
 
-    /// No exterior angle is smaller than this.
+    /// Lower bound on the exterior angle.
     fn angle(&self, asked: &[Asked], cell: usize, pairs: &[Pair], direction: Direction) -> Floor {
         let each = asked.iter().zip(self.of(cell)).zip(pairs);
         let of_factor = |((asked, disc), pair): ((&Asked, &Disc), &Pair)| {
@@ -339,7 +343,7 @@ impl Discs {
         let terms = query.excess + centre.excess + query.excess * centre.excess;
         let excess = (terms - product).max(0.0);
         let least = (terms - product - error - EPS_F64 * terms).max(0.0);
-        // Where one of them is the origin, nothing is known of the angle.
+        // If one of the two points is the origin, the angle is unknown.
         let room = error / size + EPS_F64;
         if room.is_nan() || room >= 1.0 {
             return Pair { excess, least, cos: 1.0, lowest: -1.0, highest: 1.0 };
@@ -351,8 +355,8 @@ impl Discs {
 }
 
 impl Asked {
-    /// `cosh(sqrt(c) d) - 1` of every row is at least this: the better of `d(q, m) - r` and the law of cosines in the sector, see
-    /// `Balls::factor_distance`.
+    /// Lower bound on `cosh(sqrt(c) d) - 1` for all rows: the better of `d(q, m) - r` and the law of cosines in the
+    /// sector, see `Balls::factor_distance`.
     fn excess(&self, disc: &Disc, pair: &Pair) -> f64 {
         // cosh(d - r) = cosh d cosh r - sinh d sinh r.
         let by_radius = if pair.least > disc.radius.excess {
@@ -370,7 +374,7 @@ impl Asked {
         } else if nearest >= disc.far.tanh() {
             at(disc.far)
         } else {
-            // There sinh d = sinh D sin(theta).
+            // At this minimum, sinh d = sinh D sin(theta).
             let square = query.sinh * query.sinh * beside.sin * beside.sin;
             square / (1.0 + (1.0 + square).sqrt()) * (1.0 - bounds::CHAINED)
         };
@@ -382,14 +386,14 @@ impl Asked {
         errors::distance(self.leg.excess + disc.far.cosh, dim)
     }
 
-    /// What belongs to the least exterior angle, see `Balls::angle_by_sector`.
+    /// The [`Side`] of the smallest exterior angle, see `Balls::angle_by_sector`; `None` if unknown.
     fn least_side(&self, disc: &Disc, pair: &Pair, direction: Direction) -> Option<Side> {
         let (parent, child) = sides(direction, self.leg, disc.near, disc.far);
         let least = Turn::of_cos(pair.highest).less(disc.angle);
         let beside = if child.cosh >= parent.cosh {
             least
         } else {
-            // The line is a tangent there.
+            // The angle at which the line is a tangent.
             let tangent = child.tanh() / parent.tanh();
             let most = Turn::of_cos(pair.lowest).plus(disc.angle);
             if tangent >= least.cos {
@@ -404,14 +408,14 @@ impl Asked {
     }
 }
 
-/// The child as the parent sees it, with `|along| + across = 1`.
+/// The child relative to the parent, in components across and along the parent's ray, with `|along| + across = 1`.
 struct Side {
     across: f64,
     along: f64,
 }
 
 impl Side {
-    /// Nothing where one cannot tell.
+    /// `None` if rounding errors hide the direction.
     fn of(parent: Leg, child: Leg, beside: Turn) -> Option<Side> {
         let across = child.sinh * beside.sin;
         let along = child.sinh * parent.cosh * beside.cos - child.cosh * parent.sinh;
@@ -426,13 +430,14 @@ impl Side {
         if self.along < 0.0 { 2.0 - self.across } else { self.across }
     }
 
-    /// The exterior angle, within [`bounds::TURN_ERROR`].
+    /// The exterior angle, with an error of at most [`bounds::TURN_ERROR`].
     fn angle(&self) -> f64 {
         f64::from(half_turn(self.across as f32, self.along as f32))
     }
 }
 
-/// The parent and the child, where the rows reach from `near` to `far`: seen from the root a parent looks best from nearby, a child from afar.
+/// The parent and the child of the smallest exterior angle, for rows whose distances range from `near` to `far`: the
+/// angle is smallest for the nearest parent and for the farthest child.
 fn sides(direction: Direction, query: Leg, near: Leg, far: Leg) -> (Leg, Leg) {
     match direction {
         Direction::Down => (query, far),
@@ -449,7 +454,6 @@ fn leg_of(sinh: f64) -> Leg {
 mod tests {
     use super::*;
 
-    /// Sums and differences of angles against the angles themselves.
     #[test]
     fn turns_add_like_angles() {
         let turn = |angle: f64| Turn { cos: angle.cos(), sin: angle.sin() };

@@ -12,8 +12,8 @@ fn few() -> Partition {
     Partition { cells: 9, rounds: 4, seed: 3 }
 }
 
-/// To the bit: cells, all rows, and every row scored by [`Space`]; on every space, root and ranking, with points that occur twice and
-/// those that break formulas.
+/// Compares the cells, the flat index and exact scoring with [`Space`] bit for bit, on every space, root and ranking,
+/// with duplicate points and numerical edge cases.
 #[test]
 fn equals_flat_and_naive_on_every_space_and_ranking() {
     for (seed, entry) in (30..).zip(SPACES) {
@@ -38,7 +38,6 @@ fn equals_flat_and_naive_on_every_space_and_ranking() {
     }
 }
 
-/// The same behind filters, with rows in half precision, and whatever the number of threads.
 #[test]
 fn filters_half_precision_and_threads() {
     for spec in SPACES.iter().flat_map(|entry| (entry.sample)(61)) {
@@ -76,7 +75,8 @@ fn set_depth(set: &EmbeddingSet, row: usize) -> f32 {
 }
 
 impl CellIndex {
-    /// No row of a cell is better than a floor of the cell, be it the close or the rough one, which is what exactness rests on.
+    /// Asserts that neither floor of a cell, loose or tight, is above the score of one of its rows. Exact search relies
+    /// on this.
     pub(crate) fn floors_hold(&self, queries: &[f32], ranking: Ranking, context: &dyn Fn() -> String) {
         for query in queries.chunks_exact(self.table.spec.dim).take(3) {
             let queries = [query];
@@ -129,7 +129,8 @@ fn floors_hold() {
     }
 }
 
-/// Thousands of equal terms, whose sum in `f32` is off by more than a term is: rows that stand in cells of their own, on their centres.
+/// Sums thousands of equal terms, so that the `f32` sum has an error larger than one term. Every row is the centre of
+/// its own cell.
 #[test]
 fn floors_hold_for_many_factors() {
     for (build, count) in [(ManifoldSpec::product_l1 as fn(_, _, _) -> _, 4096), (ManifoldSpec::product_l2, 3000)] {
@@ -143,8 +144,8 @@ fn floors_hold_for_many_factors() {
     }
 }
 
-/// A gate that only the query itself passes, out to the norms that are promised, where the distance to a cell is a small difference of
-/// large numbers.
+/// Uses a gate that only the query itself passes, at the largest supported norms, where the distance to a cell is a
+/// small difference of large numbers.
 #[test]
 fn far_rows_find_themselves() {
     for spec in [0.1, 1.0, 10.0].map(|c| ManifoldSpec::lorentz(8, c)).into_iter().chain([ManifoldSpec::product_l1(
@@ -169,7 +170,7 @@ fn far_rows_find_themselves() {
     }
 }
 
-/// Thousands of coordinates of one size, whose sums in `f32` round more than those of a few do: gates at what a row just keeps.
+/// Uses thousands of coordinates of equal size, whose `f32` sums round more, and gates at the exact value of a row.
 #[test]
 fn floors_hold_in_many_dimensions() {
     for spec in [ManifoldSpec::lorentz(8192, 1.0), ManifoldSpec::euclidean(8192)] {
@@ -200,7 +201,7 @@ fn floors_hold_in_many_dimensions() {
     }
 }
 
-/// The forecast for a filter that keeps few rows is one for those: their neighbours lie in more cells.
+/// A filter that keeps few rows needs more cells, because the neighbours are spread over more cells.
 #[test]
 fn a_forecast_knows_its_filter() {
     let spec = ManifoldSpec::lorentz(4, 1.0);
@@ -224,8 +225,8 @@ fn a_forecast_knows_its_filter() {
     assert!(all < behind && recall(all) < 0.8, "{all} and {behind} cells: {}", recall(all));
 }
 
-/// Points in ten far clusters of the hyperbolic plane: an exact search looks at less than a third of the rows, and five cells hold
-/// all that is near.
+/// Ten distant clusters in the hyperbolic plane: an exact search compares less than a third of the rows, and five cells
+/// hold all near rows.
 #[test]
 fn clusters_are_found_without_looking_everywhere() {
     let spec = ManifoldSpec::lorentz(2, 1.0);
@@ -252,7 +253,8 @@ fn clusters_are_found_without_looking_everywhere() {
     assert_eq!(message, "search: the recall is 1.5; expected between 0 and 1");
 }
 
-/// Points without any order: a few cells are looked into one by one, and where most would be, all rows are, once for all queries.
+/// Points without structure: a search in few cells visits them one by one, and a search in most cells scans all rows
+/// once for all queries.
 #[test]
 fn many_cells_are_as_all_rows() {
     let spec = ManifoldSpec::lorentz(32, 1.0);

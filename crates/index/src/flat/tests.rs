@@ -9,7 +9,7 @@ use crate::table::{GROUP, TAKEN};
 use crate::testing::{GATED, PLAIN, cloud, naive, random_points, roots, set_of};
 use crate::traverse::Cone;
 
-/// The fast search against its slow twin: every row scored by [`Space`], sorted by score and row.
+/// The reference scores every row with [`Space`] and sorts by score and row.
 #[test]
 fn equals_scoring_every_row_on_every_space() {
     for entry in &SPACES {
@@ -30,7 +30,8 @@ fn equals_scoring_every_row_on_every_space() {
     }
 }
 
-/// Where bounds do not overlap they must tell the order of the exact scores, or a search would lose rows.
+/// If the bounds of two rows do not overlap, their order must be the order of the exact scores. Otherwise a search
+/// loses rows.
 #[test]
 fn bounds_contain_the_exact_order() {
     for entry in &SPACES {
@@ -62,7 +63,8 @@ fn bounds_contain_the_exact_order() {
     }
 }
 
-/// The first pass is worth its name: of 4,000 random points (64 numbers, or 8 x 8) it leaves at most 40 for the ten best.
+/// Of 4,000 random points (64 coordinates, or 8 x 8) the first pass must leave at most 40 candidates for the ten best
+/// rows.
 #[test]
 fn few_rows_need_an_exact_look() {
     let specs = [
@@ -86,8 +88,8 @@ fn few_rows_need_an_exact_look() {
     }
 }
 
-/// One query, a few, a panel of them and several: the answers do not depend on the company, and half precision answers for
-/// what it stores.
+/// Results must not depend on the number of queries in a batch (1, a few, a panel, several panels). In half precision
+/// they are exact for the stored points.
 #[test]
 fn batches_and_half_precision_change_nothing() {
     for entry in &SPACES {
@@ -121,7 +123,8 @@ fn batches_and_half_precision_change_nothing() {
     }
 }
 
-/// Depths are worked out when first asked for, by threads that take up each other's work while they wait: nobody waits for himself.
+/// Depths are computed on first use, inside a thread pool whose waiting threads steal work. A lock held during the
+/// computation would deadlock.
 #[test]
 fn depths_are_asked_for_by_many_at_once() {
     let (done, waits) = std::sync::mpsc::channel();
@@ -141,10 +144,10 @@ fn depths_are_asked_for_by_many_at_once() {
         }
         done.send(()).unwrap();
     });
-    waits.recv_timeout(std::time::Duration::from_secs(120)).expect("some thread waits for itself");
+    waits.recv_timeout(std::time::Duration::from_secs(120)).expect("deadlock: a thread waits for itself");
 }
 
-/// Rows so far out that their scores would be no numbers are refused by name, as queries are.
+/// Rows so far out that their scores overflow are rejected by name, like such queries.
 #[test]
 fn points_without_scores_are_refused() {
     let spec = ManifoldSpec::lorentz(2, 4.0);
@@ -159,7 +162,8 @@ fn points_without_scores_are_refused() {
     assert!(flat.check().unwrap_err().to_string().contains("`curv[0]` is"));
 }
 
-/// On the plane, query (1, 0): (2, 0) straight ahead, (1, 1) and (1, -1) at a right angle (a tie), the root behind.
+/// In the plane with the query (1, 0): (2, 0) is straight ahead, (1, 1) and (1, -1) at a right angle (a tie), the root
+/// behind.
 #[test]
 fn hand_checked_angles_and_ties() {
     let spec = ManifoldSpec::euclidean(2);
@@ -175,8 +179,8 @@ fn hand_checked_angles_and_ties() {
         hits.into_iter().map(|(row, angle)| (row, angle.to_degrees().round())).collect::<Vec<_>>()
     };
     assert_eq!(degrees(Direction::Down), [(2, 0.0), (1, 90.0), (3, 90.0), (0, 180.0)]);
-    // Seen from (1, 1), going on to (1, 0) turns by 135 degrees; from (2, 0) it is straight back; at the root any
-    // child is straight ahead.
+    // At (1, 1) the direction to (1, 0) turns by 135 degrees; at (2, 0) it is straight back. At the root the angle is 0
+    // by definition.
     assert_eq!(degrees(Direction::Up), [(0, 0.0), (1, 135.0), (3, 135.0), (2, 180.0)]);
     let near = found(Ranking::Distance);
     assert_eq!(near, [(0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0)]);
@@ -184,8 +188,8 @@ fn hand_checked_angles_and_ties() {
     assert_eq!(found(Ranking::Similarity)[0], (0, -1.0));
 }
 
-/// On the plane, seen from (1, 0) with the root at the origin: an angle below 100 degrees leaves (2, 0), (1, 1), (1, -1) and
-/// the query's own place (angle 0 by definition); a distance of at most 1 also leaves the root.
+/// In the plane with the query (1, 0) and the root at the origin: an angle below 100 degrees keeps (2, 0), (1, 1), (1,
+/// -1) and the query point itself (angle 0 by definition). A distance of at most 1 also keeps the root.
 #[test]
 fn hand_checked_gates() {
     let spec = ManifoldSpec::euclidean(2);
@@ -210,12 +214,13 @@ fn hand_checked_gates() {
     assert_eq!(message, "search: the gate is NaN; expected a number");
 }
 
-/// A product with unlike curvatures: the summed inner product of PHyCLIP's evaluation prefers another row than the
-/// distance does.
+/// In a product with different curvatures, the summed inner product of PHyCLIP's evaluation prefers another row than
+/// the distance.
 #[test]
 fn inner_product_of_a_product_is_another_ranking() {
     let spec = ManifoldSpec::product_l1(2, 1, vec![0.1, 10.0]);
-    // From the origin 1.2 in the flat factor: sinh(1.2 sqrt(0.1)) / sqrt(0.1); 1.0 in the curved one: sinh(sqrt(10)) / sqrt(10).
+    // Distances from the origin: 1.2 in the flat factor, sinh(1.2 sqrt(0.1)) / sqrt(0.1); 1.0 in the curved one,
+    // sinh(sqrt(10)) / sqrt(10).
     let rows = vec![1.229, 0.0, 0.0, 3.729];
     let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
     let best = |ranking| index.top_k(&Query::new(&spec, &[0.0, 0.0]), ranking, 1, &Filter::All).unwrap()[0][0].row;
@@ -241,7 +246,7 @@ fn filters_select_rows() {
     assert_eq!(rows(&Filter::Rows(&|row| row > 6), 9), [7, 8, 9]);
 }
 
-/// Against the definition of each filter, row by row, on every space; and the answers of a search behind them.
+/// Compares each filter with its definition, row by row, on every space, and checks searches with it.
 #[test]
 fn filters_of_every_kind_and_their_combinations() {
     for spec in SPACES.iter().flat_map(|entry| (entry.sample)(9)) {
@@ -355,7 +360,6 @@ fn bad_queries_have_their_message() {
     assert!(message.contains("[0.1, 1.5, 2.0]") && message.contains("[0.1, 1.0, 2.0]"), "{message}");
 }
 
-/// One, two and three threads over several tasks: the same rows in the same order.
 #[test]
 fn threads_change_nothing() {
     let spec = ManifoldSpec::product_l1(2, 4, vec![0.7, 1.3]);

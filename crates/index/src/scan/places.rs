@@ -1,4 +1,4 @@
-//! What is stored of every row besides its coordinates, and worked out for every query.
+//! Precomputed values per row and per query, beside the coordinates.
 
 use conifer_space::ManifoldSpec;
 use conifer_space::slices::{dot, sums};
@@ -8,14 +8,14 @@ use rayon::prelude::*;
 use super::terms::{Factor, Place};
 use crate::rows::Rows;
 
-/// Rows of a part that is worked on at once.
+/// Rows per parallel task.
 const PART: usize = 4096;
 
-/// One number for every row and factor of a hyperboloid, three for every row elsewhere.
+/// One number per row and factor on hyperboloids, three numbers per row elsewhere.
 pub(super) enum Places {
     /// `|x|^2`, `<root, x>`, `|x - root|`.
     Chords(Vec<[f32; 3]>),
-    /// `sqrt(c) t(x) - 1`, row after row.
+    /// `sqrt(c) t(x) - 1`, row major.
     Hyperboloids(Vec<f32>),
 }
 
@@ -46,7 +46,7 @@ impl Places {
         Places::Hyperboloids(parts.concat())
     }
 
-    /// Of row `i` in one of `count` factors.
+    /// The values of row `i` in the factor `index` of `count` factors.
     #[inline(always)]
     pub(super) fn at(&self, i: usize, count: usize, index: usize, factor: Factor) -> Place {
         match self {
@@ -59,7 +59,7 @@ impl Places {
     }
 }
 
-/// The place of a point of a hyperboloid, from `e = sqrt(c) t - 1`: `c |x|^2 = e (e + 2)`.
+/// The values of a point of a hyperboloid, from `e = sqrt(c) t - 1`: `c |x|^2 = e (e + 2)`.
 #[inline(always)]
 pub(super) fn from_excess(excess: f32, factor: Factor) -> Place {
     let norm = (excess * (excess + 2.0)).sqrt() * factor.unit;

@@ -1,4 +1,4 @@
-//! Queries that look at rows, block after block: which rows may be among the best?
+//! The first pass: compares queries with blocks of rows and finds the rows that may be among the best.
 
 use conifer_space::slices::dot;
 use conifer_space::spaces::lorentz::time_excess;
@@ -14,43 +14,44 @@ use crate::raw::all_above;
 use crate::rows::{Lines, Rows};
 use crate::select::Bounds;
 
-/// Rows that are looked at together: they and what is worked out for them stay in the cache.
+/// Rows per block. The rows and their intermediate values stay in the cache.
 pub(crate) const BLOCK: usize = 48;
-/// Up to so many queries are compared with every row one by one, along the row.
+/// Up to this many queries are compared with each row separately, with vector registers along the row.
 const FEW: usize = 3;
-/// Factors after which the rows that are out for every query are left.
+/// Number of factors between checks that drop the rows which are excluded for every query.
 const ABANDON: usize = 8;
 
-/// Queries, prepared for one ranking.
+/// A set of queries, prepared for one ranking.
 pub(crate) struct Sweep<'a> {
     scan: &'a Scan,
     plan: Plan,
     queries: Vec<&'a [f32]>,
     /// `[queries, factors]`.
     places: Vec<Place>,
-    /// Empty where the queries are few.
+    /// Empty if there are at most [`FEW`] queries.
     panels: Vec<Panel>,
-    /// Factors of [`LANES`] side by side, the last ones zero.
+    /// Curvature and unit of [`LANES`] factors each, the last ones zero.
     wide_factors: Vec<[Lanes; 2]>,
-    /// `[queries, factors / 16]` of the three numbers of a place, where the queries are few.
+    /// `[queries, factors / 16]`: the three numbers of a place, if there are at most [`FEW`] queries.
     wide_places: Vec<[Lanes; 3]>,
-    /// What a sum over factors is multiplied with to make room for its rounding, here and in the exact score; 1 where the terms make it.
+    /// Factor on a sum over factors that allows for rounding of the sum here and in the exact score. 1 if the terms
+    /// already include it.
     shrink: f32,
-    /// Whether a sum over factors only grows.
+    /// True if all terms are non-negative, so that a partial sum is a lower bound.
     grows: bool,
 }
 
-/// Up to `16 width` queries side by side.
+/// Up to `16 width` interleaved queries.
 struct Panel {
     first: usize,
     width: usize,
     /// `[dim, width]`.
     coordinates: Vec<Lanes>,
-    /// `[factors, width]` of the three numbers of a place.
+    /// `[factors, width]`: the three numbers of a place.
     places: Vec<[Lanes; 3]>,
 }
 
-/// Memory of one thread.
+/// Buffers of one thread.
 #[derive(Default)]
 pub(crate) struct Scratch {
     wide: Vec<f32>,
@@ -90,7 +91,7 @@ impl<'a> Sweep<'a> {
             let wide = if queries.len() > LANES { kernel::wide() } else { 1 };
             let mut first = 0;
             while first < queries.len() {
-                // The last queries are not worth a wide panel that is nearly empty.
+                // A nearly empty wide panel is slower than a narrow one.
                 let width = if queries.len() - first > 2 * LANES { wide } else { 1 };
                 sweep.panels.push(sweep.panel(first, width));
                 first += width * LANES;
@@ -135,8 +136,9 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Calls `found(i, query)` for every row `numbers[i]` (at most [`BLOCK`]) that may be among the best of a query, and for some
-    /// that are not: those whose low end is at most `limits[query]`. `depths` are those of all rows, where they are ranked by.
+    /// Writes to `found` the pairs `(i, query)` for which row `numbers[i]` (at most [`BLOCK`] rows) may be among the
+    /// best: its lower bound is at most `limits[query]`. Some of these rows are not among the best. `depths` holds the
+    /// depths of all rows if the ranking needs them.
     pub(crate) fn look(
         &self,
         rows: &Rows,
@@ -150,12 +152,12 @@ impl<'a> Sweep<'a> {
         AutoArch::new().dispatch(Look { sweep: self, rows, numbers, depths, limits, scratch, found });
     }
 
-    /// Where a floor lies on the scale of the keys.
+    /// A floor on the scale of the keys.
     pub(crate) fn floor(&self, floor: Floor) -> f32 {
         self.plan.key.floor(&self.scan.factors, floor)
     }
 
-    /// Bounds on the key of one row, or nothing when it does not pass the gate.
+    /// Bounds on the key of one row; `None` if the row does not pass the gate.
     pub(crate) fn bounds(&self, query: usize, row: usize, point: &[f32], depths: &[f32]) -> Option<Bounds> {
         let mut key = self.sum(self.plan.key, query, row, point, depths);
         if let Some((form, limit)) = self.plan.gate {
@@ -183,13 +185,13 @@ impl<'a> Sweep<'a> {
             });
             sum = Bounds { low: sum.low + bounds.low, high: sum.high + bounds.high };
         }
-        // Where numbers may be negative, `shrink` is 1.
+        // If a term may be negative, `shrink` is 1.
         Bounds { low: sum.low * self.shrink, high: sum.high / self.shrink }.or_unknown()
     }
 }
 
-/// [`Sweep::look`] for the instructions of this machine. No closure: those are called through a function of their own, which is
-/// compiled for the least machine.
+/// [`Sweep::look`] for the instruction set of this machine. It is a struct because closures are compiled as separate
+/// functions for the baseline instruction set.
 struct Look<'a, 'b> {
     sweep: &'a Sweep<'a>,
     rows: &'a Rows,
@@ -217,7 +219,7 @@ impl WithSimd for Look<'_, '_> {
 }
 
 impl<'a> Look<'a, '_> {
-    /// Many queries: each panel with all rows of the block.
+    /// For many queries: multiplies each panel with all rows of the block.
     #[inline(always)]
     fn panels<S: Simd>(self) {
         let dim = self.sweep.scan.spec.dim;
@@ -264,7 +266,7 @@ impl<'a> Look<'a, '_> {
         }
     }
 
-    /// Few queries: every row by itself, registers along the row.
+    /// For few queries: one row at a time, with registers along the row.
     #[inline(always)]
     fn along<S: Simd, E: Plain>(self, lines: Lines<'_, E>, dim: usize) {
         if self.sweep.scan.factors.len() == 1 {
@@ -334,9 +336,8 @@ impl<'a> Look<'a, '_> {
         }
     }
 
-    /// Whether a row is above a limit.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments, reason = "a query and a row, taken apart")]
+    #[allow(clippy::too_many_arguments, reason = "the parts of a query and a row")]
     fn out<S: Simd, E: Stored>(
         &self,
         form: Form,
@@ -351,7 +352,7 @@ impl<'a> Look<'a, '_> {
             > limit
     }
 
-    /// The low end of a sum over factors; some number above the limit as soon as it is known to pass that.
+    /// The lower bound on a sum over factors. Stops early with a value above the limit once the sum exceeds the limit.
     #[inline(always)]
     fn sum<S: Simd, E: Stored, T: Term>(
         &self,
@@ -391,7 +392,7 @@ impl<'a> Look<'a, '_> {
     }
 }
 
-/// The low ends for one query and [`LANES`] rows.
+/// Lower bounds for one query and [`LANES`] rows.
 #[inline(always)]
 fn lows(form: Form, factor: Factor, query: Place, rows: &[Lanes; 3], dots: &Lanes, depths: &Lanes) -> Lanes {
     let mut out = Lanes::ZERO;
@@ -404,7 +405,6 @@ fn lows(form: Form, factor: Factor, query: Place, rows: &[Lanes; 3], dots: &Lane
     out
 }
 
-/// Dot products of up to [`LANES`] factors.
 #[inline(always)]
 fn factor_dots<S: Simd, E: Stored>(x: &[f32], y: &[E], dim: usize, out: &mut Lanes) {
     if dim == 8 && x.len() == 8 * LANES {
@@ -425,13 +425,13 @@ fn factor_dots<S: Simd, E: Stored>(x: &[f32], y: &[E], dim: usize, out: &mut Lan
     }
 }
 
-/// One panel and one block of rows.
+/// The state of one panel and one block of rows.
 struct Block<'a, 'b> {
     sweep: &'a Sweep<'a>,
     panel: &'a Panel,
     depths: &'a [f32],
     numbers: &'a [u32],
-    /// Rows that are still looked at: their places in the block, and their coordinates.
+    /// The remaining rows: their positions in the block and their coordinates.
     alive: [u32; BLOCK],
     points: [&'b [f32]; BLOCK],
     count: usize,
@@ -481,7 +481,7 @@ impl Block<'_, '_> {
         }
     }
 
-    /// Adds what a factor contributes to the low ends of the key, or of the gate.
+    /// Adds the lower bound on one factor to the sums of the key or of the gate.
     #[inline(always)]
     fn add(&mut self, form: Form, index: usize, gate: bool) {
         let (scan, width) = (&self.sweep.scan, self.panel.width);
@@ -500,7 +500,7 @@ impl Block<'_, '_> {
         }
     }
 
-    /// Whether a row is out for every query of the panel, by its key or by the gate.
+    /// True if a row is excluded for every query of the panel, by its key or by the gate.
     #[inline(always)]
     fn out<S: Simd>(&self, i: usize, most: &[Lanes; WIDE]) -> bool {
         let (at, shrink) = (i * self.panel.width..(i + 1) * self.panel.width, self.sweep.shrink);
@@ -523,7 +523,8 @@ impl Block<'_, '_> {
         gated | (self.keys[at].0[lane] * shrink > limit)
     }
 
-    /// Leaves the rows that are out already: what is to come only adds to a sum over several factors.
+    /// Drops the rows that are excluded for every query. Terms of later factors are not negative, so this loses
+    /// nothing.
     #[inline(always)]
     fn abandon<S: Simd>(&mut self, most: &[Lanes; WIDE]) {
         let width = self.panel.width;
@@ -544,7 +545,8 @@ impl Block<'_, '_> {
 #[inline(always)]
 fn add_term<T: Term>(factor: Factor, places: &[[Lanes; 3]], row: Place, dots: &[Lanes], sums: &mut [Lanes]) {
     for (([a, b, c], dots), sums) in places.iter().zip(dots).zip(sums) {
-        // No closure for each lane: it might be called, and compiled for the least machine. So below.
+        // A plain loop: a closure may not be inlined, and is then compiled for the baseline instruction set. The same
+        // holds for the other loops over lanes.
         for lane in 0..LANES {
             let query = Place { a: a.0[lane], b: b.0[lane], c: c.0[lane] };
             sums.0[lane] += T::low(factor, query, row, dots.0[lane]);

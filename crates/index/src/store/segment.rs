@@ -1,4 +1,4 @@
-//! Segments: sets of embeddings in a store, written once and read where they lie.
+//! Segments: embedding sets in a store, written once and memory-mapped.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,10 +17,9 @@ use crate::kernel::Stored;
 use crate::mapped::{Mapped, Plain};
 use crate::rows::Part;
 
-/// Rows that are written at once.
+/// Rows per write.
 const PART: usize = 1024;
 
-/// Rows to be written.
 pub(super) struct Content<'a> {
     pub(super) spec: &'a ManifoldSpec,
     pub(super) root: &'a Root,
@@ -32,7 +31,7 @@ pub(super) struct Content<'a> {
     pub(super) point: &'a dyn Fn(usize) -> Cow<'a, [f32]>,
 }
 
-/// Writes a segment into the folder `tmp`, under its name, flushed to the disk. `progress` hears of rows.
+/// Writes a segment to `tmp/name` and flushes it to the disk. `progress` is called with the number of rows written.
 pub(super) fn write(
     tmp: &Path,
     name: &str,
@@ -70,29 +69,35 @@ pub(super) fn write(
     Ok(Segment { name: name.to_owned(), rows: content.rows, files: seals.collect::<Result<_>>()?, deleted: None })
 }
 
-/// Opens a segment of the store `dir`: what it says of its rows, that its files are as long as they were written, and which rows are gone.
+/// Opens a segment of the store `dir`: its metadata and its deleted rows. Checks the lengths of all files.
 ///
 /// # Errors
-/// A file is missing, of another length, or (but for the points, which are not read) damaged.
+/// Fails if a file is missing, has a wrong length, or is damaged. The points are not read, so damage in them is not
+/// found here.
 pub(super) fn open(dir: &Path, segment: &Segment) -> Result<(StoredSet, Gone)> {
     let home = dir.join(SEGMENTS).join(&segment.name);
     for (name, seal) in &segment.files {
         seal.check_length(&home.join(name))?;
     }
     if let Some(seal) = segment.files.get("manifest.json") {
-        // It holds the checksums of the others.
+        // The manifest holds the checksums of the other files.
         let path = home.join("manifest.json");
         seal.check(&path, &Seal::of_file(&path)?)?;
     }
     let set = StoredSet::open(&home)?;
     if set.len() != segment.rows {
-        return Err(Error::store(&home, "number of rows", set.len(), format!("{}, as in its version", segment.rows)));
+        return Err(Error::store(
+            &home,
+            "number of rows",
+            set.len(),
+            format!("{}, as in the version's manifest", segment.rows),
+        ));
     }
-    // Only now is it known that there are as many rows as it says, before there is a bit for each.
+    // Read the bitmap only after the row count is verified, so that a wrong count allocates nothing.
     Ok((set, Gone::read(&dir.join(DELETED), segment)?))
 }
 
-/// The points of a segment, mapped where they can be read as they stand, else copied.
+/// The points of a segment: memory-mapped if possible, else copied.
 pub(super) fn points<E: Plain + Stored>(set: &StoredSet) -> Result<Part<E>> {
     let path = &set.points;
     let file = File::open(path).map_err(Error::io("read", path))?;
@@ -112,7 +117,7 @@ pub(super) fn points<E: Plain + Stored>(set: &StoredSet) -> Result<Part<E>> {
     Ok(Part::Owned(Arc::new(numbers)))
 }
 
-/// Which rows of a segment are gone, a bit for each, 64 to a little-endian word.
+/// The deleted rows of a segment: one bit per row, in little-endian 64-bit words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Gone {
     words: Vec<u64>,
@@ -123,7 +128,7 @@ impl Gone {
         Gone { words: vec![0; rows.div_ceil(64)] }
     }
 
-    /// Of a segment of a version, which has as many rows as it says.
+    /// Reads the bitmap of a segment, whose row count must be verified.
     fn read(dir: &Path, segment: &Segment) -> Result<Self> {
         let Some(deleted) = &segment.deleted else { return Ok(Self::none(segment.rows)) };
         let path = dir.join(&deleted.name);
@@ -131,7 +136,7 @@ impl Gone {
         deleted.seal.check(&path, &Seal::of(&bytes))?;
         let gone = Gone { words: bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect() };
         if gone.words.len() != segment.rows.div_ceil(64) || gone.count() != deleted.rows {
-            let expected = format!("{} of {}, as in its version", deleted.rows, segment.rows);
+            let expected = format!("{} of {}, as in the version's manifest", deleted.rows, segment.rows);
             return Err(Error::store(&path, "the number of deleted rows", gone.count(), expected));
         }
         Ok(gone)
@@ -149,7 +154,7 @@ impl Gone {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Writes it into `tmp`, under the name that it will have.
+    /// Writes the bitmap to `tmp/name`.
     pub(super) fn write(&self, tmp: &Path, name: String) -> Result<Deleted> {
         let bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
         disk::write(&tmp.join(&name), &bytes)?;

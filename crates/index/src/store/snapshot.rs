@@ -1,4 +1,4 @@
-//! The rows of a store at one version, or of a set, as they are searched.
+//! The rows of a store at one version, or of an embedding set, for searches.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,36 +19,36 @@ use crate::error::{Error, Result};
 use crate::mapped::Plain;
 use crate::rows::{Parts, Place, Rows};
 
-/// Rows that are hashed by one thread at a time.
+/// Rows that one thread hashes at a time.
 const HASHED: usize = 4096;
 
-/// Rows with what is known of them. The points lie in memory or in mapped files, which stay readable whatever happens to the store;
-/// indexes over a snapshot ([`FlatIndex::on`](crate::FlatIndex::on)) share them.
+/// Rows with their metadata. The points are in memory or in memory-mapped files, which stay readable if the store
+/// changes. Indexes over a snapshot ([`FlatIndex::on`](crate::FlatIndex::on)) share them.
 #[derive(Clone)]
 pub struct Snapshot {
     /// The space of the points.
     pub spec: ManifoldSpec,
-    /// The apex of their cones.
+    /// The root of the hierarchy, to which depths and exterior angles refer.
     pub root: Root,
-    /// One name per row; need not be unique.
+    /// One name per row, not necessarily unique.
     pub ids: Vec<String>,
-    /// What each row embeds.
+    /// The kind of item that each row embeds.
     pub modality: Vec<Modality>,
-    /// Free metadata, one text per row and column; empty where a row came without the column.
+    /// Metadata: one text per row and column, empty if the row was added without the column.
     pub columns: BTreeMap<String, Vec<String>>,
-    /// Where the points come from.
+    /// Origin of the points: model, data and weights.
     pub source: Source,
     version: Option<u64>,
-    /// sha256 of the manifest of the version, whose rows these are, all of them.
+    /// sha256 of the manifest of the version, if the snapshot has all rows of the version.
     sealed: Option<String>,
     pub(crate) rows: Rows,
 }
 
 impl Snapshot {
-    /// Of a folder that is a set of embeddings or a store, of which the newest version counts.
+    /// Opens a folder that is an embedding set or a store; of a store, the newest version.
     ///
     /// # Errors
-    /// Those of [`EmbeddingSet::load`] or of [`Store::snapshot`].
+    /// Returns the errors of [`EmbeddingSet::load`] or of [`Store::snapshot`].
     pub fn open(dir: &Path) -> Result<Self> {
         if Store::is_store(dir) {
             return Store::open(dir)?.snapshot();
@@ -56,10 +56,10 @@ impl Snapshot {
         Ok(Self::loaded(EmbeddingSet::load(dir)?))
     }
 
-    /// Of a set in memory, whose points are moved.
+    /// Takes a set in memory. The points are moved, not copied.
     ///
     /// # Errors
-    /// The set does not pass [`EmbeddingSet::check`].
+    /// Fails if the set does not pass [`EmbeddingSet::check`].
     pub fn of(set: EmbeddingSet) -> Result<Self> {
         set.check()?;
         Ok(Self::loaded(set))
@@ -75,12 +75,12 @@ impl Snapshot {
         self.ids.len()
     }
 
-    /// Whether there are no rows.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// The version of the store; `None` of a set.
+    /// The version number of the store; `None` for a set.
     pub fn version(&self) -> Option<u64> {
         self.version
     }
@@ -90,11 +90,12 @@ impl Snapshot {
         self.rows.get(i, self.spec.dim)
     }
 
-    /// A sha256 by which processes know that they opened the same: that of the manifest of a version, which holds those of all its files; of
-    /// other rows, of everything that is known of them.
+    /// A sha256 by which processes can check that they opened the same rows. For a version of a store it is the sha256
+    /// of the manifest, which holds the checksums of all files. For other rows it is the sha256 of the points and their
+    /// metadata.
     ///
     /// # Errors
-    /// None that a checked set can have: a space that JSON cannot say.
+    /// Fails if the space cannot be encoded as JSON, which no checked set can cause.
     pub fn fingerprint(&self) -> Result<String> {
         if let Some(sealed) = &self.sealed {
             return Ok(sealed.clone());
@@ -110,7 +111,6 @@ impl Snapshot {
         Ok(hex(all))
     }
 
-    /// The hash of some rows.
     fn hash(&self, rows: Range<usize>) -> [u8; 32] {
         let mut hash = Sha256::new();
         let mut bytes = Vec::new();
@@ -118,7 +118,7 @@ impl Snapshot {
             bytes.clear();
             let columns = self.columns.values().map(|it| it[i].as_str());
             for text in [self.ids[i].as_str(), self.modality[i].name()].into_iter().chain(columns) {
-                // With its length before it, no text reads as a part of its neighbours.
+                // A length prefix makes the boundaries between texts unambiguous.
                 bytes.extend((text.len() as u64).to_le_bytes());
                 bytes.extend(text.as_bytes());
             }
@@ -128,10 +128,10 @@ impl Snapshot {
         hash.finalize().into()
     }
 
-    /// These rows, in this order. Their points stay where they lie.
+    /// Selects rows, in the given order. Their points are not copied.
     ///
     /// # Errors
-    /// A row past the end.
+    /// Fails if a row number is out of range.
     pub fn select(&self, rows: &[usize]) -> Result<Self> {
         if let Some(row) = rows.iter().find(|row| **row >= self.len()) {
             return Err(Error::invalid("a selected row", row, format!("a row below {}", self.len())));
@@ -150,7 +150,7 @@ impl Snapshot {
         })
     }
 
-    /// A copy in memory.
+    /// Copies the rows to a set in memory.
     pub fn to_set(&self) -> EmbeddingSet {
         EmbeddingSet {
             spec: self.spec.clone(),
@@ -163,10 +163,11 @@ impl Snapshot {
         }
     }
 
-    /// Reads all points: that they are points of the space, as they were when they came.
+    /// Reads all points and checks that they are valid points of the space.
     ///
     /// # Errors
-    /// A coordinate that is not finite, a row that is not on the space or farther out than [`FARTHEST`]: a file was damaged.
+    /// Fails if a coordinate is not finite, or if a row is not on the space or is farther out than [`FARTHEST`]. Then a
+    /// file is damaged.
     pub fn check(&self) -> Result<()> {
         let space = space::<f32>(&self.spec)?;
         let wrong = |i: usize| {
@@ -178,15 +179,14 @@ impl Snapshot {
         match (0..self.len()).into_par_iter().find_map_first(wrong) {
             None => Ok(()),
             Some((i, off)) => {
-                let found = format!("no point of the {} (off by {off})", self.spec);
-                let expected =
-                    "one, as it was when it was written: a file was damaged (`conifer store check` names it)";
+                let found = format!("not a point of the {} (off by {off})", self.spec);
+                let expected = "a valid point: a file is damaged (run `conifer store check` to find it)";
                 Err(Error::invalid(format!("row {i} (`{}`)", self.ids[i]), found, expected))
             }
         }
     }
 
-    /// The rows of a version of the store `dir`.
+    /// Opens the rows of a version of the store `dir`.
     pub(super) fn assemble(dir: &Path, manifest: &Manifest) -> Result<Self> {
         let mut parts: Vec<(StoredSet, Gone)> =
             manifest.segments.par_iter().map(|it| segment::open(dir, it)).collect::<Result<_>>()?;
@@ -194,8 +194,9 @@ impl Snapshot {
             let found = &set.element;
             if *found != manifest.element() || set.spec != manifest.spec {
                 let found = format!("{} as {}", set.spec, found.name());
-                let expected = format!("{} as {}, as in its version", manifest.spec, manifest.element().name());
-                return Err(Error::store(&set.points, "the form of the points", found, expected));
+                let expected =
+                    format!("{} as {}, as in the version's manifest", manifest.spec, manifest.element().name());
+                return Err(Error::store(&set.points, "the space and the element type of the points", found, expected));
             }
         }
         let rows = match manifest.element() {
@@ -226,7 +227,8 @@ impl Snapshot {
     }
 }
 
-/// The points of all segments: as they stand where there is one without deletions, else by the places of the rows that are there.
+/// The points of all segments. A single segment without deletions is used as it is; otherwise rows are listed by
+/// location.
 fn gather<E: Plain>(parts: &[(StoredSet, Gone)]) -> Result<Parts<E>> {
     let numbers = parts.iter().map(|(set, _)| segment::points(set)).collect::<Result<Vec<_>>>()?;
     if let ([(_, gone)], [part]) = (parts, &numbers[..])
@@ -242,12 +244,12 @@ fn gather<E: Plain>(parts: &[(StoredSet, Gone)]) -> Result<Parts<E>> {
     Ok(Parts::gathered(numbers, places))
 }
 
-/// The values of the rows that are there.
+/// The values of the rows that are not deleted.
 fn kept<T>(values: Vec<T>, gone: &Gone) -> impl Iterator<Item = T> {
     values.into_iter().enumerate().filter(|(row, _)| !gone.contains(*row)).map(|(_, value)| value)
 }
 
-/// What made the points: every name once; one hash of several.
+/// Merges the origins of the segments: every distinct name once, and one hash over several hashes.
 fn source_of<'a>(sources: impl Iterator<Item = &'a Source> + Clone, weights: &str) -> Source {
     let names = |field: fn(&Source) -> &str| {
         let mut names: Vec<&str> = Vec::new();

@@ -1,4 +1,4 @@
-//! Keeping a store in order: what is damaged, what no version needs any more, what belongs to none.
+//! Maintenance of a store: detection of damage, removal of old versions, listing of unlisted files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,34 +10,34 @@ use super::writer::{Mark, Writer};
 use super::{DELETED, SEGMENTS, Store, TMP, VERSIONS};
 use crate::error::{Error, Result};
 
-/// What [`Store::check`] found.
+/// The result of [`Store::check`].
 #[derive(Debug)]
 pub struct Report {
-    /// Versions that were looked at.
+    /// Number of versions checked.
     pub versions: usize,
-    /// Files that were read, every byte of them.
+    /// Number of files read completely.
     pub files: usize,
-    /// Their size.
+    /// Total size of these files, bytes.
     pub bytes: u64,
-    /// What is wrong, with the name of the file.
+    /// The damage found, with the names of the files.
     pub damage: Vec<Error>,
 }
 
-/// What [`Store::gc`] removed.
+/// The result of [`Store::gc`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Versions.
+    /// Number of removed versions.
     pub versions: usize,
-    /// Segments that no version needs any more.
+    /// Number of removed segments, which no version needs any more.
     pub segments: usize,
 }
 
 impl Store {
-    /// Removes all but the newest `keep` versions (at least one), and what they needed that no other version needs. What no version
-    /// names stays, see [`Store::unlisted`].
+    /// Removes all versions except the newest `keep` (at least one), and the files that only the removed versions need.
+    /// Files that no version lists stay, see [`Store::unlisted`].
     ///
     /// # Errors
-    /// A version that stays is damaged; somebody else writes; the system refuses.
+    /// Fails if a version to keep is damaged, if another process writes to the store, or if a file operation fails.
     pub fn gc(&self, keep: usize) -> Result<Removed> {
         let _writer = Writer::begin(self)?;
         let numbers = self.numbers()?;
@@ -45,7 +45,7 @@ impl Store {
         let mut opened = BTreeSet::new();
         for number in kept {
             for segment in self.read(*number)?.segments {
-                // What stays can be read, or else the older ones stay, too.
+                // If a version to keep is unreadable, this fails before it removes older ones.
                 let deleted = segment.deleted.as_ref().map(|it| it.name.clone());
                 if opened.insert((segment.name.clone(), deleted)) {
                     segment::open(&self.dir, &segment)?;
@@ -63,16 +63,17 @@ impl Store {
         Ok(Removed { versions: old.len(), segments: self.sweep()? })
     }
 
-    /// Reads every byte of every version, and compares it with what was written. `progress` hears of bytes.
+    /// Reads every file of every version and compares it with its checksum. `progress` is called with the number of
+    /// bytes read.
     ///
     /// # Errors
-    /// `dir` is no store, or cannot be listed. What is wrong with its files is in the report.
+    /// Fails if `dir` is not a store or cannot be listed. Damaged files are part of the report, not an error.
     pub fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<Report> {
         let mut report = Report { versions: 0, files: 0, bytes: 0, damage: Vec::new() };
         let mut seals: BTreeMap<PathBuf, Seal> = BTreeMap::new();
         for number in self.numbers()? {
             let manifest = match self.read(number) {
-                // Removed meanwhile.
+                // The version was removed concurrently.
                 Err(_) if !self.numbers()?.contains(&number) => continue,
                 Err(error) => {
                     report.damage.push(error);
@@ -102,13 +103,15 @@ impl Store {
         Ok(report)
     }
 
-    /// Segments and files of deleted rows that no version names which can be read, as when somebody has moved a damaged one aside.
-    /// Nothing removes them. (A version that is removed while they are counted may leave some of it here.)
+    /// Segments and bitmaps of deleted rows that no readable manifest lists, for example after the manifest of a
+    /// damaged version was moved aside. No operation removes them. (Files of a version that is removed concurrently may
+    /// be included.)
     ///
     /// # Errors
-    /// `dir` cannot be listed.
+    /// Fails if the folder cannot be listed.
     pub fn unlisted(&self) -> Result<Vec<PathBuf>> {
-        // In the order in which a writer goes on: what it makes is marked before it is there, and named before the mark goes.
+        // Read files, markers and manifests in this order: a writer creates the marker before the files, and the
+        // manifest before it removes the marker.
         let pieces = self.pieces()?;
         let mut known = self.going()?.unwrap_or_default();
         for number in self.numbers()? {

@@ -1,4 +1,4 @@
-//! The operation as one node of the graph: it keeps its argument.
+//! Autodiff node of the activations; it saves its input.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;

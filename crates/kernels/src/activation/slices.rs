@@ -1,4 +1,4 @@
-//! Values and slopes on the CPU, sixteen numbers at a time.
+//! Values and derivatives on the CPU, sixteen numbers at a time.
 
 use burn::backend::{Flex, TensorMetadata};
 use macerator::{AutoArch, Simd, WithSimd};
@@ -8,7 +8,7 @@ use crate::arrays::{Array, array, dense, numbers};
 use crate::functions::{LANES, fma, normal, sigmoid};
 use crate::raw::{in_pool, new_rows, new_rows_beside};
 
-/// Numbers in what counts as a row here: the operation knows no rows.
+/// Chunk size per row of [`new_rows`]; the operation is elementwise.
 const ROW: usize = 1 << 9;
 
 impl ActivationOps for Flex {
@@ -27,14 +27,14 @@ impl ActivationOps for Flex {
     }
 }
 
-/// The gradient with respect to `x` from that of the result.
+/// Computes the gradient with respect to `x` from the gradient of the result.
 pub(super) fn backward(x: &Array, gradient: Array, activation: Activation) -> Array {
     let mut slopes = crate::arrays::into_numbers(gradient);
     let whole = slopes.len() / ROW * ROW;
     let from = numbers(x);
     in_pool(|| {
         let (main, rest) = slopes.split_at_mut(whole);
-        // The values come for free with the slopes, and are not needed here.
+        // The values are computed along with the slopes and discarded here.
         let (_, _) = new_rows_beside(main, ROW, |rows, values, gradient| {
             let from = &from[rows.start * ROW..rows.end * ROW];
             Differentiate { activation, from, values, gradient }.run();
@@ -45,7 +45,7 @@ pub(super) fn backward(x: &Array, gradient: Array, activation: Activation) -> Ar
     array(slopes, x.shape().as_slice())
 }
 
-/// Values of a slice, on this thread.
+/// Computes the values of a slice on this thread.
 pub(crate) struct Apply<'a> {
     pub(crate) activation: Activation,
     pub(crate) from: &'a [f32],
@@ -76,7 +76,7 @@ impl WithSimd for Apply<'_> {
     }
 }
 
-/// Values of a slice, and its gradient from that of the values in place, on this thread.
+/// Computes the values of a slice on this thread, and replaces the gradient of the values by the gradient of the input.
 pub(crate) struct Differentiate<'a> {
     pub(crate) activation: Activation,
     pub(crate) from: &'a [f32],
@@ -123,7 +123,7 @@ fn value_and_slope<S: Simd>(x: f32, activation: Activation) -> (f32, f32) {
         }
         Activation::QuickGelu => {
             let gate = sigmoid::<S>(1.702 * x);
-            // The factors in this order: 1.702 x may be infinite, and gate (1 - gate) is 0 there.
+            // Keep this order of factors: 1.702 x may be infinite, and then gate (1 - gate) must make the product 0.
             (x * gate, fma::<S>(x, 1.702 * (gate * (1.0 - gate)), gate))
         }
     }

@@ -4,7 +4,8 @@ use burn::tensor::{DType, Device, TensorData};
 use super::*;
 use crate::testing::{Matrix, check, check_differences, check_threads, outcome};
 
-/// Derivative by hand: `Phi(x) + x phi(x)`. `Phi` at these points from a table of the normal distribution, ten digits.
+/// The derivative is `Phi(x) + x phi(x)`; `Phi` at these points is from a table of the normal distribution with ten
+/// digits.
 #[test]
 fn values_and_slopes_of_both_twins() {
     let table: [(f64, f64); 5] =
@@ -33,7 +34,7 @@ fn fused_equals_plain_value_and_gradient() {
             (|x: &[Tensor<2>]| activation.apply(x[0].clone()), |x: &[Tensor<2>]| activation.apply_plain(x[0].clone()));
         for shape in [[0, 3], [1, 1], [3, 5], [2, 256], [7, 333], [33, 1024]] {
             for size in [0.1, 3.0, 12.0] {
-                // At 12 the argument of the quick one's `exp` is 20, rounded by 1.2e-6.
+                // At 12 the argument of the `exp` of the quick GELU is 20, with a rounding error of 1.2e-6.
                 check(&fused, &plain, &[Matrix::scattered(shape, 1, size)], if size > 10.0 { 1.2e-6 } else { 5e-7 });
             }
         }
@@ -52,7 +53,7 @@ fn far_numbers_and_what_is_none() {
         assert_eq!(&found[0][..4], [0.0, 200.0, 0.0, f64::INFINITY], "{activation:?}");
         assert!(
             found[0][4].is_nan() && found[0][5].is_nan() && found[1][5].is_nan(),
-            "{activation:?}: no number stays none"
+            "{activation:?}: NaN must stay NaN"
         );
         // The slope is 1 at one end and 0 at the other, times a weight between 0.1 and 1.9.
         let ends = (0.1..1.9).contains(&found[1][6]) && found[1][7] == 0.0;
@@ -61,7 +62,7 @@ fn far_numbers_and_what_is_none() {
     }
 }
 
-/// A transposed tensor gives what its copy gives.
+/// A transposed tensor gives the same result as its contiguous copy.
 #[test]
 fn any_layout() {
     let x = Tensor::<2>::from_data([[1.0, -2.0, 3.0], [0.5, 0.25, -1.0]], &Device::flex());

@@ -25,7 +25,7 @@ fn a_freed_block_is_used_again_and_counted() {
         let first = a.alloc(l);
         a.dealloc(first, l);
         let second = a.alloc(layout(3 * MIB - 100, 16));
-        assert_eq!(first, second, "same size class, so the same block");
+        assert_eq!(first, second, "expected the same block for the same size class");
         let third = a.alloc(l);
         assert_ne!(second, third);
         let expected = AllocStats { in_use: 6 * MIB, peak_in_use: 6 * MIB, cached: 0, hits: 1, misses: 2 };
@@ -90,7 +90,7 @@ fn the_bound_holds_and_the_size_not_asked_for_longest_leaves_first() {
     }
 }
 
-/// `spare` is for what was never in use at once; what was may stay, and the process holds no more than its peak.
+/// The cache may hold up to the peak of the bytes in use without `spare`, and the process stays within its peak.
 #[test]
 fn as_much_may_wait_as_was_in_use_at_once() {
     let a = LargeBlockAllocator::new(2 * MIB);
@@ -123,7 +123,7 @@ fn a_growing_block_pushes_out_what_waits() {
 #[test]
 fn realloc_keeps_the_content_across_every_kind_of_move() {
     let a = LargeBlockAllocator::new(64 * MIB);
-    // small, large, same class, larger class, smaller class, small again; at both alignments
+    // Covers small, large, same class, larger class, smaller class and small again, at both alignments.
     for align in [8, 64] {
         let sizes = [1000, MIB, MIB + 10, MIB + 20, 6 * MIB, 2 * MIB, 500, 900];
         unsafe {
@@ -149,8 +149,9 @@ fn realloc_keeps_the_content_across_every_kind_of_move() {
 
 #[test]
 fn threads_never_share_a_block() {
-    // Each thread stamps its blocks and checks the stamps before it frees them; a block handed out twice would carry
-    // another stamp. xorshift64 gives sizes from 1 to 5 MiB; the bound is small, so blocks are also given back.
+    // Each thread stamps its blocks and checks the stamps before it frees them; a block handed out twice would have
+    // another stamp. xorshift64 gives sizes from 1 to 5 MiB. The bound is small, so blocks are also returned to the
+    // system.
     let a = LargeBlockAllocator::new(16 * MIB);
     std::thread::scope(|scope| {
         for thread in 1..=8u64 {

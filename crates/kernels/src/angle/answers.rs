@@ -1,6 +1,6 @@
-//! Which cells of a table are right answers.
+//! Labels of the pairs in a contrast of wholes and parts.
 
-/// Who asks whom among some points: the wholes, the parts, and the few cells of their table that are not like the others.
+/// The rows and columns of a table of wholes and parts, and the cells that are positive or excluded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answers {
     wholes: Vec<u32>,
@@ -10,50 +10,51 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// The points `wholes` are the rows of a table, the points `parts` its columns. The parts of a whole are the cells `positive`, and a thing
-    /// meets itself in the cells `same`; cells in any order, each as often as you like.
+    /// Creates a table with the points `wholes` as rows and the points `parts` as columns. `positive` are the cells of
+    /// a whole and one of its parts. `same` are the cells of an object with itself, which are excluded. Cells may be in
+    /// any order and repeated.
     ///
     /// # Panics
-    /// Where a cell is outside of the table.
+    /// Panics if a cell is outside the table.
     pub fn new(wholes: Vec<u32>, parts: Vec<u32>, positive: Vec<[u32; 2]>, same: Vec<[u32; 2]>) -> Self {
         let shape = [wholes.len(), parts.len()];
         let listed = |mut cells: Vec<[u32; 2]>| {
             cells.sort_unstable();
             cells.dedup();
             let inside = |&[row, column]: &[u32; 2]| (row as usize) < shape[0] && (column as usize) < shape[1];
-            assert!(cells.iter().all(inside), "a cell outside of a table {shape:?}");
+            assert!(cells.iter().all(inside), "a cell is outside of the table of shape {shape:?}");
             cells
         };
         Answers { wholes, parts, positive: listed(positive), same: listed(same) }
     }
 
-    /// Rows and columns.
+    /// Number of rows and columns.
     pub fn shape(&self) -> [usize; 2] {
         [self.wholes.len(), self.parts.len()]
     }
 
-    /// Which points are the rows of the table.
+    /// The points that are the rows.
     pub fn wholes(&self) -> &[u32] {
         &self.wholes
     }
 
-    /// Which points are its columns.
+    /// The points that are the columns.
     pub fn parts(&self) -> &[u32] {
         &self.parts
     }
 
-    /// Cells of right answers, row after row.
+    /// The positive cells, in row order.
     pub fn positive(&self) -> &[[u32; 2]] {
         &self.positive
     }
 
-    /// Cells in which a thing meets itself, row after row.
+    /// The excluded cells of an object with itself, in row order.
     pub fn same(&self) -> &[[u32; 2]] {
         &self.same
     }
 }
 
-/// Where the cells of some rows stand in a list.
+/// The range of a sorted list of cells that belongs to these rows.
 pub(super) fn of_rows(cells: &[[u32; 2]], rows: std::ops::Range<usize>) -> std::ops::Range<usize> {
     let from = |row: usize| cells.partition_point(|cell| (cell[0] as usize) < row);
     from(rows.start)..from(rows.end)

@@ -1,4 +1,4 @@
-//! The fused angles as nodes of the graph.
+//! Autodiff nodes of the fused angles.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -57,7 +57,7 @@ impl<C: CheckpointStrategy> AngleOps for Autodiff<Flex, C> {
 #[derive(Debug)]
 struct PairwiseAngle;
 
-/// What the backward pass needs: nothing of the size `[P, C]`.
+/// Inputs saved for the backward pass. None has the size `[P, C]`.
 #[derive(Clone, Debug)]
 struct Operands {
     parent: Array,

@@ -1,6 +1,7 @@
-//! [`angle_contrast`](super::angle_contrast) on the CPU: a few rows of the table at a time, from dot products to losses and back.
+//! [`angle_contrast`](super::angle_contrast) on the CPU. It processes a few rows of the table at a time, from dot
+//! products to losses and back.
 //!
-//! Sums over columns go group by group of rows, in order. Threads only decide who computes a group.
+//! Sums over columns are merged in the order of the row groups, so the result does not depend on the number of threads.
 
 use std::ops::Range;
 
@@ -15,29 +16,29 @@ use super::tiles::{GROUP, Group, add, gradients};
 use crate::arrays::{Array, array, dense, numbers};
 use crate::raw::in_pool;
 
-/// What the backward pass needs: nothing of the size `[W, P]`.
+/// Tensors saved for the backward pass. None has the size `[W, P]`.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     points: Array,
     curv: Array,
     scale: f32,
     contrast: Contrast,
-    /// Similarities of the right answers, down and up.
+    /// Similarities of the positive cells, down and up.
     right: Vec<[f32; 2]>,
-    /// Down and up.
+    /// Sums of the queries, down and up.
     asked: [Asked; 2],
 }
 
-/// The sums of the queries of one direction.
+/// Sums over the candidates of the queries in one direction.
 #[derive(Clone, Debug)]
 struct Asked {
     candidates: Sums,
     right: Sums,
-    /// Whether a query has a right answer; the others add nothing.
+    /// True if a query has a positive candidate. Other queries have the loss 0.
     asks: Vec<bool>,
 }
 
-/// The losses `[W + P]`, and what the backward pass needs.
+/// The losses `[W + P]` and the state for the backward pass.
 pub(super) fn losses(points: Array, curv: Array, scale: &Array, contrast: Contrast) -> (Array, Kept) {
     let scale = numbers(&dense(scale))[0];
     let (losses, right, asked) = in_pool(|| {
@@ -61,7 +62,6 @@ pub(super) fn losses(points: Array, curv: Array, scale: &Array, contrast: Contra
     (array(losses, &[count]), Kept { points, curv, scale, contrast, right, asked })
 }
 
-/// Gradients with respect to points, curvatures and scale.
 pub(super) fn backward(kept: &Kept, grad: &Array) -> [Array; 3] {
     let Kept { points, curv, scale, contrast, .. } = kept;
     let grad = dense(grad);
@@ -102,7 +102,8 @@ impl Asked {
         self.asks.iter().enumerate().map(loss)
     }
 
-    /// What the exponentials of candidates and of right answers are multiplied by to be gradients by the logits.
+    /// Factors that convert the exponentials of the candidates and of the positives to gradients with respect to the
+    /// logits.
     fn weights(&self, grad: &[f32]) -> [Vec<f32>; 2] {
         [&self.candidates, &self.right].map(|sums| {
             let weight = |((&asks, &grad), &sum): ((&bool, &f32), &f32)| if asks { grad / sum } else { 0.0 };
@@ -113,21 +114,21 @@ impl Asked {
     }
 }
 
-/// The table of similarities, which never is whole in memory.
+/// The table of similarities, computed in tiles and never held in memory as a whole.
 struct Table<'a> {
     sides: &'a Sides,
     contrast: &'a Contrast,
     scale: f32,
 }
 
-/// Similarities of a few rows: pi less the angle at the whole, and the angle at the part.
+/// Similarities of a few rows: pi less the angle at the whole (`down`), and the angle at the part (`up`).
 struct Similarities {
     down: Block,
     up: Block,
 }
 
 impl Table<'_> {
-    /// The sums of rows and of columns, and both similarities of every right answer.
+    /// The sums of rows and columns, and both similarities of every positive cell.
     fn sums(&self) -> ([Sums; 2], Vec<[f32; 2]>) {
         let (sides, count, columns) = (self.sides, self.sides.rows.count, self.sides.columns.count);
         let (mut down, mut up, mut right) = (Sums::none(count), Sums::none(columns), Vec::new());
@@ -157,14 +158,14 @@ impl Table<'_> {
         ([down, up], right)
     }
 
-    /// Room for the similarities of a group.
+    /// Allocates buffers for the similarities of a row group.
     fn room(&self) -> Similarities {
         let new = || Block::new(GROUP, self.sides.columns.count);
         Similarities { down: new(), up: new() }
     }
 
-    /// Computes the similarities of some rows from the dot products `of` a factor and a row among them, and gives back those of the right
-    /// answers; where a thing meets itself, there is [`NOBODY`].
+    /// Computes the similarities of some rows. `of(k, i)` returns the dot products of factor `k` and row `i`. Returns
+    /// the similarities of the positive cells and sets excluded cells to [`NOBODY`].
     fn fill<'b>(
         &self,
         room: &mut Similarities,
@@ -196,17 +197,18 @@ impl Table<'_> {
     }
 }
 
-/// The way back.
+/// The state of the backward pass.
 struct Back<'a> {
     table: Table<'a>,
     kept: &'a Kept,
-    /// Weights of candidates and of right answers, see [`Asked::weights`].
+    /// Weights of the candidates and of the positives, see [`Asked::weights`].
     down: [Vec<f32>; 2],
     up: [Vec<f32>; 2],
 }
 
 impl Back<'_> {
-    /// Turns a group's dot products, in `room` of its own, and gives back its share of the gradient of the scale.
+    /// Replaces the dot products of a row group by their gradients. Returns the contribution of the group to the
+    /// gradient of the scale.
     fn turn(&self, room: &mut Similarities, group: &mut Group<'_>) -> f64 {
         let Table { sides, contrast, scale } = self.table;
         let (rows, columns) = (group.first..group.first + group.height, sides.columns.count);

@@ -1,6 +1,7 @@
-//! From dot products to angles, and from angles back: one row of the table at a time, sixteen columns side by side.
+//! SIMD passes from dot products to angles and from gradients of angles back to gradients of dot products. They process
+//! one row of the table at a time, sixteen columns per step.
 //!
-//! Points are at curvature 1, times `sqrt(c)`; dot products come as they are.
+//! Lengths are at curvature 1, that is, scaled by `sqrt(c)`. Dot products are not scaled.
 
 use macerator::{AutoArch, Simd, WithSimd};
 
@@ -8,19 +9,19 @@ use super::Bend;
 use crate::functions::{LANES, fma as fma32};
 use crate::trigonometry::angle32;
 
-/// What an angle needs to know of a point.
+/// Precomputed values of a point.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Point {
     pub(super) length: f32,
     /// `sqrt(1 + length^2)`; 1 in flat space.
     pub(super) time: f32,
-    /// `1 / length`; 0 at the root, where every angle is 0.
+    /// `1 / length`; 0 at the root, which marks that every angle is 0.
     pub(super) over_length: f32,
     /// `1 / time`.
     pub(super) over_time: f32,
 }
 
-/// The points of the columns, for one factor.
+/// The values of the column points, for one factor.
 #[derive(Clone, Copy)]
 pub(super) struct Points<'a> {
     pub(super) length: &'a [f32],
@@ -36,14 +37,14 @@ pub(super) struct Row<'a> {
     pub(super) columns: Points<'a>,
     pub(super) bend: Bend,
     pub(super) curv: f32,
-    /// Squared lengths below this are none.
+    /// Squared lengths below this count as zero.
     pub(super) floor: f32,
-    /// What the angle of this factor counts.
+    /// Weight of this factor in the mean.
     pub(super) weight: f32,
 }
 
-/// What the columns and the row get: the coefficient of each point in its own gradient, and twice the derivative by the logarithm of the
-/// curvature.
+/// Gradient terms of the row's point: its coefficient in its own gradient, and twice the derivative with respect to the
+/// logarithm of the curvature.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Own {
     pub(super) row: f32,
@@ -51,23 +52,24 @@ pub(super) struct Own {
 }
 
 impl Row<'_> {
-    /// `down += weight angle` at the row's point towards the columns, from their dot products.
+    /// `down += weight * angle`: the angles at the row's point towards the columns, from their dot products.
     pub(super) fn add_down(self, dots: &[f32], down: &mut [f32]) {
         self.add::<false>(dots, down, &mut []);
     }
 
-    /// `down -= weight angle`, and `up += weight angle` at the columns' points towards the row's.
+    /// `down -= weight * angle`, and `up += weight * angle` with the angles at the columns' points towards the row's
+    /// point.
     pub(super) fn add_both(self, dots: &[f32], down: &mut [f32], up: &mut [f32]) {
         self.add::<true>(dots, down, up);
     }
 
-    /// Turns the dot products into the gradients by them, from those by the angles that [`Row::add_down`] gives; adds the columns' own
-    /// coefficients to `own`.
+    /// Replaces the dot products by their gradients, computed from the gradients of the angles of [`Row::add_down`].
+    /// Adds the coefficients of the columns' points to `own`.
     pub(super) fn turn_down(self, dots: &mut [f32], down: &[f32], own: &mut [f32]) -> Own {
         self.turn::<false>(dots, down, &[], own)
     }
 
-    /// The same from the gradients by the angles at the row's point and at the columns' points.
+    /// As [`Row::turn_down`], from the gradients of the angles at the row's point and at the columns' points.
     pub(super) fn turn_both(self, dots: &mut [f32], down: &[f32], up: &[f32], own: &mut [f32]) -> Own {
         self.turn::<true>(dots, down, up, own)
     }
@@ -87,16 +89,16 @@ impl Row<'_> {
     }
 }
 
-/// The vector at the parent towards a child.
+/// The vector at the parent towards a child, in components across and along the parent's ray.
 #[derive(Clone, Copy)]
 struct Seen {
     /// The child's component along the parent.
     y: f32,
     across: f32,
     along: f32,
-    /// Their squares, added.
+    /// `across^2 + along^2`.
     square: f32,
-    /// Whether the vector has no length, or the parent no direction.
+    /// True if the vector has no length or the parent is at the root, so that the angle is 0.
     none: bool,
 }
 
@@ -118,21 +120,23 @@ impl Seen {
     }
 }
 
-/// What an angle adds to the gradients.
+/// The gradient terms of one angle.
 #[derive(Clone, Copy)]
 struct Slope {
     dot: f32,
-    /// The coefficient of the parent in its gradient, and of the child in its.
+    /// The coefficient of the parent in the gradient of the parent, and of the child in that of the child.
     parent: f32,
     child: f32,
     curv: f32,
 }
 
 impl Slope {
-    /// With `n`, `tp` the parent's length and time, `tc` the child's time, `y` its component along the parent, `a` across, `l` along and
-    /// `w = cosh(dist)`, everything over `a^2 + l^2 = w^2 - 1`: by the dot product `-(l y + tp a^2) / (n a)`, along the child
-    /// `(l + n a^2 / tc) / a` and along the parent's direction `a w / tp + y (l y + tp a^2) / (n a)`. In flat space `tp` and `w` are 1,
-    /// and the part with `tc` is not there. The curvature changes `l / sqrt(c)` alone, through the two times.
+    /// Computes the derivatives of the angle. Let `n` and `tp` be the parent's length and time, `tc` the child's time,
+    /// `y` the child's component along the parent, `a` the component across, `l` the one along, and `w = cosh(dist)`.
+    /// All derivatives are divided by `a^2 + l^2 = w^2 - 1`. With respect to the dot product: `-(l y + tp a^2) / (n
+    /// a)`. Along the child: `(l + n a^2 / tc) / a`. Along the parent's direction: `a w / tp + y (l y + tp a^2) / (n
+    /// a)`. In flat space `tp` and `w` are 1, and the term with `tc` is absent. The curvature changes only `l /
+    /// sqrt(c)`, through the two times.
     #[inline(always)]
     fn new<S: Simd, const FLAT: bool>(parent: Point, child: Point, dot: f32, floor: f32, grad: f32) -> Self {
         let seen = Seen::new::<S, FLAT>(parent, child, dot, floor);
@@ -208,7 +212,7 @@ impl<const FLAT: bool, const BOTH: bool> WithSimd for Slopes<'_, FLAT, BOTH> {
     #[inline(always)]
     fn with_simd<S: Simd>(self) -> Own {
         let Row { point, columns, curv: c, floor, weight, .. } = self.row;
-        // Sums kept side by side: vector instructions need them, and long sums are more accurate.
+        // One partial sum per lane: required for vector instructions, and more accurate for long sums.
         let (mut row_own, mut curv) = ([0.0_f32; LANES], [0.0_f32; LANES]);
         for start in (0..self.dots.len()).step_by(LANES) {
             let (columns, dots) = (columns.block(start), block(self.dots, start));
@@ -236,7 +240,7 @@ impl<const FLAT: bool, const BOTH: bool> WithSimd for Slopes<'_, FLAT, BOTH> {
     }
 }
 
-/// Sixteen columns.
+/// The values of sixteen columns.
 struct Block {
     length: [f32; LANES],
     time: [f32; LANES],
@@ -268,7 +272,7 @@ impl Block {
     }
 }
 
-/// Written as a loop over all of them: one whose end is not known becomes a call.
+/// Full blocks have a constant length. A copy of variable length compiles to a function call.
 #[inline(always)]
 fn store(out: &mut [f32], values: &[f32; LANES]) {
     match out.first_chunk_mut::<LANES>() {
@@ -289,8 +293,8 @@ fn add(sum: &mut [f32], share: &[f32; LANES]) {
     }
 }
 
-/// [`LANES`] numbers from `start` on, zeros behind the last. (A column that is none gets an angle that nobody reads, and with no gradient
-/// to spread it adds none.)
+/// [`LANES`] numbers from `start` on, padded with zeros. (A padding column gets an angle that is never read, and its
+/// gradient is zero.)
 #[inline(always)]
 fn block(values: &[f32], start: usize) -> [f32; LANES] {
     let rest = &values[start..];

@@ -1,14 +1,14 @@
-//! Sums of exponentials over a block of similarities: each row asks its columns, each column asks the rows.
+//! Sums of exponentials over blocks of similarities, by row and by column.
 
 use macerator::{AutoArch, Simd, WithSimd};
 
 use crate::functions::{LANES, exp};
 
-/// What no one asks for.
+/// Similarity of excluded and padding cells; its exponential is 0.
 pub(super) const NOBODY: f32 = f32::NEG_INFINITY;
 
-/// `sum_k exp(l_k) = exp(shift) sum` over the candidates of each of several queries, `shift` the largest logit of them. Lists are filled
-/// up to a multiple of [`LANES`].
+/// For each query, `sum_k exp(l_k) = exp(shift) sum` over its candidates, where `shift` is their largest logit. Lists
+/// are padded to a multiple of [`LANES`].
 #[derive(Clone, Debug)]
 pub(super) struct Sums {
     pub(super) shift: Vec<f32>,
@@ -16,7 +16,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Nothing added yet.
+    /// Sums without candidates.
     pub(super) fn none(queries: usize) -> Self {
         let length = queries.next_multiple_of(LANES);
         Sums { shift: vec![f32::MIN; length], sum: vec![0.0; length] }
@@ -27,12 +27,12 @@ impl Sums {
         AutoArch::new().dispatch(Merge { sums: self, other });
     }
 
-    /// Those of single logits, each with the number of its query.
+    /// The sums of single logits, given as (query, logit).
     pub(super) fn of_cells(queries: usize, cells: impl Iterator<Item = (usize, f32)> + Clone) -> Self {
         let mut sums = Self::none(queries);
         for (query, logit) in cells.clone() {
             let shift = &mut sums.shift[query];
-            // A NaN is no largest logit, and makes the sum NaN below.
+            // A NaN never becomes the shift, but makes the sum NaN below.
             *shift = if logit > *shift { logit } else { *shift };
         }
         for (query, logit) in cells {
@@ -41,14 +41,14 @@ impl Sums {
         sums
     }
 
-    /// `log sum_k exp(l_k)` of a query less that of `other`.
+    /// `log sum_k exp(l_k)` of a query, less that of `other`.
     pub(super) fn log_ratio(&self, other: &Sums, query: usize) -> f32 {
         (f64::from(self.sum[query]) / f64::from(other.sum[query])).ln() as f32
             + (self.shift[query] - other.shift[query])
     }
 }
 
-/// A block of similarities: rows as long as `columns`, filled up to a multiple of [`LANES`] with [`NOBODY`].
+/// A block of similarities. Rows are padded to a multiple of [`LANES`] with [`NOBODY`].
 pub(super) struct Block {
     stride: usize,
     cells: Vec<f32>,
@@ -64,13 +64,13 @@ impl Block {
         &mut self.cells[i * self.stride..][..self.stride]
     }
 
-    /// What the columns of row `i` sum up to, shifted: `(shift, sum)`.
+    /// The sum of row `i` over its columns, as `(shift, sum)`.
     pub(super) fn row_sum(&mut self, i: usize, scale: f32) -> (f32, f32) {
         let cells = self.row(i);
         AutoArch::new().dispatch(RowSum { cells, scale })
     }
 
-    /// What the first rows sum up to, column by column.
+    /// The sums of the first `rows` rows, by column.
     pub(super) fn column_sums(&self, rows: usize, scale: f32) -> Sums {
         let mut sums = Sums::none(self.stride);
         AutoArch::new().dispatch(ColumnSums { block: self, rows, scale, sums: &mut sums });
@@ -78,7 +78,7 @@ impl Block {
     }
 }
 
-/// The logit of a similarity; [`NOBODY`] stays.
+/// The logit of a similarity. The marker [`NOBODY`] stays unchanged, even if the scale is negative.
 #[inline(always)]
 fn logit(similarity: f32, scale: f32) -> f32 {
     let logit = similarity * scale;
@@ -172,8 +172,8 @@ impl WithSimd for Merge<'_> {
     }
 }
 
-/// Turns similarities into `out_i = slope weight_i`, `weight_i = exp(logit - shift_i) factor_i`, and gives back the sum of similarity
-/// times weight. One `shift` and `factor` for all cells, or one for each.
+/// Replaces each similarity by `slope weight_i` with `weight_i = exp(logit_i - shift_i) factor_i`, and returns the sum
+/// of similarity times weight. With `EACH`, `shift` and `factor` have one entry per cell, otherwise a single one.
 pub(super) fn turn<const EACH: bool>(cells: &mut [f32], [shift, factor]: [&[f32]; 2], [scale, slope]: [f32; 2]) -> f32 {
     AutoArch::new().dispatch(Turn::<EACH> { cells, shift, factor, scale, slope })
 }
@@ -201,7 +201,8 @@ impl<const EACH: bool> WithSimd for Turn<'_, EACH> {
             for lane in 0..LANES {
                 let weight = exp::<S>(logit(cells[lane], self.scale) - shift[lane]) * factor[lane];
                 let share = cells[lane] * weight;
-                // Who is no candidate has the similarity -inf and the weight 0; a weight that is NaN stays.
+                // An excluded cell has the similarity -inf and the weight 0, so skip its product. A NaN weight must
+                // propagate.
                 sums[lane] += if weight == 0.0 { 0.0 } else { share };
                 cells[lane] = self.slope * weight;
             }

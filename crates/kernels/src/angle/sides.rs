@@ -1,4 +1,4 @@
-//! The two sides of the table, factor by factor.
+//! The points of the rows and columns of the table, by factor.
 
 use std::ops::Range;
 
@@ -13,28 +13,28 @@ use super::pass::{Point, Points, Row};
 use crate::arrays::{Array, array, dense, into_numbers, numbers};
 use crate::trigonometry::sums;
 
-/// Bytes of one table of a tile: small enough to stay in the outer caches between the product and the pass over it.
+/// Size of the tile of one factor table, small enough to stay in the outer caches between the product and the SIMD
+/// pass.
 const TILE_BYTES: usize = 4 << 20;
 
-/// Rows and columns.
 pub(super) struct Sides {
     pub(super) factors: usize,
-    /// Coordinates of a factor.
+    /// Coordinates per factor.
     pub(super) width: usize,
     pub(super) curv: Vec<f64>,
     bend: Bend,
     pub(super) rows: Side,
     pub(super) columns: Side,
-    /// Squared lengths below this are none, `[K]`.
+    /// `[K]`: squared lengths below this count as zero.
     floor: Vec<f32>,
 }
 
-/// The points of one side and what the table needs to know of each.
+/// The points of one side and their precomputed values.
 pub(super) struct Side {
     pub(super) count: usize,
     /// The points, `[K, count, d]`.
     pub(super) points: Array,
-    /// Lengths at curvature 1 and so on, see [`Point`]; each `[K, count]`.
+    /// Precomputed values at curvature 1, see [`Point`]; each `[K, count]`.
     length: Vec<f32>,
     time: Vec<f32>,
     over_length: Vec<f32>,
@@ -42,13 +42,13 @@ pub(super) struct Side {
 }
 
 impl Sides {
-    /// Of all points of two arrays, `[R, K d]` and `[C, K d]`.
+    /// Takes all points of two arrays, `[R, K d]` and `[C, K d]`.
     pub(super) fn of_all(rows: &Array, columns: &Array, curv: &Array, bend: Bend, tiny: f64) -> Self {
         let all = |points: &Array| -> Vec<u32> { (0..points.shape()[0] as u32).collect() };
         Self::new([rows, columns], [&all(rows), &all(columns)], curv, bend, tiny)
     }
 
-    /// Of some points of each of two arrays.
+    /// Takes the points `which` of each of two arrays.
     pub(super) fn new(points: [&Array; 2], which: [&[u32]; 2], curv: &Array, bend: Bend, tiny: f64) -> Self {
         let curv: Vec<f64> = match bend {
             Bend::Hyperbolic => numbers(&dense(curv)).iter().map(|&c| f64::from(c)).collect(),
@@ -68,19 +68,19 @@ impl Sides {
         Row { point, columns, bend: self.bend, curv, floor: self.floor[k], weight }
     }
 
-    /// Rows of a tile.
+    /// Number of rows per tile.
     pub(super) fn tile_rows(&self) -> usize {
         let row = size_of::<f32>() * self.factors * self.columns.count;
         (TILE_BYTES / row.max(1)).clamp(1, self.rows.count.max(1))
     }
 
-    /// Ranges of rows that cover the table; none where there are no columns.
+    /// Row ranges that cover the table; none if there are no columns.
     pub(super) fn tiles(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let (rows, count) = (self.tile_rows(), if self.columns.count == 0 { 0 } else { self.rows.count });
         (0..count).step_by(rows).map(move |start| start..(start + rows).min(count))
     }
 
-    /// The dot products of the columns with `rows`: `[K, rows, C]`.
+    /// The dot products of `rows` with the columns: `[K, rows, C]`.
     pub(super) fn dots(&self, rows: &Range<usize>) -> Vec<f32> {
         let columns = Flex::float_swap_dims(self.columns.points.clone(), 1, 2);
         into_numbers(Flex::float_matmul(self.rows.slice(rows), columns))
@@ -101,7 +101,7 @@ impl Side {
             let square = curv[k] * AutoArch::new().dispatch(Square(out));
             let length = square.sqrt();
             let time = if bend == Bend::Hyperbolic { (1.0 + square).sqrt() } else { 1.0 };
-            // A length that is NaN is not at the root.
+            // A NaN length does not count as the root, so that NaN propagates.
             let over_length = if length <= tiny * curv[k].sqrt() { 0.0 } else { 1.0 / length };
             let [length, time, over_length, over_time] = [length, time, over_length, 1.0 / time].map(|v| v as f32);
             *fact = Point { length, time, over_length, over_time };
@@ -117,7 +117,7 @@ impl Side {
         }
     }
 
-    /// Points `[K, P, d]` to those of `rows`, `[K, rows, d]`.
+    /// The points `[K, rows, d]` of the range `rows`.
     pub(super) fn slice(&self, rows: &Range<usize>) -> Array {
         Flex::float_slice(self.points.clone(), &[Slice::full(), Slice::from(rows.clone()), Slice::full()])
     }
@@ -139,7 +139,6 @@ impl Side {
     }
 }
 
-/// The squared length of a point.
 struct Square<'a>(&'a [f32]);
 
 impl WithSimd for Square<'_> {

@@ -1,7 +1,7 @@
-//! The fused angles on the CPU: the matrix products of a few rows at a time, and one pass over their result.
+//! The fused angles on the CPU: the matrix product of a few rows at a time, then one pass over the result.
 //!
-//! Every sum has a fixed order: over factors within a row of the table, over groups of rows within a tile, over tiles one after the
-//! other. Threads only decide who computes a group.
+//! Every sum has a fixed order: over factors within a row of the table, over row groups within a tile, and over tiles
+//! in sequence. So the result does not depend on the number of threads.
 
 use std::ops::Range;
 
@@ -15,10 +15,9 @@ use super::sides::Sides;
 use crate::arrays::{Array, array, dense, numbers};
 use crate::raw::in_pool;
 
-/// Rows of a table over which one thread adds what the columns get.
+/// Rows per group; one thread sums the column gradients of a group.
 pub(super) const GROUP: usize = 16;
 
-/// The angles of all pairs.
 pub(super) fn angles(parent: &Array, child: &Array, curv: &Array, bend: Bend, tiny: f64) -> Array {
     in_pool(|| angles_in_pool(parent, child, curv, bend, tiny))
 }
@@ -39,7 +38,7 @@ fn angles_in_pool(parent: &Array, child: &Array, curv: &Array, bend: Bend, tiny:
     array(table, &[parents, children])
 }
 
-/// Gradients with respect to the parents, the children and the curvatures. The dot products are computed again, tile by tile.
+/// Gradients with respect to the parents, the children and the curvatures. Recomputes the dot products tile by tile.
 pub(super) fn backward(parent: &Array, child: &Array, curv: &Array, bend: Bend, tiny: f64, grad: &Array) -> [Array; 3] {
     in_pool(|| backward_in_pool(parent, child, curv, bend, tiny, grad))
 }
@@ -63,24 +62,25 @@ fn backward_in_pool(parent: &Array, child: &Array, curv: &Array, bend: Bend, tin
     gradients
 }
 
-/// A few rows of all factors' tables, on the way back.
+/// A few rows of the tables of all factors, in the backward pass.
 pub(super) struct Group<'a> {
-    /// Its first row among all.
+    /// The number of its first row in the table.
     pub(super) first: usize,
     pub(super) height: usize,
     columns: usize,
-    /// The rows of each factor, `[height, C]`: dot products that become the gradients by them.
+    /// The rows of each factor, `[height, C]`: dot products, which are replaced by their gradients.
     pub(super) dots: Vec<&'a mut [f32]>,
-    /// Coefficient of each row's point in its own gradient, by factor.
+    /// For each factor, the coefficient of each row's point in its own gradient.
     row_own: Vec<&'a mut [f32]>,
-    /// The same of the columns, over the rows of this group: `[K, C]`.
+    /// The coefficients of the columns' points, summed over the rows of this group: `[K, C]`.
     column_own: Vec<f32>,
-    /// Twice the derivative by the logarithm of each curvature.
+    /// Twice the derivative with respect to the logarithm of each curvature.
     curv: Vec<f64>,
 }
 
 impl Group<'_> {
-    /// Has row `i` of factor `k` turned, given its dot products and the columns' own coefficients.
+    /// Calls `turn` with the dot products of row `i` of factor `k` and the coefficients of the columns, and saves the
+    /// result.
     pub(super) fn turn(&mut self, k: usize, i: usize, turn: impl FnOnce(&mut [f32], &mut [f32]) -> Own) {
         let dots = &mut self.dots[k][i * self.columns..][..self.columns];
         let own = turn(dots, &mut self.column_own[k * self.columns..][..self.columns]);
@@ -89,8 +89,9 @@ impl Group<'_> {
     }
 }
 
-/// Gradients with respect to rows, columns and curvatures, where `turn` turns the dot products of a group, with `room` that it may leave
-/// behind in any state; and what it gives back for each group.
+/// Gradients with respect to rows, columns and curvatures, and the results of `turn` for each group. `turn` replaces
+/// the dot products of a group by their gradients. `room` creates a scratch buffer, which is reused without being
+/// cleared.
 pub(super) fn gradients<R, T: Send>(
     sides: &Sides,
     room: impl Fn() -> R + Sync + Send,
@@ -143,7 +144,7 @@ pub(super) fn gradients<R, T: Send>(
     (gradients, results)
 }
 
-/// The rows of a tile in groups.
+/// Splits the rows of a tile into groups.
 fn groups<'a>(
     rows: &Range<usize>,
     columns: usize,

@@ -1,4 +1,4 @@
-//! The operation as one node of the graph: it keeps its operands and two numbers a query and head.
+//! Autodiff nodes of attention. They save the operands and two numbers per query and head.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -38,7 +38,7 @@ impl<C: CheckpointStrategy> AttentionOps for Autodiff<Flex, C> {
     }
 }
 
-/// With one parent, the joint projections, or with two: queries, then keys and values.
+/// Has one parent (the joint projections) or two (the queries, then the keys and values).
 #[derive(Debug)]
 struct AttentionNode;
 

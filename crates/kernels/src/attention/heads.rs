@@ -1,4 +1,4 @@
-//! The operation on the CPU: every head of every sequence by itself, on one thread, in memory that stays in its cache.
+//! Attention on the CPU: one task per head and sequence, whose tables stay in the cache of the thread.
 
 use std::cell::RefCell;
 
@@ -23,22 +23,22 @@ impl AttentionOps for Flex {
 }
 
 thread_local! {
-    /// Two tables of scores, kept from one head to the next.
+    /// Two score tables per thread, reused for every head.
     static TABLES: RefCell<[Vec<f32>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
-/// The operands, and which of their columns are what.
+/// The operands of an attention, with the layout of their columns.
 #[derive(Clone, Debug)]
 pub(super) struct Attention {
     query: Array,
-    /// The same array as `query` in a self-attention.
+    /// The same array as `query` for self-attention.
     key_value: Array,
     joint: bool,
     shape: Shape,
     seen: Seen,
 }
 
-/// Of every query of every head the largest score and the reciprocal of the sum of exponentials.
+/// For every query of every head, the largest score and the reciprocal of the sum of exponentials.
 pub(super) type Rows = Vec<[f32; 2]>;
 
 impl Attention {
@@ -52,7 +52,7 @@ impl Attention {
         Self { query: joint.clone(), key_value: joint, joint: true, shape, seen }
     }
 
-    /// The result, and what the backward pass needs of it.
+    /// Returns the result and the row statistics for the backward pass.
     pub(super) fn forward(&self) -> (Array, Rows) {
         let Shape { batch, heads, width, queries, .. } = self.shape;
         let mut rows = vec![[0.0; 2]; batch * heads * queries];
@@ -79,13 +79,13 @@ impl Attention {
         self.scores(query, key, scores);
         let (causal, hidden) = (self.seen.causal, self.hidden_keys(head));
         AutoArch::new().dispatch(Softmax { scores, keys, causal, hidden, rows });
-        // Dividing by the sum here takes `d` divisions a query and not `L`.
+        // Dividing here takes `d` divisions per query instead of `L`.
         out.product(self.table_view(scores), value, 1.0);
         AutoArch::new().dispatch(Scale { panel: &mut out, rows });
     }
 
-    /// Gradients with respect to the operands, in their layout: one array for a self-attention, queries apart from keys and values
-    /// otherwise.
+    /// Gradients with respect to the operands, in their layout: one array for self-attention; otherwise one for the
+    /// queries and one for the keys and values.
     pub(super) fn backward(&self, rows: &Rows, gradient: Array) -> (Array, Option<Array>) {
         let Shape { batch, heads, width, queries, keys } = self.shape;
         let upstream = into_numbers(gradient);
@@ -98,7 +98,8 @@ impl Attention {
                 (zeros(batch * queries, width), Some(zeros(batch * keys, 2 * width)))
             };
             if work {
-                // Per sequence: the panels of all heads' queries, then keys, then values.
+                // For each sequence, the panels of the queries of all heads, then those of the keys, then those of the
+                // values.
                 let mut targets = Vec::with_capacity(batch * heads);
                 match &mut second {
                     None => group(Panel::cut(&mut first, queries, 3 * width, columns), heads, 3, &mut targets),
@@ -145,7 +146,7 @@ impl Attention {
         }
     }
 
-    /// Scaled scores of all pairs.
+    /// Scaled scores of all query-key pairs.
     fn scores(&self, query: View<'_>, key: View<'_>, table: &mut [f32]) {
         let Shape { queries, keys, .. } = self.shape;
         Panel::new(table, [queries, keys], keys.next_multiple_of(LANES)).product(query, key.transposed(), self.scale());
@@ -155,7 +156,7 @@ impl Attention {
         ((self.shape.width / self.shape.heads) as f64).powf(-0.5) as f32
     }
 
-    /// Query, key and value of a head of a sequence.
+    /// Query, key and value of one head of one sequence.
     fn operands(&self, head: usize) -> [View<'_>; 3] {
         let Shape { heads, width, queries, keys, .. } = self.shape;
         let (sequence, columns) = (head / heads, width / heads);
@@ -191,7 +192,7 @@ impl Attention {
     }
 }
 
-/// Panels of `parts` times `heads` a sequence, to the panels of each head.
+/// Regroups panels, ordered by sequence, part and head, by sequence and head.
 fn group<'a>(panels: Vec<Panel<'a>>, heads: usize, parts: usize, into: &mut Vec<Vec<Panel<'a>>>) {
     for (number, panel) in panels.into_iter().enumerate() {
         let (sequence, part, head) = (number / (heads * parts), number / heads % parts, number % heads);

@@ -7,7 +7,7 @@ use crate::testing::{Matrix, check, check_differences, check_threads, outcome};
 enum Hide {
     Nothing,
     Future,
-    /// The last places of each sequence, one more in each; never the first place.
+    /// Masks the last keys of each sequence, one more in each sequence, but never the first key.
     Ends,
 }
 
@@ -81,15 +81,15 @@ fn any_number_of_threads_gives_the_same_bits() {
     }
 }
 
-/// Scores of several hundred, which `exp` alone would not survive: nearly all weight on one key. Rounding of such scores, 1e-5, is
-/// the error.
+/// Scores of several hundred, which overflow `exp` without the shift, put nearly all weight on one key. The tolerance
+/// allows for the rounding of such scores, 1e-5.
 #[test]
 fn large_scores() {
     let size = [2, 2, 16, 20, 20];
     check(&joint(false, size, Hide::Nothing), &joint(true, size, Hide::Nothing), &joint_arguments(size, 12.0), 1e-4);
 }
 
-/// Equal keys share the weight equally: the result is the mean of the values.
+/// Equal keys have equal weights, so the result is the mean of the values.
 #[test]
 fn equal_keys() {
     let size = [1, 1, 2, 3, 4];
@@ -108,7 +108,7 @@ fn no_sequences_and_no_queries() {
     }
 }
 
-/// What is no number spoils its sequence and head, and nothing else; behind a mask, only as far as the values.
+/// A NaN must affect its own sequence and head only.
 #[test]
 fn what_is_no_number_stays_in_its_head() {
     let size = [2, 2, 3, 4, 4];

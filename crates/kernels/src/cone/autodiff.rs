@@ -1,4 +1,4 @@
-//! The fused hinge as one node of the graph.
+//! Autodiff node of the fused cone hinge.
 
 use std::sync::Arc;
 

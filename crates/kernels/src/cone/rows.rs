@@ -1,4 +1,4 @@
-//! The fused hinge on the CPU: eight factors side by side, counted over all rows.
+//! The fused hinge on the CPU. Eight factors are processed side by side; factors are numbered over all rows.
 
 use burn::backend::{Flex, TensorMetadata};
 use macerator::{AutoArch, Simd, WithSimd};
@@ -8,7 +8,7 @@ use super::{Cone, ConeOps};
 use crate::arrays::{Array, array, dense, numbers};
 use crate::trigonometry::{WIDE, Wide, angle, fma, sums};
 
-/// Coordinates that one thread takes at once.
+/// Coordinates per parallel task.
 const CHUNK: usize = 16 << 10;
 
 impl ConeOps for Flex {
@@ -17,8 +17,9 @@ impl ConeOps for Flex {
     }
 }
 
-/// The gradient of the hinge of one factor: `a parent + b child` for the parent and `b parent + c child` for the child, which are
-/// the coordinates of the three derivatives by the squared lengths and the dot product; and the derivative by the curvature.
+/// The gradient of the hinge of one factor: `a parent + b child` for the parent and `b parent + c child` for the child,
+/// plus the derivative with respect to the curvature. `a`, `b` and `c` (`parent`, `mixed`, `child`) come from the
+/// derivatives with respect to the squared lengths and the dot product.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Share {
     parent: f64,
@@ -46,7 +47,6 @@ pub(super) fn forward(parent: &Array, child: &Array, curv: &Array, cone: Cone) -
     (array(rows, &[shape.rows]), shares)
 }
 
-/// Gradients with respect to the parents, the children and the curvatures.
 pub(super) fn backward(parent: &Array, child: &Array, curv: &Array, shares: &[Share], grad: &Array) -> [Array; 3] {
     let shape = Shape::of(parent, curv);
     let (parent, child, grad) = (dense(parent), dense(child), dense(grad));
@@ -85,7 +85,7 @@ pub(super) fn backward(parent: &Array, child: &Array, curv: &Array, shares: &[Sh
 struct Shape {
     rows: usize,
     factors: usize,
-    /// Coordinates of a factor.
+    /// Coordinates per factor.
     width: usize,
 }
 
@@ -95,7 +95,7 @@ impl Shape {
         Shape { rows: shape[0], factors, width: (shape[1] / factors.max(1)).max(1) }
     }
 
-    /// Factors that one thread takes at once: whole groups of [`WIDE`].
+    /// Factors per parallel task: a multiple of [`WIDE`].
     fn chunk(self) -> usize {
         WIDE * (CHUNK / (WIDE * self.width)).max(1)
     }
@@ -105,7 +105,7 @@ struct Forward<'a> {
     cone: &'a Cone,
     curv: &'a [f64],
     width: usize,
-    /// The first factor, counted over all rows.
+    /// Number of the first factor, over all rows.
     first: usize,
     parent: &'a [f32],
     child: &'a [f32],
@@ -142,19 +142,19 @@ impl WithSimd for Forward<'_> {
     }
 }
 
-/// What is known of eight pairs of points.
+/// Dot products of eight pairs of points.
 #[derive(Default)]
 struct Pairs {
     curv: Wide,
     pp: Wide,
     pc: Wide,
     cc: Wide,
-    /// Squared length of the part of the child perpendicular to the parent.
+    /// Squared length of the child's component perpendicular to the parent.
     across: Wide,
 }
 
 impl Pairs {
-    /// The hinge of each pair and the four numbers of its gradient ([`Share`]), side by side.
+    /// The hinge of each pair and the four numbers of its gradient ([`Share`]), each as one vector.
     #[inline(always)]
     fn hinges<S: Simd>(&self, cone: &Cone) -> [Wide; 5] {
         let largest = cone.max_aperture.unwrap_or(f64::INFINITY);
@@ -170,17 +170,18 @@ impl Pairs {
 
     /// The hinge of one pair and its gradient.
     ///
-    /// Angles do not change when the space is stretched by `sqrt(c)` to curvature 1, so everything below is at curvature 1: `n` the
-    /// parent's length, `tp` and `tc` the times, `y` the child's component along the parent, `a` the length of the rest,
-    /// `l = tp y - tc n`, `w = cosh(dist)`. The angle is `atan2(a, l)`, `a^2 + l^2 = w^2 - 1`. With `e` the unit vector across and `o` the
-    /// outward one, its derivatives are
+    /// Angles do not change when the space is scaled by `sqrt(c)` to curvature 1, so all values below are at curvature
+    /// 1. Let `n` be the parent's length, `tp` and `tc` the times, `y` the child's component along the parent, `a` the
+    /// length of the component across, `l = tp y - tc n`, and `w = cosh(dist)`. The angle is `atan2(a, l)`, and `a^2 +
+    /// l^2 = w^2 - 1`. With `e` the unit vector across and `o` the outward one, its derivatives are
     ///
     /// ```text
     /// by the parent: -(l y + tp a^2) / (n (a^2 + l^2)) e + a w / (tp (a^2 + l^2)) o
     /// by the child:   (l + n a^2 / tc) / (a^2 + l^2) e   - a w / (tc (a^2 + l^2)) o
     /// ```
     ///
-    /// and that by the curvature is half the sum of their products with the two points, over `c`.
+    /// The derivative with respect to the curvature is half the sum of their products with the two points, divided by
+    /// `c`.
     #[inline(always)]
     fn hinge<S: Simd>(&self, lane: usize, cone: &Cone, largest: f64) -> [f64; 5] {
         let (curv, tiny) = (self.curv[lane], cone.tiny * cone.tiny);
@@ -194,7 +195,7 @@ impl Pairs {
         let none = self.across[lane] < tiny || self.across[lane] <= rounding;
         let across_square = if none { 0.0 } else { curv * self.across[lane] };
         let a = across_square.sqrt();
-        // Both products are nearly equal far out; y - n and the part across are known to full accuracy.
+        // Far out both products are nearly equal; y - n and the component across are known to full accuracy.
         let total = tp * y.abs() + tc * n;
         let front = ((dot - parent_square) / n * (y + n) - across_square * parent_square) / total;
         let back = tp * y - tc * n;
@@ -204,7 +205,7 @@ impl Pairs {
         let exterior = angle::<S>(a, l);
         let exterior = if undefined { 0.0 } else { exterior };
 
-        // The difference is rounded as in f32, so that its root does not become so small that the slope has no bound.
+        // Round the difference as `f32` does, so that the root is not too small and the slope stays bounded.
         let arm = 2.0 * cone.min_radius;
         let root_square = if at_root { curv * self.pp[lane] } else { parent_square };
         let room = f64::from(root_square as f32 - (arm * arm) as f32);
@@ -244,7 +245,7 @@ impl Pairs {
 }
 
 struct Backward<'a> {
-    /// Per row, the mean over factors included.
+    /// Gradient of each row, divided by the number of factors.
     upstream: &'a [f64],
     factors: usize,
     width: usize,
@@ -259,7 +260,7 @@ struct Backward<'a> {
 impl WithSimd for Backward<'_> {
     type Output = ();
 
-    /// In `f64`, because for close points the two parts of a gradient nearly cancel.
+    /// Calculates in `f64`, because the two terms of a gradient nearly cancel for close points.
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         let points = self.parent.chunks_exact(self.width).zip(self.child.chunks_exact(self.width));

@@ -5,10 +5,10 @@ use conifer_space::{ManifoldSpec, Root, space};
 use super::*;
 use crate::testkit::{Input, curvatures, error, oracle, outcome, random, same_bits_on_any_number_of_threads};
 
-/// Rows, factors, width: odd sizes, more factors than lie side by side, a factor longer than a register.
+/// Rows, factors, width: odd sizes, more factors than [`WIDE`], and a factor longer than a register.
 const SIZES: [[usize; 3]; 5] = [[1, 1, 2], [9, 1, 5], [5, 3, 7], [4, 13, 8], [7, 1, 40]];
 
-/// HyCoCLIP's between modalities and within one; one that no aperture leaves as it is.
+/// HyCoCLIP's cones between modalities and within one, and one with a capped aperture.
 const CONES: [Cone; 3] = [cone(0.7, None), cone(1.2, None), cone(0.5, Some(0.15))];
 
 const fn cone(aperture_scale: f64, max_aperture: Option<f64>) -> Cone {
@@ -22,7 +22,7 @@ fn run(cone: Cone) -> impl Fn(Vec<Tensor<2>>) -> Tensor<1> {
     }
 }
 
-/// Parents of length about `length`, children `gap` of that away.
+/// Parents of length about `length`, with children at about `gap` times that length from them.
 fn inputs([rows, factors, width]: [usize; 3], length: f32, gap: f32) -> Vec<Input> {
     let size = 1.4 * length / (width as f32).sqrt();
     let parent: Vec<f32> = random(rows * factors * width, 1).into_iter().map(|v| size * v).collect();
@@ -31,7 +31,7 @@ fn inputs([rows, factors, width]: [usize; 3], length: f32, gap: f32) -> Vec<Inpu
     vec![Input(parent, dims), Input(child, dims), Input(curvatures(factors), [1, factors])]
 }
 
-/// `conifer_space` in `f64`, factor by factor, with gradients by central differences.
+/// The oracle: `conifer_space` in `f64`, factor by factor, with gradients by central differences.
 fn exact([_, factors, width]: [usize; 3], cone: Cone, inputs: &[Input], upstream: &[f32]) -> Vec<(Vec<f64>, f64)> {
     oracle(inputs, upstream, |x| {
         let row = factors * width;
@@ -49,7 +49,8 @@ fn exact([_, factors, width]: [usize; 3], cone: Cone, inputs: &[Input], upstream
     })
 }
 
-/// Points from near the origin, where the cone is a half space, to 100 curvature radii out; children near and far.
+/// Points range from near the origin, where the cone is a half-space, to 100 curvature radii; children are near and
+/// far.
 #[test]
 fn value_and_gradients_equal_the_oracle() {
     for size in SIZES {
@@ -70,8 +71,9 @@ fn value_and_gradients_equal_the_oracle() {
     }
 }
 
-/// A cone without an aperture shows the angle itself: near 0 and pi, close to the parent and far out, it is right to the last digits
-/// of `f32`. Gaps of 1e-3 of the parent and angles of 1e-4 are differences of `f32` numbers, hence what the rounded points say.
+/// With a zero aperture the hinge is the angle, which must be accurate to the last digits of `f32` near 0 and pi, close
+/// to the parent and far out. The expected value uses the points after rounding to `f32`, because a gap of 1e-3 of the
+/// parent or an angle of 1e-4 is a difference of `f32` numbers.
 #[test]
 fn angles_keep_their_digits() {
     let open = Cone { min_radius: 0.0, ..cone(0.0, None) };
@@ -97,8 +99,8 @@ fn children_in_the_cone_cost_nothing_and_get_nothing() {
     assert_eq!(found, [vec![0.0], vec![0.0; 2], vec![0.0; 2], vec![0.0]]);
 }
 
-/// Parent at length 1, c = 1: aperture `asin(0.2)`. At the origin and mirrored through it a child is straight back, at pi; there and at
-/// equal points no gradient flows through the angle, only through the aperture.
+/// The parent has length 1 and c = 1, so the aperture is `asin(0.2)`. A child at the origin or mirrored through it is
+/// straight behind, at pi. There and at equal points no gradient flows through the angle, only through the aperture.
 #[test]
 fn edges_of_the_angle() {
     let at = |parent: [f32; 2], child: [f32; 2]| {
@@ -109,7 +111,7 @@ fn edges_of_the_angle() {
     for child in [[0.0, 0.0], [-1.0, 0.0], [-1e4, 0.0]] {
         let found = at([1.0, 0.0], child);
         assert!((found[0][0] - (std::f64::consts::PI - 0.7 * aperture)).abs() < 3e-7, "{found:?}");
-        // -0.7 d asin(0.2 / r) / dr at r = 1.
+        // The derivative -0.7 d asin(0.2 / r) / dr at r = 1.
         assert!((found[1][0] - 0.7 * 0.2 / 0.96_f64.sqrt()).abs() < 1e-6 && found[1][1] == 0.0, "{found:?}");
         assert_eq!(found[2], [0.0, 0.0]);
     }
@@ -121,7 +123,8 @@ fn edges_of_the_angle() {
     }
 }
 
-/// The slope of the aperture has no bound where the reach equals the arm; one step of `f32` beyond it stays finite.
+/// The slope of the aperture is unbounded where the parent's length equals 2K. One `f32` step above it, it must be
+/// finite.
 #[test]
 fn the_slope_at_the_rim_is_bounded() {
     for reach in [0.2_f32, 0.2_f32.next_up(), 0.2_f32.next_up().next_up()] {
@@ -131,7 +134,8 @@ fn the_slope_at_the_rim_is_bounded() {
     }
 }
 
-/// In one dimension a child lies straight ahead or back, and what rounding leaves across gives no direction: only the aperture has a slope.
+/// In one dimension a child is straight ahead or behind, and the rounding error across must not act as a direction:
+/// only the aperture has a slope.
 #[test]
 fn rounding_across_is_no_direction() {
     for parent in [0.3_f32, 0.7, 1.1, 3.3, 47.1] {
@@ -154,7 +158,7 @@ fn any_number_of_threads_gives_the_same_bits() {
 fn no_rows() {
     let inputs = [Input(vec![], [0, 4]), Input(vec![], [0, 4]), Input(vec![1.0, 2.0], [1, 2])];
     assert_eq!(outcome(&inputs, &[], run(CONES[0])), [vec![], vec![], vec![], vec![0.0; 2]]);
-    // And rows of no coordinates: the parent is at the root, where there is no angle.
+    // Rows without coordinates: the parent is at the root, where the angle is 0.
     let inputs = [Input(vec![], [3, 0]), Input(vec![], [3, 0]), Input(vec![1.0, 2.0], [1, 2])];
     assert_eq!(outcome(&inputs, &[1.0; 3], run(CONES[0])), [vec![0.0; 3], vec![], vec![], vec![0.0; 2]]);
 }

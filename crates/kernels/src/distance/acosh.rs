@@ -1,10 +1,11 @@
-//! `acosh(1 + u)` over lanes.
+//! `acosh(1 + u)` on vector registers.
 
 use macerator::Simd;
 
 use crate::lanes::{Lanes, ln_1p, splat};
 
-/// `acosh(1 + u)` and its slope `1 / sqrt(u (u + 2))`. Below `floor`, the value at `floor` and no slope. NaN stays NaN.
+/// `acosh(1 + u)` and its slope `1 / sqrt(u (u + 2))`. Below `floor` it has the value at `floor` and the slope 0. NaN
+/// stays NaN.
 #[inline(always)]
 pub(super) fn acosh_1p<S: Simd>(u: Lanes<S>, floor: f32) -> (Lanes<S>, Lanes<S>) {
     let floor = splat::<S>(floor);
@@ -21,7 +22,6 @@ mod tests {
     use super::*;
     use crate::lanes::{LINE, lanes, load, store};
 
-    /// Value and slope of a line, by the instructions of this machine.
     struct Probe([f32; LINE], f32);
 
     impl WithSimd for Probe {
@@ -48,7 +48,8 @@ mod tests {
         (values[0], slopes[0])
     }
 
-    /// Against f64, from the smallest slope bound to points 1e5 out at curvature 10; eight values per factor of two.
+    /// Compares with f64 for eight values per factor of two, from the smallest slope bound to points at norm 1e5 and
+    /// curvature 10.
     #[test]
     fn accurate_over_the_whole_range() {
         let mut u = 1e-12_f64;

@@ -1,4 +1,4 @@
-//! The fused operation as one node of the graph, for every backend that has both of its passes.
+//! Autodiff node of the fused distances, for every backend that implements [`Passes`].
 
 use std::fmt::Debug;
 
@@ -11,12 +11,12 @@ use burn::backend::tensor::FloatTensor;
 
 use super::{DistanceOps, DistanceRule};
 
-/// Both passes of a backend.
+/// The forward and backward pass of a backend.
 pub(super) trait Passes: DistanceOps {
-    /// What the backward pass needs.
+    /// State saved for the backward pass.
     type Kept: Clone + Debug + Send + 'static;
 
-    /// The distances, and what to keep of the way to them.
+    /// The distances and the saved state.
     fn forward(
         x: FloatTensor<Self>,
         y: FloatTensor<Self>,
@@ -24,7 +24,7 @@ pub(super) trait Passes: DistanceOps {
         rule: DistanceRule,
     ) -> (FloatTensor<Self>, Self::Kept);
 
-    /// The gradients for `x`, `y` and `curv`.
+    /// The gradients with respect to `x`, `y` and `curv`.
     fn backward(kept: Self::Kept, grad: FloatTensor<Self>) -> [FloatTensor<Self>; 3];
 }
 

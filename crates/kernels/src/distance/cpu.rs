@@ -1,6 +1,6 @@
-//! The fused operation on the CPU: [`narrow`] factors in registers, [`wide`] ones by matrix products.
+//! The fused distances on the CPU: [`narrow`] factors in registers, [`wide`] ones by matrix products.
 //!
-//! Every sum has a fixed order; threads only decide who computes a part of it.
+//! Every sum has a fixed order, so the result does not depend on the number of threads.
 
 use burn::backend::{Flex, TensorMetadata};
 use rayon::prelude::*;
@@ -10,7 +10,7 @@ use super::points::{Sizes, curvature_gradient, excesses};
 use super::{DistanceOps, DistanceRule, Norm, narrow, wide};
 use crate::arrays::{Array, array, dense, numbers};
 
-/// Coordinates of a factor up to which its products stay in registers.
+/// Largest number of coordinates per factor for which [`narrow`] is used.
 const NARROW: usize = 32;
 
 impl DistanceOps for Flex {
@@ -31,20 +31,20 @@ impl Passes for Flex {
     }
 }
 
-/// What the backward pass needs: nothing of the size `[K, M, N]`.
+/// State saved for the backward pass. Nothing has the size `[K, M, N]`.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     x: Array,
     y: Array,
     curv: Array,
     rule: DistanceRule,
-    /// Where it helps: the result (one factor, or l2).
+    /// The distances, for a single factor or the root mean square.
     out: Option<Array>,
-    /// `u` of a single wide factor: as large as the result, and saves a matrix product.
+    /// `u` of a single wide factor. It is as large as the result and saves a matrix product.
     u: Option<Array>,
 }
 
-/// Points, curvatures and what both passes compute of them first.
+/// The operands, and the values that both passes compute from them first.
 pub(super) struct Problem<'a> {
     pub(super) sizes: Sizes,
     pub(super) x: &'a [f32],
@@ -52,9 +52,9 @@ pub(super) struct Problem<'a> {
     pub(super) curv: Vec<f32>,
     /// `sqrt(c) t - 1`, `[M, K]`.
     pub(super) a: Vec<f32>,
-    /// The same of the other side, `[N, K]`.
+    /// `sqrt(c) t - 1` of the other side, `[N, K]`.
     pub(super) b: Vec<f32>,
-    /// How much a factor counts, with the sign of the result: `sign / (K sqrt(c))` (l1), `1 / (K c)` of the square (l2).
+    /// Weight of each factor: `sign / (K sqrt(c))` for l1, and `1 / (K c)` of the square for l2.
     pub(super) weights: Vec<f32>,
     pub(super) norm: Norm,
     pub(super) sign: f32,
@@ -67,7 +67,7 @@ impl<'a> Problem<'a> {
         let (x, y, curv) = (numbers(x), numbers(y), numbers(curv).to_vec());
         let k = curv.len();
         let sizes = Sizes { m, n, k, d: dim / k };
-        // The root mean square of one number is the number.
+        // The root mean square of a single number is the number.
         let norm = if k == 1 { Norm::L1 } else { rule.norm };
         let sign = if rule.negative { -1.0 } else { 1.0 };
         let weight = |&c: &f32| match norm {
@@ -84,16 +84,16 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Gradients with respect to `u`, summed over pairs: what [`Kept`] is turned into.
+/// The gradients of the points, and sums for the gradients of the curvatures.
 pub(super) struct Found {
     /// With respect to the points, `[M, D]` and `[N, D]`.
     pub(super) x: Vec<f32>,
     pub(super) y: Vec<f32>,
-    /// Per factor: the sum of its weighted distances times their gradients.
+    /// For each factor, the sum of its weighted distances times their gradients.
     pub(super) values: Vec<f64>,
 }
 
-/// The distances, and what the backward pass needs; with `keep` what makes it faster, too.
+/// The distances and the saved state. `keep` also saves intermediate values that speed up the backward pass.
 pub(super) fn forward(x: Array, y: Array, curv: Array, rule: DistanceRule, keep: bool) -> (Array, Kept) {
     let [x, y, curv] = [x, y, curv].each_ref().map(dense);
     let problem = Problem::new(&x, &y, &curv, rule);
@@ -111,7 +111,6 @@ pub(super) fn forward(x: Array, y: Array, curv: Array, rule: DistanceRule, keep:
     (out, Kept { x, y, curv, rule, out: result, u })
 }
 
-/// Gradients with respect to `x`, `y` and the curvatures.
 pub(super) fn backward(kept: Kept, grad: &Array) -> [Array; 3] {
     let Kept { x, y, curv, rule, out, u } = kept;
     let problem = Problem::new(&x, &y, &curv, rule);
@@ -124,7 +123,8 @@ pub(super) fn backward(kept: Kept, grad: &Array) -> [Array; 3] {
     let grad = dense(grad);
     let grad = numbers(&grad);
     let roots = out.as_ref().map(numbers);
-    // The slope of the root is that of each square over twice the root; the two cancels with that of the squares.
+    // The slope of the root is the slope of each square divided by twice the root. The factor 2 cancels with the slope
+    // of the squares.
     let over_root: Vec<f32>;
     let grad = match (problem.norm, roots) {
         (Norm::L2, Some(roots)) => {

@@ -1,7 +1,7 @@
-//! Many short factors: `u` of a few rows and one line of columns stays in registers, factor after factor.
+//! Distances for many short factors: `u` of a few rows and one line of columns stays in registers for all factors.
 #![allow(
     clippy::needless_range_loop,
-    reason = "iterators over registers are closures, which are compiled for the least machine"
+    reason = "iterators over registers use closures, which are compiled for the baseline instruction set"
 )]
 
 use macerator::{AutoArch, Simd, WithSimd};
@@ -13,29 +13,29 @@ use super::cpu::{Found, Problem};
 use super::points::{Sizes, finish};
 use crate::lanes::{LINE, Lanes, Line, lanes, load, splat, store};
 
-/// Rows that share a line of columns while it is in registers.
+/// Rows per register tile, which share each loaded line of columns.
 const GROUP: usize = 4;
-/// Rows of a task of the forward pass.
+/// Rows per task of the forward pass.
 const TASK_ROWS: usize = 32;
-/// Rows of the backward pass whose gradients of `u` are held for one factor: 8 rows of 768 columns are 24 KiB.
+/// Rows of the backward pass whose gradients of `u` are buffered for one factor. 8 rows of 768 columns are 24 KiB.
 const HELD: usize = 8;
-/// Most columns of a small matrix product whose sums stay in registers for two rows.
+/// Largest number of columns of a small matrix product whose sums for two rows stay in registers.
 const WIDTH: usize = 9;
-/// Rows of a task of the backward pass, where there are many factors to share out, and where there are few.
+/// Rows per task of the backward pass, for many factors and for few.
 const CHUNKS: [usize; 2] = [1024, 128];
-/// From how many factors on they are many.
+/// Number of factors from which `CHUNKS[0]` is used.
 const MANY: usize = 16;
 
-/// Rows in the form `[a, -c x, 1 + a]` per factor.
+/// The rows in the form `[a, -c x, 1 + a]` per factor.
 struct Rows {
     numbers: Vec<f32>,
-    /// Numbers of a factor.
+    /// Numbers per factor.
     wide: usize,
-    /// Numbers of a row.
+    /// Numbers per row.
     stride: usize,
 }
 
-/// Columns side by side, in the form `[b, y, 1 + b]` per factor, with zeros beyond the last.
+/// The columns, interleaved in the form `[b, y, 1 + b]` per factor and padded with zeros.
 struct Columns {
     lines: Vec<Line>,
     wide: usize,
@@ -104,7 +104,7 @@ pub(super) fn forward(problem: &Problem<'_>) -> Vec<f32> {
     out
 }
 
-/// Some rows of the result. No closure: those are compiled for the least machine.
+/// Computes some rows of the result. It is a struct because closures are compiled for the baseline instruction set.
 struct Forward<'a> {
     problem: &'a Problem<'a>,
     rows: &'a Rows,
@@ -134,7 +134,7 @@ impl WithSimd for Forward<'_> {
 }
 
 impl Forward<'_> {
-    /// `R` rows against the columns of `block` from `lane` on.
+    /// Computes `R` rows against the columns of `block` from `lane` on.
     #[inline(always)]
     fn group<S: Simd, const R: usize>(&mut self, row: usize, block: usize, lane: usize) {
         let Sizes { n, k, .. } = self.problem.sizes;
@@ -200,7 +200,7 @@ fn products<S: Simd, const R: usize>(
     u
 }
 
-/// `grad` is the gradient of the result, or for l2 that over the result.
+/// `grad` is the gradient of the result; for l2 it is divided by the result.
 pub(super) fn backward(problem: &Problem<'_>, grad: &[f32]) -> Found {
     let (rows, columns) = (Rows::new(problem), Columns::new(problem));
     let Sizes { m, n, k, d } = problem.sizes;
@@ -214,7 +214,7 @@ pub(super) fn backward(problem: &Problem<'_>, grad: &[f32]) -> Found {
 
     let chunk = CHUNKS[usize::from(k < MANY)];
     let chunks = m.div_ceil(chunk);
-    // Factor by factor, the chunks of its rows one after the other.
+    // For each factor, the chunks of its rows in order.
     let parts: Vec<Part> = (0..k * chunks)
         .into_par_iter()
         .map(|task| {
@@ -263,17 +263,17 @@ pub(super) fn backward(problem: &Problem<'_>, grad: &[f32]) -> Found {
     found
 }
 
-/// What one chunk of rows adds in one factor.
+/// Sums of one chunk of rows in one factor.
 struct Part {
-    /// `[sum e y, sum e (1 + b)]` of its rows.
+    /// `[sum e y, sum e (1 + b)]` for each row, with `e` the gradient of `u`.
     x: Vec<f32>,
-    /// `[sum e (-c x), sum e (1 + a)]`, columns side by side.
+    /// `[sum e (-c x), sum e (1 + a)]`, with the columns interleaved.
     y: Vec<Line>,
-    /// Sum of the weighted distances (for l2: their squares over the result) times their gradients.
+    /// Sum of the weighted distances (for l2 their squares divided by the result) times their gradients.
     value: f64,
 }
 
-/// The backward pass of one factor and some rows.
+/// The backward pass of one factor and one chunk of rows.
 struct BackwardTask<'a> {
     problem: &'a Problem<'a>,
     rows: &'a Rows,
@@ -306,7 +306,7 @@ impl WithSimd for BackwardTask<'_> {
             }
             let mut column = 0;
             while column < width {
-                // Eight at a time while more than nine are left.
+                // Take eight columns at a time while more than nine are left.
                 let some = if width - column > WIDTH { WIDTH - 1 } else { width - column };
                 macro_rules! of_width {
                     ($($w:literal)*) => {
@@ -324,7 +324,7 @@ impl WithSimd for BackwardTask<'_> {
 }
 
 impl BackwardTask<'_> {
-    /// Gradients of `u` in `R` rows.
+    /// Computes the gradients of `u` in `R` rows.
     #[inline(always)]
     fn slopes<S: Simd, const R: usize>(&mut self, start: usize, row: usize) {
         let blocks = self.columns.blocks();
@@ -348,7 +348,7 @@ impl BackwardTask<'_> {
         self.part.value += f64::from(value.reduce_add());
     }
 
-    /// Adds what the rows held give to `W` columns of both sums, from `column` on.
+    /// Adds the contribution of the buffered rows to `W` columns of both sums, from `column` on.
     #[inline(always)]
     fn products<S: Simd, const W: usize>(&mut self, start: usize, rows: usize, column: usize) {
         let whole = rows / 2 * 2;

@@ -3,11 +3,11 @@ use super::*;
 use crate::testkit::same_bits_on_any_number_of_threads;
 use burn::tensor::{Device, TensorData};
 
-/// The square of the smallest step above one in `f32`, as the geometry passes it.
+/// The square of the machine precision of `f32`, the value that the geometry passes.
 const FLOOR: f64 = 1e-12;
 
-/// `[K, M, N, d]`: one factor, many, widths of both forms and around their limits, rows and columns of all remainders of
-/// the vector width, more rows than a task or a tile (4 MiB) holds.
+/// `[K, M, N, d]`: one factor and many, widths of both implementations and around their limit, rows and columns with
+/// all remainders of the vector width, and more rows than a task or a tile (4 MiB) holds.
 const SIZES: [[usize; 4]; 12] = [
     [1, 1, 1, 1],
     [1, 5, 7, 64],
@@ -33,7 +33,7 @@ fn fused_equals_plain_value_and_gradient() {
             let exact = Outcome::of(size, norm, DType::F64, pairwise_distance_plain);
             for (i, name) in ["value", "x", "y", "curvatures"].iter().enumerate() {
                 let (found, plain) = (error(&found.0[i], &exact.0[i]), error(&plain.0[i], &exact.0[i]));
-                // Among many points of few coordinates some are close, whose slopes f32 does not resolve better.
+                // Many points of few coordinates include close pairs, whose slopes `f32` cannot resolve better.
                 let most = 2e-6_f64.max(1.5 * plain);
                 assert!(found <= most, "{name}, {size:?}, {norm:?}: off by {found:e}, plain by {plain:e}");
             }
@@ -48,7 +48,7 @@ fn any_number_of_threads_gives_the_same_bits() {
     }
 }
 
-/// Central differences of the f64 twin's value, and of nothing that the backward pass uses.
+/// Central differences of the reference value in f64, which do not use the backward pass.
 #[test]
 fn gradients_are_slopes() {
     const STEP: f64 = 1e-5;
@@ -70,7 +70,7 @@ fn gradients_are_slopes() {
             for index in 0..found.0[argument + 1].len() {
                 let slope = (at(argument, index, STEP) - at(argument, index, -STEP)) / (2.0 * STEP);
                 let gradient = found.0[argument + 1][index];
-                // 1e-5 of the slope's size, which f32 leaves, and the error of differences.
+                // The tolerance is 1e-5 of the slope, the precision of `f32`, plus the error of the differences.
                 let close = 1e-5 * (1.0 + slope.abs());
                 assert!((gradient - slope).abs() < close, "{size:?} {argument} {index}: {gradient}, slope {slope}");
             }
@@ -93,7 +93,8 @@ fn the_negative_is_the_negative() {
     }
 }
 
-/// Equal points, the origin, far points and tiny ones: the distances of f64 as far as `u` has digits, gradients finite.
+/// Equal points, the origin, far points and tiny ones: distances must agree with f64 within the precision of `u`, and
+/// gradients must be finite.
 #[test]
 fn difficult_points() {
     for d in [2, 40] {
@@ -111,7 +112,7 @@ fn difficult_points() {
             for j in 0..6 {
                 let (from, to) = (f64::from(rows[i * d]), f64::from(rows[j * d]));
                 let exact = (from.asinh() - to.asinh()).abs();
-                // `u` may be off by eight roundings of the terms it is the sum of.
+                // `u` may be off by eight roundings of the terms of its sum.
                 let (a, b) = (from.hypot(1.0) - 1.0, to.hypot(1.0) - 1.0);
                 let off = 8.0 * f64::from(f32::EPSILON) / 2.0 * (a + b + a * b + from * to);
                 let u = 2.0 * (exact / 2.0).sinh().powi(2);
@@ -129,7 +130,7 @@ fn difficult_points() {
     }
 }
 
-/// Numbers that are none stay in sight, in their row and nowhere else.
+/// NaN and infinity must propagate to their row only.
 #[test]
 fn what_is_no_number_stays_none() {
     for d in [2, 40] {
@@ -150,7 +151,7 @@ fn what_is_no_number_stays_none() {
     }
 }
 
-/// A constant operand gets no gradient and changes nothing for the others.
+/// A constant operand gets no gradient, and the other gradients do not change.
 #[test]
 fn only_tracked_operands_get_a_gradient() {
     let device = Device::flex().autodiff();
@@ -164,7 +165,7 @@ fn only_tracked_operands_get_a_gradient() {
     assert!(y.grad(&gradients).unwrap().abs().sum().into_scalar::<f32>() > 0.0);
 }
 
-/// Equal points at the origin: the value at the floor, sqrt(2 * 1e-12), and no gradient.
+/// Equal points at the origin have the value at the floor, sqrt(2 * 1e-12), and no gradient.
 #[test]
 fn nothing_flows_below_the_floor() {
     let device = Device::flex().autodiff();
@@ -196,7 +197,7 @@ fn no_rows_and_no_columns() {
 
 type Function = fn(Tensor<2>, Tensor<2>, Tensor<1>, DistanceRule) -> Tensor<2>;
 
-/// Value, and gradients with respect to points and curvatures.
+/// The value, and the gradients with respect to points and curvatures.
 struct Outcome([Vec<f64>; 4]);
 
 impl Outcome {
@@ -225,7 +226,7 @@ fn rule(norm: Norm) -> DistanceRule {
     DistanceRule { norm, floor: FLOOR, negative: false }
 }
 
-/// Rounded to f32, so that both precisions see the same operands.
+/// Rounded to f32, so that both precisions have the same operands.
 fn points(rows: usize, dim: usize, phase: usize) -> Vec<f64> {
     wave(rows * dim, phase).into_iter().map(|v| f64::from(v as f32)).collect()
 }
@@ -234,12 +235,12 @@ fn curvatures(k: usize) -> Vec<f64> {
     (0..k).map(|i| f64::from(1.0 / (1.0 + 0.1 * i as f32))).collect()
 }
 
-/// One sign, so that the sums over it do not cancel.
+/// Positive numbers, so that sums over them do not cancel.
 fn upstream(count: usize) -> Vec<f64> {
     wave(count, 3).into_iter().map(|v| f64::from((1.0 + 0.9 * v) as f32)).collect()
 }
 
-/// Numbers in (-1, 1) without a period that a sum, or the points of another phase, could share.
+/// Numbers in (-1, 1) without a period that could correlate with sums or with other phases.
 fn wave(count: usize, phase: usize) -> Vec<f64> {
     let step = [0.0, 7919.0, 6007.0, 5003.0][phase] * 0.618_033_988_75;
     (0..count).map(|i| (i as f64 * step + phase as f64).sin()).collect()
@@ -249,7 +250,7 @@ fn numbers<const D: usize>(x: Tensor<D>) -> Vec<f64> {
     x.into_data().iter::<f64>().collect()
 }
 
-/// Length of the difference over the length of what is expected.
+/// Length of the difference divided by the length of the expected vector.
 fn error(found: &[f64], expected: &[f64]) -> f64 {
     assert_eq!(found.len(), expected.len());
     let length = |v: &mut dyn Iterator<Item = f64>| v.map(|a| a * a).sum::<f64>().sqrt();

@@ -1,4 +1,4 @@
-//! Few wide factors: matrix products of the engine, a few rows at a time, and one pass over their result.
+//! Distances for few wide factors: Burn's matrix products for a few rows at a time, then one pass over their result.
 
 use burn::backend::Flex;
 use burn::backend::ops::FloatTensorOps;
@@ -13,12 +13,12 @@ use super::points::{Sizes, finish};
 use crate::arrays::{Array, array, numbers};
 use crate::lanes::{LINE, Lanes, lanes, load, splat, store};
 
-/// Bytes of `u` per tile: small enough to stay in the outer caches between the product and the pass over it.
+/// Size of `u` per tile, small enough to stay in the outer caches between the product and the pass.
 const TILE_BYTES: usize = 4 << 20;
-/// Rows of one pass: their sums over rows are added in order.
+/// Rows per pass. Column sums of the passes are added in order.
 const PASS_ROWS: usize = 32;
 
-/// The distances, and with `keep` `u` of a single factor.
+/// The distances, and with `keep` also `u` of a single factor.
 pub(super) fn forward(problem: &Problem<'_>, x: &Array, y: &Array, keep: bool) -> (Array, Option<Array>) {
     let Sizes { m, n, k, .. } = problem.sizes;
     let [x_factors, y_factors] = [x, y].map(|points| by_factor(points, &problem.sizes));
@@ -46,7 +46,7 @@ pub(super) fn forward(problem: &Problem<'_>, x: &Array, y: &Array, keep: bool) -
     (array(out, &[m, n]), kept)
 }
 
-/// `grad` is the gradient of the result, or for l2 that over the result; `out` the result itself, where it is kept.
+/// `grad` is the gradient of the result; for l2 it is divided by the result. `out` is the saved result, if any.
 pub(super) fn backward(
     problem: &Problem<'_>,
     [x, y]: [&Array; 2],
@@ -116,10 +116,10 @@ pub(super) fn backward(
     found
 }
 
-/// What a pass knows of its rows and of the columns.
+/// Precomputed values of the rows of a pass and of the columns, for one factor.
 struct Side<'a> {
     factor: usize,
-    /// `sqrt(c) t - 1` of its rows, and of the columns, of this factor.
+    /// `sqrt(c) t - 1` of the rows (`a`) and of the columns (`b`).
     a: Vec<f32>,
     b: std::borrow::Cow<'a, [f32]>,
 }
@@ -136,7 +136,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Turns dot products into `u`, and adds the distances of one factor.
+/// Replaces dot products by `u`, and adds the distances of one factor to `out`.
 struct Distances<'a> {
     problem: &'a Problem<'a>,
     side: Side<'a>,
@@ -172,19 +172,19 @@ impl WithSimd for Distances<'_> {
     }
 }
 
-/// Turns dot products, or with `known` `u`, into gradients of `u`, and sums them.
+/// Replaces dot products, or `u` if `known` is set, by gradients of `u`, and sums them.
 struct Gradients<'a> {
     problem: &'a Problem<'a>,
     side: Side<'a>,
     known: bool,
     u: &'a mut [f32],
     grad: &'a [f32],
-    /// The distances where they are known; else they are computed again.
+    /// The saved distances; without them they are recomputed.
     out: Option<&'a [f32]>,
     sums: &'a mut Sums,
 }
 
-/// What the gradients of `u` of some rows add up to.
+/// Sums over the gradients `e` of `u` of some rows.
 struct Sums {
     /// `sum e (1 + b)` of each row.
     rows: Vec<f32>,
@@ -235,7 +235,7 @@ impl WithSimd for Gradients<'_> {
     }
 }
 
-/// One row in one factor.
+/// Constants of one row in one factor.
 struct Form<S: Simd> {
     a: Lanes<S>,
     a_plus: Lanes<S>,
@@ -313,7 +313,7 @@ impl<S: Simd> Form<S> {
     }
 }
 
-/// Ranges of rows that cover the result. A single factor is one tile: it is no larger than the result.
+/// Row ranges that cover the result. A single factor is one tile, because `u` is then as large as the result.
 fn tiles(sizes: &Sizes) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
     let m = sizes.m;
     let rows = (TILE_BYTES / (size_of::<f32>() * sizes.k * sizes.n).max(1)).clamp(1, m);
@@ -321,7 +321,7 @@ fn tiles(sizes: &Sizes) -> impl Iterator<Item = std::ops::Range<usize>> + use<> 
     (0..m).step_by(rows).map(move |start| start..(start + rows).min(m))
 }
 
-/// `[B, K d]` as `[K, B, d]`, the same numbers.
+/// A view of `[B, K d]` as `[K, B, d]`.
 fn by_factor(points: &Array, sizes: &Sizes) -> Array {
     let rows = numbers(points).len() / (sizes.k * sizes.d);
     let split = Flex::float_reshape(points.clone(), Shape::new([rows, sizes.k, sizes.d]));
@@ -332,7 +332,7 @@ fn rows_of(x: &Array, rows: std::ops::Range<usize>) -> Array {
     Flex::float_slice(x.clone(), &[Slice::full(), Slice::from(rows), Slice::full()])
 }
 
-/// `[K, B, d]` as the numbers of `[B, K d]`.
+/// The numbers of `[K, B, d]` in the order of `[B, K d]`.
 fn flat(x: Array, k: usize) -> Vec<f32> {
     let x = if k == 1 { x } else { Flex::float_swap_dims(x, 0, 1).to_contiguous() };
     let data = x.into_data();

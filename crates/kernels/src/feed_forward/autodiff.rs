@@ -1,4 +1,4 @@
-//! The operation as one node of the graph.
+//! Autodiff node of the feed-forward operation.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;

@@ -1,4 +1,4 @@
-//! The operation on the CPU.
+//! The feed-forward operation on the CPU.
 
 use burn::backend::{Flex, TensorMetadata};
 use rayon::prelude::*;
@@ -9,7 +9,7 @@ use crate::arrays::{Array, array, dense, forwards, matrix, numbers, total};
 use crate::linear::rows::{affine, sum_of_rows};
 use crate::raw::{BLOCK, View, in_pool, new_rows, new_rows_beside, product};
 
-/// All operands: dense but the weights.
+/// All operands, contiguous except the weights.
 pub(super) struct Operands {
     pub(super) base: Array,
     pub(super) x: Array,
@@ -40,7 +40,7 @@ impl Operands {
         Self { base: dense(&base), x: dense(&x), up_weight, up_bias, down_weight, down_bias }
     }
 
-    /// Nothing is kept.
+    /// The result, without saved state.
     fn forward_in_place(&self, activation: Activation) -> Array {
         let width = numbers(&self.up_bias).len();
         let out = in_pool(|| {
@@ -75,11 +75,11 @@ impl Operands {
     }
 }
 
-/// What the backward pass needs.
+/// State saved for the backward pass.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     pub(super) x: Array,
-    /// `x W1 + b1`; none where it is to be computed again.
+    /// `x W1 + b1`; `None` if the backward pass recomputes it.
     pub(super) before: Option<Array>,
     pub(super) up_weight: Array,
     pub(super) up_bias: Array,
@@ -87,7 +87,7 @@ pub(super) struct Kept {
     pub(super) activation: Activation,
 }
 
-/// The gradients that are asked for, with respect to `x`, `W1`, `b1`, `W2` and `b2`.
+/// The gradients selected by `wanted`, with respect to `x`, `W1`, `b1`, `W2` and `b2`.
 pub(super) fn backward(kept: &Kept, gradient: &Array, wanted: [bool; 5]) -> [Option<Array>; 5] {
     let (up, down) = (matrix(&kept.up_weight), matrix(&kept.down_weight));
     let ([inputs, width], [_, outputs]) = (up.shape(), down.shape());

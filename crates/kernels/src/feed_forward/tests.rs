@@ -12,7 +12,7 @@ fn of(operation: Operation, activation: Activation) -> impl Fn(&[Tensor<2>]) -> 
     }
 }
 
-/// Base, rows, and weight and bias of both maps.
+/// Base, rows, and the weight and bias of both maps.
 fn arguments([rows, inputs, hidden, outputs]: [usize; 4]) -> [Matrix; 6] {
     [
         Matrix::scattered([rows, outputs], 1, 1.0),

@@ -1,4 +1,4 @@
-//! The operation as one node of the graph: it keeps its argument, and two numbers a row.
+//! Autodiff node of the layer normalisation. It saves the input and two numbers per row.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;

@@ -1,4 +1,4 @@
-//! The operation on the CPU, row by row.
+//! Layer normalisation on the CPU, row by row.
 
 use burn::backend::{Flex, TensorMetadata};
 use macerator::{AutoArch, Simd, WithSimd};
@@ -14,7 +14,8 @@ impl LayerNormOps for Flex {
     }
 }
 
-/// The result, and of every row its mean and the reciprocal of its standard deviation. `x` and `gain` are dense.
+/// The result, and the mean and the reciprocal of the standard deviation of each row. `x` and `gain` must be
+/// contiguous.
 pub(super) fn forward(x: &Array, gain: &Array, bias: &Array, epsilon: f64) -> (Array, Vec<[f32; 2]>) {
     let (shape, bias) = (x.shape(), dense(bias));
     let (from, gain, bias, width) = (numbers(x), numbers(gain), numbers(&bias), shape[1]);
@@ -27,7 +28,6 @@ pub(super) fn forward(x: &Array, gain: &Array, bias: &Array, epsilon: f64) -> (A
     (array(out, shape.as_slice()), moments.into_iter().flatten().collect())
 }
 
-/// Gradients with respect to `x`, `gain` and `bias`.
 pub(super) fn backward(x: &Array, gain: &Array, moments: &[[f32; 2]], gradient: Array) -> [Array; 3] {
     let (shape, upstream) = (x.shape(), into_numbers(gradient));
     let (from, gain, width) = (numbers(x), numbers(gain), shape[1]);
@@ -111,7 +111,7 @@ fn sum_of<S: Simd>(x: &[f32], mean: f32) -> (f32, f32) {
     (sum(&plain), sum(&squares))
 }
 
-/// With `y = (x - mean) scale` and `g = gradient gain`: `scale (g - mean(g) - y mean(g y))`.
+/// With `y = (x - mean) scale` and `g = gradient gain`, the gradient of `x` is `scale (g - mean(g) - y mean(g y))`.
 struct Backward<'a> {
     from: &'a [f32],
     to: &'a mut [f32],

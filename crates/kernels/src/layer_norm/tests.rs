@@ -31,7 +31,7 @@ fn fused_equals_plain_value_and_gradient() {
     check_threads(fused, &arguments([131, 50]));
 }
 
-/// Rows far from zero, whose mean takes digits: a thousand standard deviations, three of the seven digits.
+/// Rows with a mean of a thousand standard deviations, which costs three of the seven digits.
 #[test]
 fn rows_far_from_zero() {
     let [mut x, gain, bias] = arguments([9, 64]);
@@ -39,7 +39,7 @@ fn rows_far_from_zero() {
     check(&fused, &plain, &[x, gain, bias], 2e-4);
 }
 
-/// Equal numbers have no variance: the result is the bias, and slopes are those of the epsilon.
+/// A row of equal numbers has no variance: the result is the bias, and the slope depends on epsilon only.
 #[test]
 fn equal_numbers_in_a_row() {
     let [_, gain, bias] = arguments([3, 20]);

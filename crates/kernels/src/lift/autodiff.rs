@@ -1,4 +1,4 @@
-//! The fused lift as one node of the graph.
+//! Autodiff node of the fused lift.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;

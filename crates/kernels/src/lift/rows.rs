@@ -1,4 +1,4 @@
-//! The fused lift on the CPU: a few factors of a few rows at a time, lengths and factors in `f64`.
+//! The fused lift on the CPU, a few factors at a time. Lengths and scale factors are computed in `f64`.
 
 use burn::backend::{Flex, TensorMetadata};
 use macerator::{AutoArch, Simd, WithSimd};
@@ -8,7 +8,7 @@ use super::LiftOps;
 use crate::arrays::{Array, array, dense, numbers};
 use crate::trigonometry::{WIDE, Wide, sinhc, sums};
 
-/// Coordinates that one thread takes at once.
+/// Coordinates per parallel task.
 const CHUNK: usize = 16 << 10;
 
 impl LiftOps for Flex {
@@ -25,14 +25,13 @@ impl LiftOps for Flex {
     }
 }
 
-/// Gradients with respect to the tangent vectors, the scales and the curvatures.
 pub(super) fn backward(tangent: &Array, scale: &Array, curv: &Array, max_rapidity: f64, grad: &Array) -> [Array; 3] {
     let shape = tangent.shape();
     let factors = Factors::new(tangent, scale, curv, max_rapidity);
     let (tangent, grad) = (dense(tangent), dense(grad));
     let mut out = vec![0.0_f32; numbers(&tangent).len()];
     let count = factors.scale.len();
-    // For each factor of each row, what it adds to the gradients of its scale and its curvature.
+    // For each factor of each row, its contribution to the gradients of scale and curvature.
     let mut shares = vec![[0.0_f64; 2]; out.len() / factors.width];
     let chunk = factors.chunk();
     let pieces = out.par_chunks_mut(chunk).zip(shares.par_chunks_mut(chunk / factors.width));
@@ -51,11 +50,11 @@ pub(super) fn backward(tangent: &Array, scale: &Array, curv: &Array, max_rapidit
     [array(out, &[shape[0], shape[1]]), column(0), column(1)]
 }
 
-/// Scale and curvature of every factor.
+/// Scale and curvature of every factor, and the limit of the rapidity.
 struct Factors {
     scale: Vec<f64>,
     curv: Vec<f64>,
-    /// Coordinates of a factor.
+    /// Coordinates per factor.
     width: usize,
     max_rapidity: f64,
     /// `sinh(max_rapidity)`.
@@ -70,14 +69,14 @@ impl Factors {
         Self { scale, curv, width, max_rapidity, max_sinh: max_rapidity.sinh() }
     }
 
-    /// Coordinates that one thread takes at once: whole groups of factors.
+    /// Coordinates per parallel task: a multiple of [`WIDE`] factors.
     fn chunk(&self) -> usize {
         let group = self.width * WIDE;
         group * (CHUNK / group).max(1)
     }
 
-    /// Of the factors `first`, `first + 1`, ... (counted over all rows) with these squared lengths: the factor on the
-    /// coordinates, and what the gradient needs.
+    /// The stretch of the factors `first`, `first + 1`, ... (numbered over all rows) from the squared lengths of their
+    /// tangent vectors.
     #[inline(always)]
     fn stretch<S: Simd>(&self, first: usize, squares: &Wide) -> Stretch {
         let mut it = Stretch::default();
@@ -102,12 +101,12 @@ impl Factors {
     }
 }
 
-/// How eight factors are stretched, `r` the rapidity of each.
+/// The lift of eight factors, with `r` the rapidity of each, and the values that the gradient needs.
 #[derive(Default)]
 struct Stretch {
-    /// `sinh(r) / r`.
+    /// `sinh(r) / r`, the factor on the scaled tangent vector.
     value: Wide,
-    /// Its slope over `r`.
+    /// The slope of `value`, divided by `r`.
     slope: Wide,
     /// `c s^2`.
     reach: Wide,
@@ -119,7 +118,7 @@ struct Stretch {
 
 struct Forward<'a> {
     factors: &'a Factors,
-    /// The first factor, counted over all rows.
+    /// Number of the first factor, over all rows.
     first: usize,
     tangent: &'a [f32],
     points: &'a mut [f32],
@@ -159,8 +158,8 @@ struct Backward<'a> {
 impl WithSimd for Backward<'_> {
     type Output = ();
 
-    /// With `f` the value and `q` the slope over `r`: `s f g + (g . v) s (c s^2) q v` for `v`, `(g . v) (f + q r^2)` for `s` and
-    /// `(g . v) s q r^2 / 2c` for `c`.
+    /// With `f` the value and `q` its slope divided by `r`, the gradients are `s f g + (g . v) s (c s^2) q v` for `v`,
+    /// `(g . v) (f + q r^2)` for `s` and `(g . v) s q r^2 / 2c` for `c`.
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         let width = self.factors.width;

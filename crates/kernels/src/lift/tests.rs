@@ -6,7 +6,7 @@ use conifer_space::{ManifoldSpec, space};
 use super::*;
 use crate::testkit::{Input, curvatures, error, oracle, outcome, random, same_bits_on_any_number_of_threads};
 
-/// Rows, factors, width: one number, odd sizes, more factors than lie side by side.
+/// Rows, factors, width: a single number, odd sizes, and more factors than [`WIDE`](crate::trigonometry::WIDE).
 const SIZES: [[usize; 3]; 5] = [[1, 1, 1], [3, 1, 5], [5, 3, 7], [4, 13, 8], [7, 1, 40]];
 
 fn run(x: Vec<Tensor<2>>) -> Tensor<2> {
@@ -21,7 +21,7 @@ fn inputs([rows, factors, width]: [usize; 3], length: f32) -> Vec<Input> {
     vec![Input(tangent, [rows, factors * width]), Input(scale, [1, factors]), Input(curvatures(factors), [1, factors])]
 }
 
-/// `conifer_space` in `f64`, with gradients by central differences.
+/// The oracle: `conifer_space` in `f64`, with gradients by central differences.
 fn exact(size: [usize; 3], inputs: &[Input], upstream: &[f32]) -> Vec<(Vec<f64>, f64)> {
     let [_, factors, width] = size;
     oracle(inputs, upstream, |x| {
@@ -36,7 +36,7 @@ fn exact(size: [usize; 3], inputs: &[Input], upstream: &[f32]) -> Vec<(Vec<f64>,
     })
 }
 
-/// Rapidities of 1/100, 1 and 5; the quotients resolve about ten digits.
+/// Rapidities of 1/100, 1 and 5. The difference quotients have about ten digits.
 #[test]
 fn value_and_gradients_equal_the_oracle() {
     for size in SIZES {
@@ -54,7 +54,8 @@ fn value_and_gradients_equal_the_oracle() {
     }
 }
 
-/// Beyond the longest rapidity the length stays, and the gradient is perpendicular to the vector: `d/dv (M v / (sqrt(c) |v|))`.
+/// Above the largest rapidity the length is constant, and the gradient `d/dv (M v / (sqrt(c) |v|))` is perpendicular to
+/// the vector.
 #[test]
 fn too_long_vectors_are_shortened() {
     let inputs = [Input(vec![30.0, 40.0], [1, 2]), Input(vec![1.0], [1, 1]), Input(vec![4.0], [1, 1])];
@@ -67,7 +68,7 @@ fn too_long_vectors_are_shortened() {
             "{found:?}; expected {expected:?}"
         );
     }
-    // The length is M / sqrt(c): its slope by c is -1 / 2c of it.
+    // The length is M / sqrt(c), so its derivative with respect to c is -1 / 2c times the length.
     assert!((found[3][0] + 0.6 * end / 8.0).abs() < 1e-2, "{found:?}");
 }
 

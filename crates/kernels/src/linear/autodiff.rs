@@ -1,4 +1,4 @@
-//! The operation as one node of the graph: it keeps rows and weight.
+//! Autodiff nodes of the affine maps. They save the rows and the weight.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -42,7 +42,7 @@ impl<C: CheckpointStrategy> LinearOps for Autodiff<Flex, C> {
     }
 }
 
-/// With three parents, or with a fourth that the result is added to.
+/// Has three parents, or a fourth, `base`, to which the result is added.
 #[derive(Debug)]
 struct Linear;
 

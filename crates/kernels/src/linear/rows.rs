@@ -1,4 +1,4 @@
-//! The operation on the CPU.
+//! The affine maps on the CPU.
 
 use burn::backend::{Flex, TensorMetadata};
 use rayon::prelude::*;
@@ -17,14 +17,14 @@ impl LinearOps for Flex {
     }
 }
 
-/// `base + x W + b`. All dense but the weight.
+/// `base + x W + b`. All arrays except the weight must be contiguous.
 pub(super) fn forward(x: &Array, weight: &Array, bias: &Array, base: Option<&Array>) -> Array {
     let (count, width) = (x.shape()[0], weight.shape()[1]);
     let out = in_pool(|| affine(matrix(x), matrix(weight), numbers(bias), base.map(numbers)));
     array(out, &[count, width])
 }
 
-/// `base + x W + b`, row after row.
+/// `base + x W + b`, row major.
 pub(crate) fn affine(x: View<'_>, weight: View<'_>, bias: &[f32], base: Option<&[f32]>) -> Vec<f32> {
     let ([count, _], width) = (x.shape(), bias.len());
     let (mut out, _) = new_rows(count, width, |rows, out| match base {
@@ -40,7 +40,7 @@ pub(crate) fn affine(x: View<'_>, weight: View<'_>, bias: &[f32], base: Option<&
     out
 }
 
-/// The sum of the rows: the gradient of a bias.
+/// The sum of the rows, which is the gradient of a bias.
 pub(crate) fn sum_of_rows(gradient: &[f32], width: usize) -> Vec<f32> {
     let blocks = gradient.par_chunks((BLOCK * width).max(1));
     let sums: Vec<_> = blocks
@@ -55,7 +55,7 @@ pub(crate) fn sum_of_rows(gradient: &[f32], width: usize) -> Vec<f32> {
     total(sums, width)
 }
 
-/// The gradients that are asked for, with respect to `x`, weight and bias. `x` is dense.
+/// The gradients selected by `wanted`, with respect to `x`, weight and bias. `x` must be contiguous.
 pub(super) fn backward(x: &Array, weight: &Array, gradient: &Array, wanted: [bool; 3]) -> [Option<Array>; 3] {
     let [inputs, outputs] = [weight.shape()[0], weight.shape()[1]];
     let upstream = View::new(numbers(gradient), [x.shape()[0], outputs], [outputs, 1]);

@@ -20,7 +20,7 @@ fn plain_add(x: &[Tensor<2>]) -> Tensor<2> {
     linear_add_plain(x[3].clone(), x[0].clone(), x[1].clone(), vector(&x[2]))
 }
 
-/// Rows, weight, bias, and what is added to.
+/// Rows, weight, bias and base.
 fn arguments([rows, inputs, outputs]: [usize; 3]) -> [Matrix; 4] {
     [
         Matrix::scattered([rows, inputs], 1, 1.0),
@@ -40,7 +40,7 @@ fn fused_equals_plain_value_and_gradient() {
     check_threads(fused_add, &arguments([150, 130, 140]));
 }
 
-/// The part of a weight, and its transpose, are read where they lie.
+/// A slice of a weight and its transpose are read in place.
 #[test]
 fn slices_and_transposes_of_weights() {
     let part = |f: fn(&[Tensor<2>]) -> Tensor<2>| {
@@ -64,7 +64,7 @@ fn what_is_no_number_stays_in_its_row() {
     assert!(values[..7].iter().chain(&values[8..10]).all(|x| x.is_finite()));
 }
 
-/// A frozen weight costs no product and gets no gradient.
+/// A constant weight gets no gradient, and no product is computed for it.
 #[test]
 fn only_tracked_operands_get_a_gradient() {
     let device = Device::flex().autodiff();

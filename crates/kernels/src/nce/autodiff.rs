@@ -1,4 +1,4 @@
-//! The losses as nodes of the graph.
+//! Autodiff nodes of the contrastive losses.
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;

@@ -1,4 +1,4 @@
-//! The fused losses on the CPU. Every sum has a fixed order; threads only decide who computes a row.
+//! The fused losses on the CPU. Every sum has a fixed order, so the result does not depend on the number of threads.
 
 use burn::backend::tensor::BoolTensor;
 use burn::backend::{Flex, TensorMetadata};
@@ -18,7 +18,7 @@ impl NceOps for Flex {
     }
 }
 
-/// What the backward pass of [`info_nce`] needs.
+/// State saved for the backward pass of [`info_nce`].
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     similarity: Array,
@@ -40,7 +40,7 @@ fn table<'a>(similarity: &'a Array, scale: &Array, rule: NceRule) -> query::Tabl
     query::Table { similarity: numbers(similarity), rows, columns, scale: numbers(scale)[0], with_positive }
 }
 
-/// The losses, and what the backward pass needs.
+/// The losses and the saved state.
 pub(super) fn info_nce(similarity: Array, scale: Array, rule: NceRule) -> (Array, Kept) {
     let [similarity, scale] = [similarity, scale].each_ref().map(dense);
     let table = table(&similarity, &scale, rule);
@@ -54,7 +54,6 @@ pub(super) fn info_nce(similarity: Array, scale: Array, rule: NceRule) -> (Array
     (out, Kept { similarity, scale, rule, row_sums: rows.sums, column_sums: columns.sums })
 }
 
-/// Gradients with respect to the table and the scale.
 pub(super) fn info_nce_backward(kept: &Kept, grad: Array) -> [Array; 2] {
     let grad = dense(&grad);
     let (row_grads, column_grads) = numbers(&grad).split_at(kept.row_sums.len());
@@ -65,7 +64,7 @@ pub(super) fn info_nce_backward(kept: &Kept, grad: Array) -> [Array; 2] {
     [array(slopes, &[table.rows, table.columns]), array(vec![scale], &[1])]
 }
 
-/// What the backward pass of [`multi_positive_nce`] needs.
+/// State saved for the backward pass of [`multi_positive_nce`].
 #[derive(Clone, Debug)]
 pub(super) struct KeptMulti {
     similarity: Array,
@@ -81,7 +80,7 @@ fn multi_table<'a>(similarity: &'a Array, scale: &Array, positive: &'a Mask, sam
     multi::Table { similarity: numbers(similarity), positive, same, columns, scale: numbers(scale)[0] }
 }
 
-/// The losses, and what the backward pass needs.
+/// The losses and the saved state.
 pub(super) fn multi_positive_nce(similarity: Array, scale: Array, positive: Mask, same: Mask) -> (Array, KeptMulti) {
     let [similarity, scale, positive, same] = [similarity, scale, positive, same].each_ref().map(dense);
     let [rows, _] = similarity.shape().dims::<2>();
@@ -92,7 +91,6 @@ pub(super) fn multi_positive_nce(similarity: Array, scale: Array, positive: Mask
     (out, KeptMulti { similarity, scale, positive, same, sums })
 }
 
-/// Gradients with respect to the table and the scale.
 pub(super) fn multi_positive_nce_backward(kept: &KeptMulti, grad: Array) -> [Array; 2] {
     let grad = dense(&grad);
     let table = multi_table(&kept.similarity, &kept.scale, &kept.positive, &kept.same);
@@ -100,9 +98,9 @@ pub(super) fn multi_positive_nce_backward(kept: &KeptMulti, grad: Array) -> [Arr
     [array(slopes, &[kept.sums.len(), table.columns]), array(vec![scale], &[1])]
 }
 
-/// The truths of a contiguous mask: a byte each.
+/// The values of a contiguous mask, one byte each.
 fn truths(mask: &Mask) -> &[bool] {
     let bytes = mask.layout().contiguous_offsets().map(|(start, end)| &mask.storage::<u8>()[start..end]);
-    let bytes = bytes.unwrap_or_else(|| unreachable!("only contiguous masks come here"));
+    let bytes = bytes.unwrap_or_else(|| unreachable!("masks were made contiguous"));
     bytemuck::checked::cast_slice(bytes)
 }

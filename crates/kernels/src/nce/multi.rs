@@ -1,4 +1,4 @@
-//! The sums of [`multi_positive_nce`](super::multi_positive_nce).
+//! Sums and gradients of [`multi_positive_nce`](super::multi_positive_nce).
 
 use macerator::{AutoArch, Scalar, Simd, WithSimd};
 use rayon::prelude::*;
@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::query::{ShiftedSum, TASK_ROWS, store_part};
 use crate::lanes::{LINE, Lanes, exp, lanes, load, splat, total};
 
-/// Similarities, who is right and who is the query itself.
+/// Similarities with the masks of the positives and of the query itself.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'a> {
     pub(super) similarity: &'a [f32],
@@ -16,11 +16,12 @@ pub(super) struct Table<'a> {
     pub(super) scale: f32,
 }
 
-/// Over candidates and over right answers; none for a query without a right answer.
+/// The sums over the candidates and over the positives; `None` for a query without a positive.
 pub(super) type Sums = Option<[ShiftedSum; 2]>;
 
 impl Table<'_> {
-    /// Similarities, logits of candidates and logits of right answers of a row from `start` on, -inf for what is neither.
+    /// The similarities, the logits of the candidates and the logits of the positives of a row from `start` on. Logits
+    /// of other cells are -inf.
     #[inline(always)]
     fn load<S: Simd>(&self, row: usize, start: usize) -> (Lanes<S>, [Lanes<S>; 2]) {
         let at = row * self.columns + start;
@@ -47,7 +48,6 @@ impl Table<'_> {
     }
 }
 
-/// The sums of every row.
 pub(super) fn sums(table: &Table<'_>, rows: usize) -> Vec<Sums> {
     let mut out = vec![None; rows];
     out.par_chunks_mut(TASK_ROWS).enumerate().for_each(|(task, out)| {
@@ -92,7 +92,6 @@ impl WithSimd for RowSums<'_> {
     }
 }
 
-/// Gradients of the table and the scale.
 pub(super) fn gradients(table: &Table<'_>, sums: &[Sums], grads: &[f32]) -> (Vec<f32>, f32) {
     let mut out = vec![0.0_f32; grads.len() * table.columns];
     let scales: Vec<f64> = out
@@ -125,7 +124,7 @@ impl WithSimd for Slopes<'_> {
         let columns = self.table.columns;
         for (i, out) in self.out.chunks_mut(columns).enumerate() {
             let row = self.first + i;
-            // The gradient of a row without a right answer stays 0.
+            // A row without a positive has the gradient 0.
             let Some([candidates, right]) = self.sums[row] else { continue };
             let grad = self.grads[row];
             let mut sum = splat::<S>(0.0);

@@ -1,10 +1,10 @@
-//! The slow twins of the losses, composed of tensor operations.
+//! Reference implementations of the losses, composed of tensor operations.
 
 use burn::tensor::{Bool, Tensor};
 
 use super::{Asking, NceRule};
 
-/// [`info_nce`](super::info_nce) from tensor operations, for every device and dtype.
+/// Reference implementation of [`info_nce`](super::info_nce), for every device and dtype.
 pub fn info_nce_plain(similarity: Tensor<2>, scale: Tensor<1>, rule: NceRule) -> Tensor<1> {
     let logits = similarity * scale.reshape([1, 1]);
     match rule.asking {
@@ -30,7 +30,7 @@ fn rows(logits: Tensor<2>, with_positive: bool) -> Tensor<1> {
     (log_sum_exp(candidates) - positive).squeeze_dim(1)
 }
 
-/// [`multi_positive_nce`](super::multi_positive_nce) from tensor operations, for every device and dtype.
+/// Reference implementation of [`multi_positive_nce`](super::multi_positive_nce), for every device and dtype.
 pub fn multi_positive_nce_plain(
     similarity: Tensor<2>,
     scale: Tensor<1>,
@@ -39,7 +39,7 @@ pub fn multi_positive_nce_plain(
 ) -> Tensor<1> {
     let logits = similarity * scale.reshape([1, 1]);
     let alone = positive.clone().any_dim(1).bool_not();
-    // In a row without a right answer both sums are taken over everything, so that their difference is 0 and so is its gradient.
+    // In a row without a positive both sums run over all cells, so that their difference and its gradient are 0.
     let left_out = |mask: Tensor<2, Bool>| {
         let shape = mask.dims();
         mask.bool_and(alone.clone().bool_not().expand(shape))
@@ -49,9 +49,9 @@ pub fn multi_positive_nce_plain(
     (log_sum_exp(candidates) - log_sum_exp(right)).squeeze_dim(1)
 }
 
-/// `log sum_k exp(x_ik)`, `[M, N] -> [M, 1]`; shifted by the row maximum so that nothing overflows.
+/// `log sum_k exp(x_ik)`, `[M, N] -> [M, 1]`, shifted by the row maximum against overflow.
 fn log_sum_exp(x: Tensor<2>) -> Tensor<2> {
-    // The shift cancels in value and in gradient, so it needs no gradient of its own.
+    // The shift cancels in the value and in the gradient, so it needs no gradient.
     let shift = x.clone().detach().max_dim(1);
     (x - shift.clone()).exp().sum_dim(1).log() + shift
 }

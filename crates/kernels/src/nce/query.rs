@@ -1,7 +1,7 @@
-//! The sums of [`info_nce`](super::info_nce) over rows and columns of one table.
+//! Sums and gradients of [`info_nce`](super::info_nce) over the rows and columns of a table.
 #![allow(
     clippy::needless_range_loop,
-    reason = "iterators over registers are closures, which are compiled for the least machine"
+    reason = "iterators over registers use closures, which are compiled for the baseline instruction set"
 )]
 
 use macerator::{AutoArch, Simd, WithSimd};
@@ -9,12 +9,12 @@ use rayon::prelude::*;
 
 use crate::lanes::{LINE, Lanes, exp, lanes, load, splat, store, total};
 
-/// Rows of a task.
+/// Rows per task.
 pub(super) const TASK_ROWS: usize = 16;
-/// Registers of columns of a task: a few lines of the cache of each row.
+/// Registers of columns per task: a few cache lines of each row.
 const ACROSS: usize = 4;
 
-/// Similarities, and what they are multiplied by.
+/// Similarities with their scale.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'a> {
     pub(super) similarity: &'a [f32],
@@ -25,13 +25,13 @@ pub(super) struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Logit of the right answer.
+    /// The logit of the positive.
     fn own(&self, query: usize) -> f32 {
         self.similarity[query * self.columns + query] * self.scale
     }
 
-    /// Similarities and logits of a row from `start` on. What is no candidate has the logit -inf: the end of the row, and the
-    /// right answer where it is left out.
+    /// The similarities and logits of a row from `start` on. Cells that are no candidates have the logit -inf: those
+    /// past the end of the row, and the positive if it is excluded.
     #[inline(always)]
     fn load<S: Simd>(&self, row: usize, start: usize) -> (Lanes<S>, Lanes<S>) {
         let scale = splat::<S>(self.scale);
@@ -56,22 +56,23 @@ impl Table<'_> {
     }
 }
 
-/// `sum_k exp(l_k) = exp(shift) sum` over the candidates of a query, `shift` the largest logit. Not its logarithm: among
-/// logits of 100 that has five digits left behind the point, and the shares of the candidates would not add up to 1.
+/// `sum_k exp(l_k) = exp(shift) sum` over the candidates of a query, with `shift` the largest logit. The logarithm of
+/// the sum is not stored instead: among logits of 100 it has five decimal places, and the probabilities of the
+/// candidates would not sum to 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ShiftedSum {
     pub(super) shift: f32,
     pub(super) sum: f64,
 }
 
-/// What the candidates of every query sum up to, and its loss.
+/// The sums over the candidates of every query, and its loss.
 #[derive(Default)]
 pub(super) struct Losses {
     pub(super) sums: Vec<ShiftedSum>,
     pub(super) losses: Vec<f32>,
 }
 
-/// Every row asks.
+/// The losses with each row as a query.
 pub(super) fn rows(table: &Table<'_>) -> Losses {
     let mut sums = vec![ShiftedSum::default(); table.rows];
     sums.par_chunks_mut(TASK_ROWS).enumerate().for_each(|(task, out)| {
@@ -80,7 +81,7 @@ pub(super) fn rows(table: &Table<'_>) -> Losses {
     with_losses(table, sums)
 }
 
-/// Every column asks.
+/// The losses with each column as a query.
 pub(super) fn columns(table: &Table<'_>) -> Losses {
     let mut sums = vec![ShiftedSum::default(); table.columns];
     sums.par_chunks_mut(ACROSS * LINE).enumerate().for_each(|(task, out)| {
@@ -158,10 +159,10 @@ impl WithSimd for ColumnSums<'_> {
     }
 }
 
-/// Queries of one direction in the backward pass, filled up to whole lines.
+/// The queries of one direction in the backward pass, padded to whole lines.
 pub(super) struct Upstream {
     shifts: Vec<f32>,
-    /// Gradients of the losses, and the same over the sums.
+    /// Gradients of the losses (`grads`), and the same divided by the sums (`weights`).
     grads: Vec<f32>,
     weights: Vec<f32>,
 }
@@ -180,7 +181,6 @@ impl Upstream {
     }
 }
 
-/// Gradients of the table and the scale.
 pub(super) fn gradients(table: &Table<'_>, rows: Option<&Upstream>, columns: Option<&Upstream>) -> (Vec<f32>, f32) {
     let mut out = vec![0.0_f32; table.rows * table.columns];
     let sums: Vec<f64> = out
@@ -242,7 +242,7 @@ impl WithSimd for Slopes<'_> {
     }
 }
 
-/// Writes over the first numbers of `to`, of which there may be fewer than lanes.
+/// Stores a register at the start of `to`, or only its first numbers if `to` is shorter.
 #[inline(always)]
 pub(super) fn store_part<S: Simd>(value: Lanes<S>, to: &mut [f32]) {
     if to.len() >= lanes::<S>() {

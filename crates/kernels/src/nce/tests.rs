@@ -4,7 +4,7 @@ use burn::tensor::{DType, Device, TensorData};
 use super::*;
 use crate::testkit::same_bits_on_any_number_of_threads;
 
-/// Square, wide and high tables; one row, one column, all remainders of the vector width, more rows than a task has.
+/// Square, wide and tall tables; one row, one column, all remainders of the vector width, and more rows than a task.
 const SIZES: [[usize; 2]; 9] = [[1, 1], [2, 2], [1, 16], [5, 17], [17, 5], [40, 40], [33, 130], [130, 33], [70, 70]];
 const ASKING: [Asking; 3] = [Asking::Rows, Asking::Columns, Asking::Both];
 
@@ -26,7 +26,7 @@ fn fused_equals_plain_value_and_gradient() {
     }
 }
 
-/// Tables without a query or without a candidate: no loss, and gradients of their shape.
+/// Tables without queries or without candidates give no losses, and gradients of the correct shape.
 #[test]
 fn empty_tables() {
     for (asking, size) in [
@@ -47,7 +47,7 @@ fn several_right_answers_equal_plain() {
         for every in [2, 3, 50] {
             let mut positive: Vec<bool> = (0..m * n).map(|i| (i * i + i / n) % every == 0).collect();
             let same: Vec<bool> = (0..m * n).map(|i| i % 7 == 3 && !positive[i]).collect();
-            // A row without a right answer.
+            // The first row has no positive.
             positive[..n].fill(m == 1);
             let run = |f: MultiFunction, dtype| multi_outcome(f, table(m * n), size, &positive, &same, dtype);
             let found = run(multi_positive_nce, DType::F32);
@@ -61,7 +61,7 @@ fn several_right_answers_equal_plain() {
     }
 }
 
-/// Central differences of the f64 twin.
+/// Compares with central differences of the reference implementation in f64.
 #[test]
 fn gradients_are_slopes() {
     const STEP: f64 = 1e-5;
@@ -97,8 +97,8 @@ fn any_number_of_threads_gives_the_same_bits() {
     }
 }
 
-/// Both directions at once are the two by themselves, to the bit; so are the columns of a table and the rows of its transpose,
-/// up to the order of sums.
+/// Computing both directions at once gives the same bits as computing each of them. The columns of a table equal the
+/// rows of its transpose up to the order of sums.
 #[test]
 fn both_is_rows_and_columns() {
     let size = [40, 40];
@@ -115,7 +115,7 @@ fn both_is_rows_and_columns() {
     }
 }
 
-/// Logits 1e4 apart, equal ones, and what is no number.
+/// Logits that differ by 1e4, equal logits, NaN and infinity.
 #[test]
 fn difficult_tables() {
     let rule = NceRule { asking: Asking::Rows, with_positive: true };
@@ -139,7 +139,7 @@ fn difficult_tables() {
 type Function = fn(Tensor<2>, Tensor<1>, NceRule) -> Tensor<1>;
 type MultiFunction = fn(Tensor<2>, Tensor<1>, Tensor<2, Bool>, Tensor<2, Bool>) -> Tensor<1>;
 
-/// Every rule that a table of this size allows.
+/// All rules that are valid for a table of this size.
 fn rules([m, n]: [usize; 2]) -> Vec<NceRule> {
     let mut rules = Vec::new();
     for asking in ASKING {
@@ -155,7 +155,7 @@ fn rules([m, n]: [usize; 2]) -> Vec<NceRule> {
     rules
 }
 
-/// Losses, and the gradients of a weighted sum of them with respect to table and scale.
+/// The losses, and the gradients of a weighted sum of them with respect to table and scale.
 fn outcome(f: Function, table: Vec<f64>, [m, n]: [usize; 2], scale: f64, rule: NceRule, dtype: DType) -> [Vec<f64>; 3] {
     let device = Device::flex().autodiff();
     let table = Tensor::<2>::from_data(TensorData::new(table, [m, n]), (&device, dtype)).require_grad();
@@ -186,7 +186,7 @@ fn gradients(losses: Tensor<1>, table: Tensor<2>, scale: Tensor<1>) -> [Vec<f64>
     [numbers(losses), numbers(table.grad(&found).unwrap()), numbers(scale.grad(&found).unwrap())]
 }
 
-/// Similarities between -1 and 1, rounded to f32 so that both precisions see the same.
+/// Similarities in [-1, 1], rounded to f32 so that both precisions have the same inputs.
 fn table(count: usize) -> Vec<f64> {
     (0..count).map(|i| f64::from(((i as f64) * 4894.217).sin() as f32)).collect()
 }
@@ -199,7 +199,8 @@ fn numbers<const D: usize>(x: Tensor<D>) -> Vec<f64> {
     x.into_data().iter::<f64>().collect()
 }
 
-/// Length of the difference over the length of what is expected, or over `unit`, the size of the terms it is a difference of.
+/// Length of the difference divided by the length of the expected vector, but at least by `unit`, the size of the terms
+/// whose difference it is.
 fn error(found: &[f64], expected: &[f64], unit: f64) -> f64 {
     assert_eq!(found.len(), expected.len());
     let length = |v: &mut dyn Iterator<Item = f64>| v.map(|a| a * a).sum::<f64>().sqrt();

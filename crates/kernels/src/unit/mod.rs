@@ -1,4 +1,4 @@
-//! [`unit_rows`]: rows divided by their length, in one pass each way.
+//! Normalisation of rows to unit length, fused forward and backward: [`unit_rows`].
 
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -16,12 +16,12 @@ use crate::lanes::{lanes, load, splat, store};
 #[cfg(test)]
 mod tests;
 
-/// Rows of a task.
+/// Rows per task.
 const TASK_ROWS: usize = 16;
 
-/// `x / |x|`, row by row, `[B, D]`. A row no longer than `tiny` becomes 0, and no gradient flows to it.
+/// Computes `x / |x|` for every row of `[B, D]`. A row whose length is at most `tiny` becomes 0 and gets no gradient.
 ///
-/// Fused for `f32` on the CPU; [`unit_rows_plain`] for everything else. Both give the same result for any number of threads.
+/// Fused for `f32` on the CPU, otherwise [`unit_rows_plain`]. The result of both is the same for any number of threads.
 pub fn unit_rows(x: Tensor<2>, tiny: f64) -> Tensor<2> {
     if !is_fused(&x) {
         return unit_rows_plain(x, tiny);
@@ -29,7 +29,7 @@ pub fn unit_rows(x: Tensor<2>, tiny: f64) -> Tensor<2> {
     Tensor::from_dispatch(<Dispatch as UnitOps>::unit_rows(x.into_dispatch(), tiny))
 }
 
-/// The slow twin of [`unit_rows`], composed of tensor operations.
+/// Reference implementation of [`unit_rows`], composed of tensor operations.
 pub fn unit_rows_plain(x: Tensor<2>, tiny: f64) -> Tensor<2> {
     let square = x.clone().square().sum_dim(1);
     let short = square.clone().lower_equal_elem(tiny * tiny);
@@ -38,7 +38,7 @@ pub fn unit_rows_plain(x: Tensor<2>, tiny: f64) -> Tensor<2> {
     x * inverse
 }
 
-/// The operation as an extension of the engine's backends.
+/// The operation as an extension of Burn's backends.
 #[backend_extension(Flex, Autodiff)]
 trait UnitOps: Backend {
     /// See [`unit_rows`].
@@ -66,7 +66,7 @@ impl<C: CheckpointStrategy> UnitOps for Autodiff<Flex, C> {
 struct UnitRows;
 
 impl Backward<Flex, 1> for UnitRows {
-    /// The result, and one over the lengths (0 for rows without one).
+    /// The result, and the reciprocals of the lengths (0 for rows of length at most `tiny`).
     type State = (Array, Vec<f32>);
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
@@ -115,7 +115,7 @@ impl WithSimd for Divide<'_> {
     fn with_simd<S: Simd>(self) {
         for (row, inverse) in self.out.chunks_mut(self.dim).zip(self.inverse) {
             let square = dot::<S>(row, row);
-            // What is no number is divided by: it shall stay in sight.
+            // The comparison is false for a NaN, so that NaN propagates.
             *inverse = if square <= self.tiny * self.tiny { 0.0 } else { 1.0 / square.sqrt() };
             let whole = row.len() / lanes::<S>() * lanes::<S>();
             let (lines, rest) = row.split_at_mut(whole);

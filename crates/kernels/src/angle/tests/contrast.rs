@@ -8,7 +8,7 @@ use super::{exact_angles, inputs};
 use crate::multi_positive_nce;
 use crate::testkit::{Input, error, numbers, oracle, outcome, random, same_bits_on_any_number_of_threads};
 
-/// Wholes, parts, factors, width: single numbers, all remainders of the vector width, more rows than a group.
+/// Wholes, parts, factors, width: single numbers, all remainders of the vector width, and more rows than a group.
 const SIZES: [[usize; 4]; 6] =
     [[1, 1, 1, 6], [5, 7, 1, 6], [3, 16, 4, 8], [8, 33, 2, 9], [40, 3, 3, 12], [18, 34, 1, 5]];
 
@@ -21,7 +21,7 @@ fn run(answers: Arc<Answers>, bend: Bend) -> impl Fn(Vec<Tensor<2>>) -> Tensor<1
     }
 }
 
-/// Some right answers, none for the last whole of several; some cells in which a thing meets itself, one of them a right answer too.
+/// Some positive cells, none for the last of several wholes, and some excluded cells, one of them positive too.
 fn answers([wholes, parts, ..]: [usize; 4]) -> Arc<Answers> {
     let cells = || (0..wholes as u32).flat_map(|row| (0..parts as u32).map(move |column| [row, column]));
     let asks = |row: u32| wholes == 1 || (row as usize) < wholes - 1;
@@ -30,7 +30,7 @@ fn answers([wholes, parts, ..]: [usize; 4]) -> Arc<Answers> {
     Arc::new(apart([wholes, parts], positive, same))
 }
 
-/// The wholes first, and then the parts.
+/// Answers for points that list the wholes first, then the parts.
 fn apart([wholes, parts]: [usize; 2], positive: Vec<[u32; 2]>, same: Vec<[u32; 2]>) -> Answers {
     let (wholes, all) = (wholes as u32, (wholes + parts) as u32);
     Answers::new((0..wholes).collect(), (wholes..all).collect(), positive, same)
@@ -41,7 +41,7 @@ fn with_scale(mut inputs: Vec<Input>, scale: f32) -> Vec<Input> {
     inputs
 }
 
-/// The equations of the doc comment, query by query.
+/// The equations of [`angle_contrast`], query by query.
 fn exact_losses(answers: &Answers, scale: f64, down: &[f64], up: &[f64]) -> Vec<f64> {
     let [wholes, parts] = answers.shape();
     let log_sum = |logits: Vec<f64>| {
@@ -63,7 +63,7 @@ fn exact_losses(answers: &Answers, scale: f64, down: &[f64], up: &[f64]) -> Vec<
     by_whole.chain(by_part).collect()
 }
 
-/// In `f32` a logit is right to some units in the last place of `scale pi`.
+/// In `f32` a logit has an error of a few units in the last place of `scale pi`.
 #[test]
 fn value_and_gradients_equal_the_oracle() {
     for size @ [wholes, parts, _, width] in SIZES {
@@ -97,7 +97,7 @@ fn value_and_gradients_equal_the_oracle() {
     }
 }
 
-/// The operations it is made of, over more rows than one tile of 4 MiB holds.
+/// Compares with the composed operations, for more rows than fit into one tile of 4 MiB.
 #[test]
 fn equals_angles_and_contrast_apart() {
     let size @ [wholes, parts, _, _] = [1100, 1000, 1, 24];
@@ -149,7 +149,7 @@ fn nobody_asks_nobody() {
         let zeros = |n: usize| vec![0.0; n];
         assert_eq!(found, [zeros(wholes + parts), zeros(wholes * 4), zeros(parts * 4), zeros(2), zeros(1)]);
     }
-    // Points without coordinates all lie at the root.
+    // Points without coordinates are all at the root.
     let points = |n: usize| Input(vec![], [n, 0]);
     let inputs = [points(3), points(2), Input(vec![1.0], [1, 1]), Input(vec![5.0], [1, 1])];
     let answers = Arc::new(apart([3, 2], vec![[0, 0]], vec![]));
@@ -157,10 +157,11 @@ fn nobody_asks_nobody() {
     assert!((found[0][0] - 2_f64.ln()).abs() < 1e-6 && (found[0][3] - 3_f64.ln()).abs() < 1e-6, "{found:?}");
 }
 
-/// Logits that differ by more than `exp` spans, a query with its right answer alone, and numbers that are none.
+/// Covers logits that differ by more than the range of `exp`, a query whose only candidate is its positive, NaN and
+/// infinity.
 #[test]
 fn difficult_tables() {
-    // Seen from (1, 0): straight ahead, straight back, at the side; itself; the root.
+    // Seen from (1, 0): straight ahead, straight back, at the side, the point itself, the root.
     let parts = vec![2.0, 0.0, -1.0, 0.0, 1.0, 3.0, 1.0, 0.0, 0.0, 0.0];
     let inputs = |parts: Vec<f32>, scale: f32| {
         let count = parts.len() / 2;
@@ -171,7 +172,7 @@ fn difficult_tables() {
     for bend in [Bend::Hyperbolic, Bend::Flat] {
         let found = outcome(&inputs(parts.clone(), 1e4), &[1.0; 7], run(Arc::clone(&answers), bend));
         assert!(found.iter().flatten().all(|v| v.is_finite()), "{found:?}");
-        // The whole wants the part behind it, which is pi worse than the one ahead, and the root's angles are all 0.
+        // The positive of the first whole is behind it, pi worse than the part ahead. All angles at the root are 0.
         let pi = std::f64::consts::PI;
         assert!((found[0][0] - 1e4 * pi).abs() < 0.1 && (found[0][1] - 5_f64.ln()).abs() < 1e-3, "{:?}", found[0]);
         for bad in [f32::NAN, f32::INFINITY] {
@@ -189,7 +190,8 @@ fn difficult_tables() {
     assert!(angle_contrast(points, one.clone(), one, &answers, Bend::Flat, 1e-12).is_none());
 }
 
-/// Transposed points are read as they are; points that are whole and part get both gradients, and those that are neither none.
+/// Transposed points are read in place. Points that are both whole and part get the sum of both gradients, and points
+/// that are neither get none.
 #[test]
 fn any_layout_and_any_role() {
     let (values, own) = (random(9 * 8, 5), vec![0.5; 12]);
@@ -204,12 +206,12 @@ fn any_layout_and_any_role() {
         (angle_contrast(points, one.clone(), one, &Arc::new(answers), Bend::Hyperbolic, tiny).unwrap() * weights).sum()
     };
     let positive = vec![[0, 1], [2, 3], [5, 5]];
-    // Points 2 to 7 are wholes, and from the last to the first parts as well.
+    // Points 2 to 7 are wholes and, in reverse order, also parts.
     let roles = Answers::new((2..8).collect(), (2..8).rev().collect(), positive.clone(), vec![]);
     let (plain, turned) =
         (leaf(&values, [9, 8]), leaf(&(0..72).map(|i| values[i % 9 * 8 + i / 9]).collect::<Vec<_>>(), [8, 9]));
     let (found, other) = (loss(plain.clone(), roles.clone()), loss(turned.clone().transpose(), roles));
-    // The same points written out, each role by itself.
+    // The same points copied out, separately for each role.
     let mut apart_values = values[16..64].to_vec();
     (2..8).rev().for_each(|i| apart_values.extend(&values[8 * i..8 * (i + 1)]));
     let written = leaf(&apart_values, [12, 8]);

@@ -1,4 +1,4 @@
-//! Both operations against `conifer_space` in `f64`.
+//! Compares both operations with `conifer_space` in `f64`.
 #![allow(clippy::unwrap_used)]
 
 use conifer_space::{ManifoldSpec, Root, space};
@@ -18,7 +18,7 @@ fn inputs([parents, children, factors, width]: [usize; 4], length: f32) -> Vec<I
     vec![points(parents, 1), points(children, 2), Input(curvatures(factors), [1, factors])]
 }
 
-/// The angle at each of `parents` to each of `children`, row after row.
+/// The angle at each parent towards each child, row major.
 fn exact_angles(parents: &[f64], children: &[f64], curv: &[f64], width: usize, bend: Bend) -> Vec<f64> {
     let spec = |&curv: &f64| match bend {
         Bend::Hyperbolic => ManifoldSpec::lorentz(width, curv),

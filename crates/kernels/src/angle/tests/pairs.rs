@@ -5,7 +5,7 @@ use super::super::{Bend, pairwise_exterior_angle};
 use super::{exact_angles, inputs};
 use crate::testkit::{Input, error, oracle, outcome, random, same_bits_on_any_number_of_threads};
 
-/// Parents, children, factors, width: single numbers, all remainders of the vector width, more rows than a group.
+/// Parents, children, factors, width: single numbers, all remainders of the vector width, and more rows than a group.
 const SIZES: [[usize; 4]; 6] =
     [[1, 1, 1, 6], [5, 7, 1, 6], [3, 16, 4, 8], [8, 33, 2, 9], [40, 3, 3, 12], [2, 50, 1, 40]];
 
@@ -16,13 +16,14 @@ fn run(bend: Bend) -> impl Fn(Vec<Tensor<2>>) -> Tensor<2> {
     }
 }
 
-/// `conifer_space` in `f64`, pair by pair and factor by factor, with gradients by central differences.
+/// The oracle: `conifer_space` in `f64`, pair by pair and factor by factor, with gradients by central differences.
 fn exact([_, _, _, width]: [usize; 4], bend: Bend, inputs: &[Input], upstream: &[f32]) -> Vec<(Vec<f64>, f64)> {
     oracle(inputs, upstream, |x| exact_angles(&x[0], &x[1], &x[2], width, bend))
 }
 
-/// Directions are far from each other here: what rounding leaves of close ones is the budget table of `conifer_geometry`. In `f32` the
-/// products are right to some units in the last place of `|parent| |child|`, and angles to that over the sine of the angle.
+/// Directions are far apart here; the budget table of `conifer_geometry` covers close ones. In `f32` the products have
+/// an error of a few units in the last place of `|parent| |child|`, and angles have that error divided by the sine of
+/// the angle.
 #[test]
 fn value_and_gradients_equal_the_oracle() {
     for size in SIZES {
@@ -47,7 +48,7 @@ fn value_and_gradients_equal_the_oracle() {
     }
 }
 
-/// More rows than one tile of 4 MiB holds: every one of them is that of its parent alone.
+/// More rows than fit into one tile of 4 MiB: each row must equal the row computed separately.
 #[test]
 fn tiles_fit_together() {
     let size = [1100, 1000, 1, 24];
@@ -83,8 +84,8 @@ fn no_parents_and_no_children() {
     }
 }
 
-/// Straight ahead, straight back, at the parent, at the root; a parent at the root. Value and gradient are finite everywhere, and
-/// numbers that are none stay.
+/// Children straight ahead, straight back, at the parent and at the root, and a parent at the root. Values and
+/// gradients are finite, and NaN propagates.
 #[test]
 fn edges_of_the_angle() {
     let pi = std::f64::consts::PI;

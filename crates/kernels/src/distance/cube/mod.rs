@@ -1,8 +1,8 @@
-//! The fused operation on graphics cards, where no tensor per factor is held either.
+//! The fused distances on graphics cards, without tensors of size `[K, M, N]`.
 //!
-//! [`source`] is written once and compiled for the device at run time (Vulkan; CUDA and Metal where the engine has them).
-//! Both passes are operations of the engine's queue ([`DistanceOps`] and [`DistanceGradients`]), so that its fusion of
-//! other operations goes on around them.
+//! The kernels of [`source`] are written once and compiled for the device at run time (Vulkan; also CUDA and Metal if
+//! Burn supports them). Both passes are operations of Burn's queue ([`DistanceOps`] and [`DistanceGradients`]), so Burn
+//! can fuse the other operations around them.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Cube, TensorMetadata, backend_extension};
@@ -20,11 +20,11 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-/// The backward pass as an extension of the engine's backends.
+/// The backward pass as an extension of Burn's backends.
 #[backend_extension(Cube, Fusion)]
 trait DistanceGradients: Backend {
-    /// The gradients for points and curvatures from `grad` `[M, N]`. `table` holds the distances, which the root mean
-    /// square needs; the mean does not read it.
+    /// The gradients of points and curvatures from `grad` `[M, N]`. `table` holds the distances; it is read only for
+    /// the root mean square.
     #[fusion(meta = |x, y, curv, _table, _grad, _rule| (x.clone(), y.clone(), curv.clone()))]
     fn pairwise_distance_gradients(
         x: FloatTensor<Self>,
@@ -36,8 +36,8 @@ trait DistanceGradients: Backend {
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
 }
 
-/// Whether a table of so many rows and columns can be numbered and started: 2^32 numbers, and 65,535 groups along a side
-/// of the grid.
+/// True if the sizes are within the limits of a launch: fewer than 2^32 table entries, and at most 65,535 groups along
+/// each side of the grid.
 pub(super) fn fits(m: usize, n: usize, factors: usize) -> bool {
     const GROUPS: usize = 65_535;
     let within = |count: usize, per_group: usize| count.div_ceil(per_group) <= GROUPS;
@@ -119,24 +119,24 @@ impl Passes for Cube {
 
     fn backward(kept: Kept, grad: FloatTensor<Self>) -> [FloatTensor<Self>; 3] {
         let Kept { x, y, curv, table, rule } = kept;
-        // The mean does not read the table, but the kernel has a place for it.
+        // The kernel needs an argument for the table, but does not read it for the mean.
         let table = table.unwrap_or_else(|| grad.clone());
         Cube::pairwise_distance_gradients(x, y, curv, table, grad, rule).into()
     }
 }
 
-/// What the backward pass needs: nothing of the size `[K, M, N]`.
+/// State saved for the backward pass. Nothing has the size `[K, M, N]`.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     x: FloatTensor<Cube>,
     y: FloatTensor<Cube>,
     curv: FloatTensor<Cube>,
-    /// The distances, where their slope needs them.
+    /// The distances, if the slope needs them.
     table: Option<FloatTensor<Cube>>,
     rule: DistanceRule,
 }
 
-/// The operands in the layout that the kernels read: row after row.
+/// The operands in the row-major layout that the kernels read.
 struct Pairs {
     x: Points,
     y: Points,
@@ -153,7 +153,7 @@ struct Points {
     excess: CubeTensor,
 }
 
-/// What comes from above in the backward pass, and what the forward pass found, both `[M, N]`.
+/// The distances and their gradients, both `[M, N]`.
 struct Upstream {
     table: CubeTensor,
     grad: CubeTensor,
@@ -169,7 +169,7 @@ impl Pairs {
             curv,
             floor: rule.floor as f32,
             sign: if rule.negative { -1.0 } else { 1.0 },
-            // The root mean square of one number is the number.
+            // The root mean square of a single number is the number.
             squares: rule.norm == Norm::L2 && factors > 1,
         }
     }
@@ -178,7 +178,8 @@ impl Pairs {
         self.x.rows() == 0 || self.y.rows() == 0
     }
 
-    /// `[B, D]` for `mine`. The pair of its row `a` with row `b` of `other` is at `a steps[0] + b steps[1]` of the tables.
+    /// The gradient `[B, D]` of the points `mine`. The pair of row `a` of `mine` and row `b` of `other` is at index `a
+    /// steps[0] + b steps[1]` of the tables.
     fn point_gradients(
         &self,
         mine: &Points,
@@ -192,7 +193,7 @@ impl Pairs {
         let width = dim / factors;
         let blocks = width.div_ceil(source::TILE).min(MAX_BLOCKS);
         let found = empty(&mine.points, [rows, dim]);
-        // Nobody writes to it where the curvatures are not asked for, but the kernel has a place for it.
+        // The kernel needs an output for the curvatures, but does not write to it unless `for_curv` is set.
         let parts = curv_parts.cloned().unwrap_or_else(|| empty(&self.curv, [1]));
         source::point_gradients::launch(
             &found.client,
@@ -219,7 +220,7 @@ impl Pairs {
     }
 }
 
-/// Most sums that a thread of the backward pass keeps: a factor of up to 64 coordinates is one group's work.
+/// Largest number of sums per thread in the backward pass: one group covers a factor of up to 64 coordinates.
 const MAX_BLOCKS: usize = 4;
 
 impl Points {
@@ -248,7 +249,7 @@ fn tiles(rows: usize) -> u32 {
     rows.div_ceil(source::TILE) as u32
 }
 
-/// Row after row, nothing written yet.
+/// An uninitialised row-major tensor.
 fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
     empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), Shape::new(shape), like.dtype)
 }

@@ -1,20 +1,20 @@
-//! On a graphics card, where there is one: against the plain twin in f64 on the processor.
+//! Compares the kernels on a graphics card, if there is one, with the reference implementation in f64 on the CPU.
 #![allow(clippy::unwrap_used)]
 use burn::backend::{CubeDevice, DispatchDevice, WgpuDeviceKind};
 use burn::tensor::{DType, Device, DeviceType, Tensor, TensorData};
 
 use super::super::{DistanceRule, Norm, pairwise_distance, pairwise_distance_plain};
 
-/// The square of the smallest step above one in `f32`, as the geometry passes it.
+/// The square of the machine precision of `f32`, the value that the geometry passes.
 const FLOOR: f64 = 1e-12;
 
-/// Rows, columns, factors and their width: one pair; no multiple of anything; PHyCLIP's factors; one wide factor, several
-/// groups wide; a factor of one coordinate; more factors than coordinates in shared memory.
+/// Rows, columns, factors and their width: one pair; sizes that are no multiple of a tile; PHyCLIP's factors; one wide
+/// factor, several groups wide; a factor with one coordinate; more factors than coordinates in shared memory.
 const SIZES: [[usize; 4]; 7] =
     [[1, 1, 1, 2], [5, 7, 3, 5], [33, 31, 64, 8], [17, 50, 1, 130], [16, 16, 2, 33], [3, 40, 70, 1], [40, 3, 2, 64]];
 
-/// The first card that Vulkan names; without one a test says so and passes. Software counts only where it is asked for by
-/// [`SOFTWARE`]: not every such driver survives what CubeCL gives it.
+/// The first Vulkan device. Without one, a test prints a message and passes. A software renderer counts only if the
+/// variable [`SOFTWARE`] is set, because some of them crash on the kernels of CubeCL.
 fn device() -> Option<Device> {
     let software = std::env::var_os(SOFTWARE).is_some();
     let found = Device::enumerate(DeviceType::Vulkan).into_iter().find(|device| match device.as_dispatch() {
@@ -38,8 +38,8 @@ fn equals_the_exact_value_and_gradient() {
     }
 }
 
-/// Distances of 1e-4, where `ln(1 + t)` of a rounded `1 + t` keeps three digits; points a thousand radii out; and points
-/// at the root, where nothing flows.
+/// Distances of 1e-4, where `ln(1 + t)` of a rounded `1 + t` keeps three digits, points at a thousand curvature radii,
+/// and points at the root, where no gradient flows.
 #[test]
 fn near_far_and_nowhere() {
     let Some(device) = device() else { return };
@@ -50,8 +50,8 @@ fn near_far_and_nowhere() {
     }
 }
 
-/// Within 2e-6 of f64, in length, beyond twice what the plain twin in f32 is off on the processor: where points are far out,
-/// or a gradient is a small difference, both lose digits, in another order.
+/// The relative error to f64 must be at most 2e-6 plus twice the error of the reference implementation in f32 on the
+/// CPU. For far points, and for gradients that are small differences, both lose digits, but in a different order.
 fn agrees(operands: &Operands, device: &Device, rule: DistanceRule) {
     let exact = operands.outcome(&Device::flex(), rule, pairwise_distance_plain, DType::F64);
     let plain = operands.outcome(&Device::flex(), rule, pairwise_distance_plain, DType::F32);
@@ -63,7 +63,6 @@ fn agrees(operands: &Operands, device: &Device, rule: DistanceRule) {
     }
 }
 
-/// Every sum has a fixed order.
 #[test]
 fn the_same_bits_again() {
     let Some(device) = device() else { return };
@@ -74,8 +73,8 @@ fn the_same_bits_again() {
     }
 }
 
-/// The error of `u` is a few 1e-7 here (that of `c |x|^2`), and `acosh(1 + u)` is about `sqrt(2 u)`: a distance `d` is off by
-/// 1e-6 / d, and that of a point to itself, which is 0, by 1e-3.
+/// Here `u` has an error of a few 1e-7 (that of `c |x|^2`), and `acosh(1 + u)` is about `sqrt(2 u)`. So a distance `d`
+/// has an error of 1e-6 / d, and the zero distance of a point to itself an error of 1e-3.
 #[test]
 fn equal_points() {
     let Some(device) = device() else { return };
@@ -92,7 +91,7 @@ fn equal_points() {
     }
 }
 
-/// What is no number stays where it was.
+/// NaN and infinity must propagate to the affected rows only.
 #[test]
 fn no_numbers_stay_visible() {
     let Some(device) = device() else { return };
@@ -121,7 +120,7 @@ fn no_rows_and_no_columns() {
     }
 }
 
-/// A constant operand gets no gradient and changes nothing for the others.
+/// A constant operand gets no gradient, and the other gradients do not change.
 #[test]
 fn only_tracked_operands_get_a_gradient() {
     let Some(device) = device() else { return };
@@ -143,7 +142,7 @@ fn rules() -> impl Iterator<Item = DistanceRule> {
     norms.flat_map(|norm| [false, true].map(|negative| DistanceRule { norm, floor: FLOOR, negative }))
 }
 
-/// Points, row after row, with their shape, and curvatures.
+/// Row-major points with their shapes, and curvatures.
 struct Operands {
     x: (Vec<f32>, [usize; 2]),
     y: (Vec<f32>, [usize; 2]),
@@ -151,7 +150,7 @@ struct Operands {
 }
 
 impl Operands {
-    /// Points around the origin, about `scale` curvature radii out.
+    /// Points around the origin, at about `scale` curvature radii.
     fn of([m, n, factors, width]: [usize; 4], scale: f64) -> Self {
         let dim = factors * width;
         let scale = scale / (width as f64).sqrt();
@@ -186,7 +185,7 @@ impl Operands {
     }
 }
 
-/// Numbers in (-1, 1) that look random: no two points are close by their making.
+/// Pseudo-random numbers in (-1, 1).
 fn scattered(count: usize, seed: u64) -> Vec<f64> {
     let mixed = |i: usize| {
         let z = (i as u64 + (seed << 32) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -196,7 +195,7 @@ fn scattered(count: usize, seed: u64) -> Vec<f64> {
     (0..count).map(|i| mixed(i) as f64 / 2_f64.powi(52) - 1.0).collect()
 }
 
-/// Length of the difference over the length of what is expected.
+/// Length of the difference divided by the length of the expected vector.
 fn error(found: &[f64], expected: &[f64]) -> f64 {
     assert_eq!(found.len(), expected.len());
     let length = |v: &mut dyn Iterator<Item = f64>| v.map(|a| a * a).sum::<f64>().sqrt();
