@@ -15,20 +15,20 @@ VALUE = re.compile(r"(<!-- number: ([\w-]+)\.([\w-]+) -->)[^<]*(<!-- /number -->
 
 
 def recording(name):
-    """(values behind `#`, lines of the output) of a recording."""
+    """Return the header values (lines with `#`) and the output lines of a recording."""
     lines = (DOCS / "numbers" / f"{name}.txt").read_text().splitlines()
     values = dict(re.findall(r"^# ([\w-]+): (.*)$", "\n".join(lines), re.M))
     return values, [line.rstrip() for line in lines if line.strip() and not line.startswith("#")]
 
 
 def block(name, words):
-    """The text block of a recording: its head and the lines that contain one of the words."""
+    """Return the text block of a recording: its first line and the lines that contain one of the words."""
     _, (head, *rows) = recording(name)
     if words:
         words = [word.strip() for word in words.split(",")]
         unused = [word for word in words if not any(word in row for row in rows)]
         if unused:
-            raise SystemExit(f"render {README.name}: `{unused[0]}` is in no line of docs/numbers/{name}.txt; change the comment in README")
+            raise SystemExit(f"render {README.name}: no line of docs/numbers/{name}.txt contains `{unused[0]}`; change the comment in README")
         rows = [row for row in rows if any(word in row for word in words)]
     return "\n".join(["```text", head, *rows, "```", ""])
 

@@ -1,7 +1,8 @@
-//! Files and folders that appear whole or not at all.
+//! Writes files and folders atomically.
 //!
-//! [`NewFile`] writes one file and [`replace_folder`] one folder: under a temporary name beside the target, flushed to the disk, then
-//! renamed. Modes follow the umask. [`resolve`] finds the previous content of a folder whose replacement was interrupted.
+//! [`NewFile`] writes one file and [`replace_folder`] one folder: under a temporary name beside the target, flushed to
+//! the disk, then renamed. File modes follow the umask. [`resolve`] finds the previous content of a folder whose
+//! replacement was interrupted.
 
 mod folder;
 mod new_file;

@@ -1,18 +1,18 @@
-//! The spaces in which embeddings live, without a tensor engine.
+//! Geometry of the embedding spaces on plain slices, and the file format of embedding sets. No tensor engine.
 //!
-//! * [`ManifoldSpec`] says which space a set of points belongs to; it is plain data and travels with the points.
-//! * [`Space`] is the geometry of one space on plain slices, in `f32` (what search runs) and in `f64` (the oracle of
-//!   everything else). [`SPACES`] lists every space; [`space()`] builds one from its spec.
-//! * [`Root`] is the apex of the cones: the origin, or a point. Which root is data, never a code path of the caller.
-//! * [`EmbeddingSet`] is a set of points with its spec, on disk and in memory: the border between learning and
-//!   everything that only searches, measures or draws.
-//! * [`files`] writes files and folders whole or not at all.
-//! * [`vector`] holds functions of one number that compile to vector instructions.
-//! * [`safe`] holds every epsilon of the house; [`laws`] is what each space must obey.
+//! * [`ManifoldSpec`] describes a space. It is plain data and is stored with the points.
+//! * [`Space`] is the geometry of one space, in `f32` (used by search) and in `f64` (the reference for the other
+//!   implementations). [`SPACES`] lists every space; [`space()`] builds one from its spec.
+//! * [`Root`] is the apex of the cones: the origin or a point. Callers pass it as a value.
+//! * [`EmbeddingSet`] is a set of points with its spec, in memory and on disk. Training writes it; search, evaluation
+//!   and plots read it.
+//! * [`files`] writes files and folders atomically.
+//! * [`vector`] holds scalar functions that the compiler can vectorise.
+//! * [`safe`] holds all epsilons and clamped functions; [`laws`] is the conformance suite for spaces.
 //!
 //! Conventions. Points are stored by their *space* components, `dim` numbers; the time component of the hyperboloid,
 //! `t(x) = sqrt(1/c + |x|^2)`, is recomputed. `curv` is `c > 0`, the sectional curvature is `-c`, and
-//! `<x, x>_L = -1/c`. Angles are radians. `parent` (general, near the root) always comes before `child` (specific).
+//! `<x, x>_L = -1/c`. Angles are in radians. `parent` (general, near the root) always comes before `child` (specific).
 
 mod cone;
 mod error;

@@ -83,7 +83,7 @@ fn a_killed_run_ends_with_the_same_bytes() {
     refused(
         at,
         &["search", "parts", "--id", "x"],
-        &["`parts`, which is not finished", "the command that began it goes on"],
+        &["`parts`, which is not finished", "run the command that started it again"],
     );
     model(at, "other", &["--set", "seed=1"]);
     let mut others = args("parts");
@@ -152,7 +152,7 @@ fn an_unfinished_set_of_another_command_is_only_given_up_when_asked() {
     let mut draft = conifer_space::points::Draft::open(&at.join("set"), plan).unwrap();
     draft.commit(Value::Null).unwrap();
     drop(draft);
-    refused(at, &args, &["was begun with another one", "(incomplete:", "--overwrite"]);
+    refused(at, &args, &["was started with other settings", "(incomplete:", "--overwrite"]);
     good(at, &[&args[..], &["--overwrite"]].concat());
     assert_eq!(conifer_space::EmbeddingSet::load(&at.join("set")).unwrap(), whole);
     // A set without recorded settings is not replaced either.

@@ -1,4 +1,4 @@
-//! Laws of the edges: value and gradient are finite on the adversarial list, in `f32`.
+//! Laws of edge cases: values and gradients are finite on the adversarial list, in `f32`.
 
 use conifer_space::laws::edge_tangents;
 
@@ -10,7 +10,8 @@ fn everything_is_finite_on_the_adversarial_list() {
     for case in cases() {
         let tangents = edge_tangents(case.spec.dim);
         let lifted: Vec<_> = tangents.iter().map(|v| filled(v, |out| case.exact.lift(v, out))).collect();
-        // The list itself are points, too, wherever every vector is one; on the sphere, features without a length.
+        // The tangent vectors themselves are points, too, in spaces where every vector is a point. On the sphere they
+        // stand for features that are not normalised.
         let points: Vec<_> = lifted.iter().chain(&tangents).cloned().collect();
         let n = points.len();
         let first: Vec<_> = (0..n * n).map(|i| points[i / n].clone()).collect();
@@ -38,7 +39,7 @@ fn everything_is_finite_on_the_adversarial_list() {
     }
 }
 
-/// The origin, the origin as a point, a near point and the farthest one.
+/// The origin, the origin as a point, a near point and the farthest point.
 fn roots(points: &[Vec<f64>], rooted: bool) -> Vec<Root> {
     let point = |i: usize| Root::Point(points[i].clone());
     if rooted { vec![Root::Origin, point(0), point(9), point(points.len() - 1)] } else { vec![Root::Origin] }

@@ -1,9 +1,9 @@
-//! What every manifold must obey: one conformance suite over [`MANIFOLDS`].
+//! Conformance suite for manifolds: properties that every entry of [`MANIFOLDS`] must satisfy.
 //!
-//! The mathematics is proven in `conifer_space` (metric axioms, geodesics, cones, each formula against an oracle of
-//! higher precision). Here every function over tensors is held to the `f64` function of the same name there, its
-//! gradient to central differences, and both to be finite on the adversarial list. A new manifold is proven by being
-//! listed.
+//! The tests of `conifer_space` cover the mathematics (metric axioms, geodesics, cones, each formula against a
+//! reference of higher precision). The tests here compare every tensor function with the `f64` function of the same
+//! name, and its gradient with central differences. They also check that both are finite on the adversarial list.
+//! Listing a new manifold in [`MANIFOLDS`] puts it under test.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,22 +17,22 @@ use conifer_space::{ManifoldSpec, Root, SPACES, Space, space};
 
 use crate::{ConeShape, MANIFOLDS, Manifold, RootT, manifold};
 
-/// `K` of every half aperture here (MERU, HyCoCLIP: 0.1).
+/// `K` of all half apertures in these tests (MERU, HyCoCLIP: 0.1).
 const MIN_RADIUS: f64 = 0.1;
-/// `eta` of every hinge here (HyCoCLIP between modalities: 0.7).
+/// `eta` of all hinges in these tests (HyCoCLIP between modalities: 0.7).
 const APERTURE_SCALE: f64 = 0.7;
 
-/// The cone of every hinge here.
+/// The cone of all hinges in these tests.
 const CONE: ConeShape = ConeShape { min_radius: MIN_RADIUS, aperture_scale: APERTURE_SCALE, max_aperture: None };
 
-/// A function that works row by row, over tensors and over slices.
+/// A row-wise function, on tensors and on slices.
 struct Op {
     name: &'static str,
-    /// What a row of the arguments is: one tangent vector, one point, or two points.
+    /// The arguments per row: one tangent vector, one point, or two points.
     takes: Takes,
     tensors: OnTensors,
     slices: OnSlices,
-    /// Whether the root matters.
+    /// True if the result depends on the root.
     rooted: bool,
 }
 
@@ -119,7 +119,7 @@ const OPS: &[Op] = &[
     },
 ];
 
-/// A function of all pairs, with the function that says the same row by row.
+/// A pairwise function and its row-wise counterpart.
 struct PairOp {
     name: &'static str,
     pairwise: fn(&dyn Manifold, Tensor<2>, Tensor<2>, &RootT) -> Tensor<2>,
@@ -183,15 +183,15 @@ fn a_wrong_description_has_its_message() {
     assert_eq!(message(&unknown, None), unknown.check().unwrap_err().to_string());
 }
 
-/// One sample space with points in it.
+/// One sample space with points.
 struct Case {
     spec: ManifoldSpec,
     exact: Box<dyn Space<f64>>,
-    /// Tangent vectors of lengths 0.1 to 3 in units of the curvature radius, per factor.
+    /// Tangent vectors with lengths 0.1 to 3 in units of the curvature radius, per factor.
     tangents: Vec<Vec<f64>>,
     /// Their lifts.
     points: Vec<Vec<f64>>,
-    /// One more point.
+    /// A root that is none of the points.
     root: Vec<f64>,
 }
 
@@ -216,8 +216,8 @@ impl Case {
         manifold(&self.spec, curv).unwrap()
     }
 
-    /// The arguments of `op`, as columns of rows: all points, or each point with the `others` that follow it in a
-    /// circle (all ordered pairs of different points for 6).
+    /// The arguments of `op`, as columns of rows: all points, or each point paired with the next `others` points in
+    /// cyclic order (6 gives all ordered pairs of different points).
     fn arguments(&self, op: &Op, others: usize) -> Vec<Vec<Vec<f64>>> {
         match op.takes {
             Takes::Tangent => vec![self.tangents.clone()],
@@ -231,7 +231,7 @@ impl Case {
         }
     }
 
-    /// The roots to try.
+    /// The roots to test.
     fn roots(&self, rooted: bool) -> Vec<Root> {
         if rooted { vec![Root::Origin, Root::Point(self.root.clone())] } else { vec![Root::Origin] }
     }

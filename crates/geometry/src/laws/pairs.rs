@@ -1,9 +1,9 @@
-//! Laws of all pairs: a matrix product gives what the row by row function gives, within a table of budgets.
+//! Laws of pairwise functions: the matrix-product form agrees with the row-wise form, within the error budgets below.
 
 use super::*;
 
-/// Ordinary points in `f64`: the root of the machine epsilon times the size of the coordinates (up to 32), because a
-/// length comes out of a difference of squares.
+/// Tolerance for ordinary points in `f64`: the square root of the machine epsilon times the size of the coordinates (up
+/// to 32), because a length is computed from a difference of squares.
 const F64_TOLERANCE: f64 = 1e-7;
 
 #[test]
@@ -35,21 +35,22 @@ fn repeated(parents: &[Vec<f64>], children: &[Vec<f64>], side: usize) -> Tensor<
     tensor(&pairs.collect::<Vec<_>>(), &Device::flex(), DType::F64)
 }
 
-/// Largest absolute errors of the `f32` forms on the hyperboloid, in units of the curvature radius or radians, by the
-/// norm of the points and the gap between them.
+/// Largest absolute errors of the `f32` forms on the hyperboloid, in units of the curvature radius or in radians, by
+/// the norm of the points and the gap between them.
 ///
-/// Recipe. For every norm R and gap g, curvature in {0.1, 1, 10}: 60 pairs in 8 dimensions, `|x| = R` in a random
-/// direction, `|y - x| = g R` in a random direction or along x (30 each), rounded to `f32`; against the `f64` space on
-/// the rounded points. A budget is twice the measured maximum, rounded up to 1, 2 or 5 (x86-64, rustc 1.95; the test
-/// prints its table when it fails).
+/// Method. For every norm R, gap g and curvature in {0.1, 1, 10}: 60 pairs in 8 dimensions, with `|x| = R` in a random
+/// direction and `|y - x| = g R` in a random direction or along x (30 each), rounded to `f32`. The reference is the
+/// `f64` space on the rounded points. A budget is twice the measured maximum, rounded up to 1, 2 or 5 (x86-64, rustc
+/// 1.95; the test prints its table when it fails).
 struct Budget {
     norm: f64,
     gap: f64,
     dist: f64,
     angle: f64,
-    /// None where the form resolves nothing: pairs on one ray far out.
+    /// None where the form has no accurate digit: pairs on one ray with large norms.
     pairwise_dist: Option<f64>,
-    /// None where the form resolves nothing: close pairs, and pairs on one ray far out, read as anything from 0 to pi.
+    /// None where the form has no accurate digit and may return anything from 0 to pi: close pairs, and pairs on one
+    /// ray with large norms.
     pairwise_angle: Option<f64>,
 }
 
@@ -90,7 +91,7 @@ fn f32_keeps_its_budget_on_the_hyperboloid() {
     assert!(kept, "a budget is exceeded:\n{told}");
 }
 
-/// dist, exterior angle, pairwise dist, pairwise exterior angle.
+/// Largest errors of dist, exterior angle, pairwise dist and pairwise exterior angle.
 fn errors(norm: f64, gap: f64) -> [f64; 4] {
     let device = Device::flex();
     let mut worst = [0.0_f64; 4];

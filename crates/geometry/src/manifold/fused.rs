@@ -1,5 +1,5 @@
-//! The fused operations of `conifer_kernels` with the root at the origin: `None` where the tensors are not for them (another root,
-//! dtype or device), and a space composes its own.
+//! The fused operations of `conifer_kernels` for the root at the origin. They return `None` for tensors that they do
+//! not support (another root, dtype or device); the space then composes tensor operations instead.
 
 use burn::tensor::Tensor;
 use conifer_kernels::{Bend, Cone};
@@ -9,7 +9,7 @@ use super::curvature::Curvature;
 use super::{ConeShape, Manifold};
 use crate::{RootT, safe};
 
-/// [`super::Manifold::lift_scaled`]; a missing scale is 1.
+/// Fused [`super::Manifold::lift_scaled`]; the default scale is 1.
 pub(super) fn lift(features: &Tensor<2>, scale: Option<&Tensor<1>>, curv: &Curvature) -> Option<Tensor<2>> {
     let curv = curv.tensor(features);
     let scale = match scale {
@@ -19,7 +19,7 @@ pub(super) fn lift(features: &Tensor<2>, scale: Option<&Tensor<1>>, curv: &Curva
     conifer_kernels::lift(features.clone(), scale, curv, MAX_RAPIDITY)
 }
 
-/// [`super::Manifold::cone_hinge`] of a hyperboloid or the factors of a product.
+/// Fused [`super::Manifold::cone_hinge`] of a hyperboloid or a product.
 pub(super) fn cone_hinge(
     parent: &Tensor<2>,
     child: &Tensor<2>,
@@ -34,17 +34,17 @@ pub(super) fn cone_hinge(
     conifer_kernels::cone_hinge(parent.clone(), child.clone(), curv.tensor(parent), cone)
 }
 
-/// What the fused operations over angles need to know of a space.
+/// Parameters of the fused angle operations.
 pub struct FusedAngles {
-    /// `[K]`; ones in flat space.
+    /// Curvatures `[K]`; ones in Euclidean space.
     pub curv: Tensor<1>,
-    /// Hyperbolic or flat.
+    /// Hyperbolic or flat geometry.
     pub bend: Bend,
-    /// Lengths up to it are none.
+    /// Lengths up to this value count as zero.
     pub tiny: f64,
 }
 
-/// [`super::Manifold::fused_angles`] of a hyperboloid or the factors of a product; of flat space without a curvature.
+/// [`super::Manifold::fused_angles`] of a hyperboloid or a product; without a curvature, of Euclidean space.
 pub(super) fn angles(like: &Tensor<2>, curv: Option<&Curvature>, root: &RootT) -> Option<FusedAngles> {
     let RootT::Origin = root else { return None };
     let (bend, curv) = match curv {
@@ -54,7 +54,7 @@ pub(super) fn angles(like: &Tensor<2>, curv: Option<&Curvature>, root: &RootT) -
     Some(FusedAngles { curv, bend, tiny: safe::tiny(like.dtype()) })
 }
 
-/// [`super::Manifold::pairwise_exterior_angle`] of such a space.
+/// Fused [`super::Manifold::pairwise_exterior_angle`] of a space with fused angles.
 pub(super) fn pairwise_exterior_angle(
     space: &dyn Manifold,
     parent: &Tensor<2>,

@@ -1,7 +1,7 @@
-//! Products of hyperboloids: PHyCLIP's space, `K` factors with a curvature each.
+//! Products of hyperboloids, the space of PHyCLIP: `K` factors, each with its own curvature.
 //!
-//! A point is its factors one after the other. All factors are computed at once, on `[B, K, d]` row by row and on
-//! `[K, B, d]` for all pairs.
+//! A point is the concatenation of its factors. All factors are computed at once: on `[B, K, d]` for row-wise functions
+//! and on `[K, B, d]` for pairwise functions.
 
 use burn::tensor::Tensor;
 use conifer_kernels::{DistanceRule, Norm, pairwise_distance};
@@ -20,11 +20,11 @@ struct Product {
     norm: Norm,
 }
 
-/// The line of the l1 product in [`super::MANIFOLDS`].
+/// The l1 entry in [`super::MANIFOLDS`].
 pub(super) const ENTRY_L1: ManifoldEntry =
     ManifoldEntry { kind: "product_l1", build: |spec, curv| Box::new(Product::new(spec, curv, Norm::L1)) };
 
-/// The line of the l2 product in [`super::MANIFOLDS`].
+/// The l2 entry in [`super::MANIFOLDS`].
 pub(super) const ENTRY_L2: ManifoldEntry =
     ManifoldEntry { kind: "product_l2", build: |spec, curv| Box::new(Product::new(spec, curv, Norm::L2)) };
 
@@ -57,7 +57,7 @@ impl Manifold for Product {
         rows(self.norm, self.by_row(&x).dist(self.split(x), self.split(y)))
     }
 
-    /// The same for all pairs (fused: no tensor `[K, M, N]`).
+    /// The same for all pairs. The fused operation does not store a tensor `[K, M, N]`.
     fn pairwise_dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
         self.pairs(x, y, false)
     }
@@ -67,8 +67,8 @@ impl Manifold for Product {
         self.pairs(x, y, true)
     }
 
-    /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. With different curvatures it
-    /// does not rank as the distance does.
+    /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. If curvatures differ, its
+    /// ranking differs from that of the distance.
     fn inner(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
         self.by_row(&x).inner(self.split(x), self.split(y)).sum_dim(1).squeeze_dims(&[1, 2])
     }
@@ -113,13 +113,13 @@ impl Manifold for Product {
         self.joined(self.by_row(&from).geodesic(self.split(from), self.split(to), t))
     }
 
-    /// The factor depths, aggregated as the distance is.
+    /// The factor depths, aggregated like the distance.
     fn depth(&self, x: Tensor<2>, root: &RootT) -> Tensor<1> {
         rows(self.norm, self.by_row(&x).depth(self.split(x), self.root(root)))
     }
 }
 
-/// Distances, angles or hinges of the factors as one: `[B, K, 1] -> [B]`.
+/// Aggregates distances, angles or hinges of the factors: `[B, K, 1] -> [B]`.
 fn rows(norm: Norm, lengths: Tensor<3>) -> Tensor<1> {
     let mean = match norm {
         Norm::L1 => lengths.mean_dim(1),
@@ -167,7 +167,7 @@ impl Product {
         self.split(points).swap_dims(0, 1)
     }
 
-    /// `[1, K, d]`, or `[B, K, d]`; none for the origin.
+    /// The root as `[1, K, d]` or `[B, K, d]`; `None` for the origin.
     fn root(&self, root: &RootT) -> Option<Tensor<3>> {
         match root {
             RootT::Origin => None,

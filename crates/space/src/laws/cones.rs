@@ -5,13 +5,13 @@ use std::f64::consts::{FRAC_PI_2, PI};
 use crate::laws::{Case, close, holds};
 use crate::root::Root;
 
-/// Rounding of an angle between points of rapidity up to 3.
+/// Tolerance for angles between points of rapidity up to 3.
 const EXACT: f64 = 1e-7;
-/// The constant K of every published cone.
+/// The constant K that all papers use for their cones.
 const MIN_RADIUS: f64 = 0.1;
 
-/// Ahead and behind on the line from the root through the parent. The sphere's lines are chords, which leave the
-/// sphere: only the root itself is behind.
+/// Points ahead and behind on the line from the root through the parent. The sphere's lines are chords, which leave the
+/// sphere, so only the root itself is behind.
 pub(super) fn angle_ahead_and_behind(case: &Case<'_>) -> Result<(), String> {
     for root in case.roots() {
         for parent in &case.points[1..] {
@@ -49,7 +49,7 @@ pub(super) fn angle_where_undefined(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// [`Root::Origin`] and [`Root::Point`] run different code; at the origin they must agree.
+/// [`Root::Origin`] and [`Root::Point`] use different code; they must agree at the origin.
 pub(super) fn root_at_the_origin(case: &Case<'_>) -> Result<(), String> {
     if !case.has_origin() {
         return Ok(());
@@ -86,7 +86,7 @@ pub(super) fn mirror_images(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// In (0, pi/2], pi/2 at the root, and never wider further out on one ray.
+/// The half aperture is in (0, pi/2], is pi/2 at the root, and never widens outwards along a ray.
 pub(super) fn aperture_narrows(case: &Case<'_>) -> Result<(), String> {
     for root in case.roots() {
         let start = start_of(case, &root);

@@ -5,7 +5,7 @@ use crate::root::Root;
 use crate::space::entry;
 use crate::spec::ManifoldSpec;
 
-/// Rounding of a few dozen operations on points of rapidity up to 3 (coordinates up to 10 / sqrt(c)).
+/// Tolerance for a few dozen operations on points of rapidity up to 3 (coordinates up to 10 / sqrt(c)).
 const EXACT: f64 = 1e-11;
 
 pub(super) fn unlift_inverts_lift(case: &Case<'_>) -> Result<(), String> {
@@ -61,10 +61,11 @@ pub(super) fn dist_from_origin(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// `d_(c/s)(sqrt(s) x, sqrt(s) y) = sqrt(s) d_c(x, y)`; with `s = c` this is `d_c(x, y) = d_1(sqrt(c) x, ..) / sqrt(c)`.
+/// `d_(c/s)(sqrt(s) x, sqrt(s) y) = sqrt(s) d_c(x, y)`; with `s = c` this is
+/// `d_c(x, y) = d_1(sqrt(c) x, ..) / sqrt(c)`.
 pub(super) fn curvature_is_a_unit(case: &Case<'_>) -> Result<(), String> {
     if !case.has_origin() {
-        return Ok(()); // the sphere has its radius fixed
+        return Ok(()); // the sphere has a fixed radius
     }
     for s in case.spec.curv.iter().copied().chain([0.3, 7.0]) {
         let curv = case.spec.curv.iter().map(|c| c / s).collect();
@@ -141,7 +142,7 @@ pub(super) fn depth_measures_from_root(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A product with a single factor is that factor, in every method.
+/// A product with a single factor equals that factor in every method.
 pub(super) fn one_factor_is_the_factor(case: &Case<'_>) -> Result<(), String> {
     if !case.entry.factored || case.spec.factors != 1 {
         return Ok(());

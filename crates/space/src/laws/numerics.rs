@@ -1,12 +1,12 @@
-//! Laws of rounding: nothing becomes infinite or NaN, and `f32` stays near `f64`.
+//! Laws of rounding: no result is infinite or NaN, and `f32` results stay close to `f64`.
 
 use crate::laws::{Case, close, holds};
 use crate::real::Real;
 use crate::root::Root;
 use crate::space::Space;
 
-/// The adversarial list, `dim` numbers each: the origin, norms from 1e-6 to 1e4 on one ray (collinear, and each twice:
-/// equal points), the opposite ray, another direction, and a neighbour one part in a million away.
+/// Adversarial tangent vectors of `dim` numbers: the origin; norms from 1e-6 to 1e4 on one ray (collinear, each twice,
+/// so that equal points occur); the opposite ray; another direction; and a neighbour at a relative distance of 1e-6.
 pub fn edge_tangents(dim: usize) -> Vec<Vec<f64>> {
     let along = |length: f64, sign: fn(usize) -> f64| {
         let norm = (dim as f64).sqrt();
@@ -27,8 +27,8 @@ pub(super) fn everything_is_finite(case: &Case<'_>) -> Result<(), String> {
     finite_in(case, case.fast.as_ref())
 }
 
-/// Errors of `f32` on ordinary points (rapidity 0.05 to 3), against `f64` on the same rounded points. The table of
-/// what happens further out is in the tests of the hyperboloid.
+/// Compares `f32` with `f64` on the same rounded points, for ordinary points (rapidity 0.05 to 3). The tests of the
+/// hyperboloid have the error budgets for larger norms.
 pub(super) fn f32_follows_f64(case: &Case<'_>) -> Result<(), String> {
     let narrow: Vec<Vec<f32>> = case.points.iter().map(|p| p.iter().map(|v| *v as f32).collect()).collect();
     let wide: Vec<Vec<f64>> = narrow.iter().map(|p| p.iter().map(|v| f64::from(*v)).collect()).collect();
@@ -65,7 +65,7 @@ fn finite_in<T: Real>(case: &Case<'_>, space: &dyn Space<T>) -> Result<(), Strin
         finite("lift", &out)?;
         points.push(out.clone());
         if case.has_origin() {
-            points.push(tangent.clone()); // any vector is a point
+            points.push(tangent.clone()); // every vector is a point here
         }
     }
     let roots = [Root::Origin, root_of(&points[0]), root_of(&points[points.len() - 1])];
@@ -93,7 +93,7 @@ fn finite_in<T: Real>(case: &Case<'_>, space: &dyn Space<T>) -> Result<(), Strin
     Ok(())
 }
 
-/// `sqrt(|x|^2 + sum of 1/c)`: the product of two bounds the terms of an inner product.
+/// `sqrt(|x|^2 + sum of 1/c)`. The product of two such values bounds the terms of an inner product.
 fn reach(case: &Case<'_>, x: &[f64]) -> f64 {
     let squares = x.iter().map(|v| v * v).chain(case.spec.curv.iter().map(|c| 1.0 / c));
     squares.sum::<f64>().sqrt()

@@ -17,7 +17,7 @@ fn every_space_obeys_every_law() {
     }
 }
 
-/// A law that cannot be broken proves nothing: every law must notice one deliberate fault, named in the table.
+/// Every law must detect at least one deliberate fault; a law that detects none proves nothing.
 #[test]
 fn every_law_notices_its_fault() {
     let faults = [
@@ -53,7 +53,7 @@ fn every_law_notices_its_fault() {
     }
 }
 
-/// What a [`Bent`] space does wrong.
+/// A fault of a [`Bent`] space.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     LiftTooLong,
@@ -73,7 +73,7 @@ enum Fault {
     CoarseF32,
 }
 
-/// A registered space with one fault.
+/// A registered space with one deliberate fault.
 struct Bent<T: Real> {
     fault: Fault,
     space: Box<dyn Space<T>>,
@@ -81,7 +81,7 @@ struct Bent<T: Real> {
 }
 
 fn bent_entry(fault: Fault, kind: &str) -> SpaceEntry {
-    // A registry line holds plain function pointers: the fault travels in a thread-local.
+    // A registry entry holds plain function pointers, so the fault is passed in a thread-local.
     FAULT.set(fault);
     SpaceEntry {
         build_f32: |spec| Box::new(Bent::new(spec)),

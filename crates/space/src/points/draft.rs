@@ -1,4 +1,4 @@
-//! A set that is written as its rows are made, over several runs of the program if need be.
+//! Writes an embedding set while its rows are produced. The work may span several runs of the program.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -20,32 +20,35 @@ use crate::spec::ManifoldSpec;
 #[cfg(test)]
 mod tests;
 
-/// What a set will be, and what decides its rows.
+/// Description of the set that a [`Draft`] writes, and the settings that determine its rows.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The space of the points.
     pub spec: ManifoldSpec,
-    /// The apex of its cones.
+    /// The apex of the cones.
     pub root: Root,
     /// Names of the columns, in alphabetical order.
     pub columns: Vec<String>,
-    /// How the points are stored.
+    /// Storage type of the points.
     pub element: Element,
-    /// Everything else that the rows depend on (model, data, settings), by name: a draft is only continued with the same.
+    /// Everything else that the rows depend on (model, data, settings), by name. A draft can be continued only with the
+    /// same values.
     pub identity: BTreeMap<String, String>,
 }
 
-/// A set in the making, in the folder `.NAME.unfinished` beside the place of the set `NAME`.
+/// An unfinished set, stored in the folder `.NAME.unfinished` beside the path of the set `NAME`.
 ///
-/// Rows are named first ([`Draft::add`]) and get their points in any order ([`Draft::put`]); nothing is kept in memory.
-/// [`Draft::commit`] says how far it is: whatever happens later, also a process that is killed, the next [`Draft::open`] continues from
-/// there, with the state that its user gave. [`Draft::finish`] puts the set in its place, whole.
+/// Each row is named first ([`Draft::add`]) and then gets its point; points may come in any order ([`Draft::put`]).
+/// Rows are not kept in memory. [`Draft::commit`] makes the progress durable together with a state of the caller. After
+/// an interruption, also a killed process, the next [`Draft::open`] continues from the last commit. [`Draft::finish`]
+/// moves the complete set to its path.
 ///
-/// The same rows and points give the same bytes, however often it was interrupted, and those of [`EmbeddingSet::save`](super::EmbeddingSet::save).
+/// The same rows and points give the same bytes, regardless of interruptions. They equal the output of
+/// [`EmbeddingSet::save`](super::EmbeddingSet::save).
 pub struct Draft {
-    /// Where the set will be.
+    /// Path of the finished set.
     dir: PathBuf,
-    /// Where it is made.
+    /// Folder of the draft.
     home: PathBuf,
     plan: Plan,
     space: Box<dyn Space<f32>>,
@@ -57,20 +60,20 @@ pub struct Draft {
     _lock: Lock,
 }
 
-/// `state.json`: how far a draft is.
+/// `state.json`: the committed progress of a draft.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Place {
     version: u32,
     identity: BTreeMap<String, String>,
-    /// Rows that have a name.
+    /// Number of rows with a name.
     rows: u64,
-    /// Rows that have a point.
+    /// Number of rows with a point.
     points: u64,
-    /// Lengths of `rows.jsonl` and of the log.
+    /// Lengths of `rows.jsonl` and of the log, bytes.
     names_bytes: u64,
     log_bytes: u64,
-    /// What the user of the draft needs to go on.
+    /// State of the caller, needed to continue.
     state: Value,
 }
 
@@ -84,11 +87,11 @@ impl Place {
 }
 
 impl Draft {
-    /// Continues the draft of the set `dir`, if one was committed, or begins a new one.
+    /// Continues the committed draft of the set `dir`, or starts a new one.
     ///
     /// # Errors
-    /// A draft of another plan, naming what differs; one that another process works on; a plan that no set can have; `dir` holds files
-    /// that are not ours; the system refuses.
+    /// The existing draft has another plan (the error names the difference); another process works on the draft; the
+    /// plan is invalid; `dir` holds foreign files; the operating system reports an error.
     pub fn open(dir: &Path, plan: Plan) -> Result<Self> {
         files::check_place(dir, &may_replace)?;
         plan.root.check(&plan.spec)?;
@@ -114,7 +117,8 @@ impl Draft {
             identity: plan.identity.clone(),
             ..Place::default()
         });
-        // What was written after the last commit is forgotten; points beyond it are written again at their place.
+        // Names and log entries after the last commit are truncated. Points after it stay in the file and are
+        // overwritten later.
         let row = (plan.spec.dim * plan.element.size()) as u64;
         let least = if fresh { 0 } else { HEADER as u64 + place.points * row };
         Ok(Draft {
@@ -131,10 +135,10 @@ impl Draft {
         })
     }
 
-    /// Removes the draft of the set `dir`, if there is one.
+    /// Removes the draft of the set `dir`, if it exists.
     ///
     /// # Errors
-    /// Another process works on it; the system refuses.
+    /// Another process works on the draft; the operating system reports an error.
     pub fn discard(dir: &Path) -> Result<()> {
         let home = unfinished(dir)?;
         if !home.exists() {
@@ -144,13 +148,13 @@ impl Draft {
         fs::remove_dir_all(&home).map_err(Error::io("remove", &home))
     }
 
-    /// Whether a draft of the set `dir` was committed.
+    /// Returns true if a committed draft of the set `dir` exists.
     pub fn is_begun(dir: &Path) -> bool {
-        // Without the folder of the set, the draft was finished and only its removal was interrupted.
+        // If the set folder is missing, the draft was finished and only its removal was interrupted.
         unfinished(dir).is_ok_and(|home| home.join(Place::FILE).exists() && home.join(Place::SET).is_dir())
     }
 
-    /// What was given to the last commit; null in a new draft.
+    /// The state of the last commit; null in a new draft.
     pub fn state(&self) -> &Value {
         &self.place.state
     }
@@ -160,15 +164,15 @@ impl Draft {
         self.place.rows
     }
 
-    /// Number of points written so far: at most one per row.
+    /// Number of points written so far, at most one per row.
     pub fn points(&self) -> u64 {
         self.place.points
     }
 
-    /// Names the next row; `columns` has one text for each name of the plan. Gives its number.
+    /// Appends the name of the next row and returns the row number. `columns` has one string per column of the plan.
     ///
     /// # Errors
-    /// Another number of columns; the system refuses.
+    /// The number of columns is wrong; the operating system reports an error.
     pub fn add(&mut self, id: &str, modality: Modality, columns: &[&str]) -> Result<u64> {
         if columns.len() != self.plan.columns.len() {
             let expected = format!("{}, one per column", self.plan.columns.len());
@@ -183,17 +187,21 @@ impl Draft {
         Ok(self.place.rows - 1)
     }
 
-    /// Writes the points of the rows from `first` on, `[n, dim]`, which have a name and no points yet.
+    /// Writes the points `[n, dim]` of the rows from `first` on. These rows must have a name and no point yet.
     ///
     /// # Errors
-    /// A row without a name; a number that is not finite, or is none in the form in which it is stored; a row that is not on the space;
-    /// the system refuses.
+    /// A row has no name; a number is not finite, or becomes infinite in the storage type; a row is not on the space;
+    /// the operating system reports an error.
     pub fn put(&mut self, first: u64, points: &[f32]) -> Result<()> {
         let dim = self.plan.spec.dim;
         let count = (points.len() / dim) as u64;
         if !points.len().is_multiple_of(dim) || first + count > self.place.rows {
             let found = format!("{} numbers from row {first} on", points.len());
-            return Err(Error::invalid("points of a draft", found, format!("rows of {dim} below {}", self.place.rows)));
+            return Err(Error::invalid(
+                "points of a draft",
+                found,
+                format!("whole rows of {dim} numbers, with row numbers below {}", self.place.rows),
+            ));
         }
         self.bytes.clear();
         self.plan.element.encode(points, &mut self.bytes);
@@ -209,10 +217,10 @@ impl Draft {
         Ok(())
     }
 
-    /// Appends a line to the log, which is kept as long as the draft.
+    /// Appends a line to the log. The log is deleted with the draft.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The operating system reports an error.
     pub fn note(&mut self, entry: &Value) -> Result<()> {
         let line = format!("{entry}\n");
         self.log.write_all(line.as_bytes()).map_err(Error::io("write", &self.home.join(Place::LOG)))?;
@@ -223,7 +231,7 @@ impl Draft {
     /// The lines of the log.
     ///
     /// # Errors
-    /// A file that cannot be read, or is damaged.
+    /// The log cannot be read or is damaged.
     pub fn notes(&self) -> Result<Vec<Value>> {
         let path = self.home.join(Place::LOG);
         let file = File::open(&path).map_err(Error::io("read", &path))?;
@@ -234,10 +242,11 @@ impl Draft {
         BufReader::new(file).lines().map(read).collect()
     }
 
-    /// Everything so far is on the disk, and `state` with it: from here the next [`Draft::open`] goes on.
+    /// Flushes everything written so far to the disk, together with `state`. The next [`Draft::open`] continues from
+    /// here.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The operating system reports an error.
     pub fn commit(&mut self, state: Value) -> Result<()> {
         for file in [&self.points, &self.names, &self.log] {
             file.sync_data().map_err(Error::io("flush", &self.home))?;
@@ -248,10 +257,11 @@ impl Draft {
         files::write_whole(&path, &json)
     }
 
-    /// Puts the set in its place, and removes the draft.
+    /// Moves the finished set to its path and removes the draft.
     ///
     /// # Errors
-    /// A row without points; a source hash that is not sha256; the system refuses. What was committed stays.
+    /// A row has no point; a source hash is not sha256; the operating system reports an error. The committed draft is
+    /// kept.
     pub fn finish(mut self, source: Source) -> Result<()> {
         let Place { rows, points, .. } = self.place;
         if rows != points {
@@ -297,7 +307,7 @@ impl Draft {
         fs::remove_dir_all(&self.home).map_err(Error::io("remove", &self.home))
     }
 
-    /// That points may stand in a set; `bytes` is how they will be stored.
+    /// Checks the points in the form in which they will be stored, `self.bytes`.
     fn check(&self, first: u64, points: &[f32]) -> Result<()> {
         let dim = self.plan.spec.dim;
         let mut stored = Vec::with_capacity(points.len());
@@ -311,8 +321,9 @@ impl Draft {
             }
             let off = self.space.off_manifold(row);
             if f64::from(off) > safe::UNIT_TOLERANCE {
-                let found = format!("{off} off the {}", self.plan.spec);
-                let expected = format!("at most {}: was it lifted?", safe::UNIT_TOLERANCE);
+                let found = format!("{off} away from the {}", self.plan.spec);
+                let expected =
+                    format!("at most {}; lift or normalise the points before storing them", safe::UNIT_TOLERANCE);
                 return Err(Error::invalid(format!("embedding set: row {place}"), found, expected));
             }
         }
@@ -326,30 +337,31 @@ impl std::fmt::Debug for Draft {
     }
 }
 
-/// A file to write on at its end, which has at least the bytes that were committed, and after a `cut` no more.
+/// Opens a file of a draft with the position at its end. The file must have at least the committed length `bytes`; with
+/// `cut`, anything longer is truncated.
 fn committed(path: &Path, bytes: u64, cut: bool) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     let mut file = options.open(path).map_err(Error::io("open", path))?;
     let found = file.metadata().map_err(Error::io("read", path))?.len();
     if found < bytes {
-        let expected = format!("at least the {bytes} bytes that were committed: it was changed or damaged");
+        let expected = format!("at least the {bytes} committed bytes: the file was changed or damaged");
         return Err(Error::format(path, "length", format!("{found} bytes"), expected));
     }
     if cut {
-        file.set_len(bytes).map_err(Error::io("cut", path))?;
+        file.set_len(bytes).map_err(Error::io("truncate", path))?;
     }
     file.seek(SeekFrom::End(0)).map_err(Error::io("read", path))?;
     Ok(file)
 }
 
-/// One process at a time works on a draft.
+/// Locks a draft, so that only one process works on it.
 fn lock(home: &Path, dir: &Path) -> Result<Lock> {
     let path = home.join(Place::LOCK);
     let file = File::create(&path).map_err(Error::io("create", &path))?;
     Lock::take(file).map_err(Error::io("lock", &path))?.ok_or_else(|| {
-        let found = format!("`{}`, which another process writes", dir.display());
-        Error::invalid("folder to write", found, "one of its own")
+        let found = format!("`{}`, which another process is writing", dir.display());
+        Error::invalid("folder to write", found, "a folder that no other process is writing")
     })
 }
 
@@ -360,31 +372,32 @@ fn read_place(home: &Path) -> Result<Option<Place>> {
     }
     let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
     let value: Value = serde_json::from_slice(&bytes).map_err(|e| Error::format(&path, "the file", e, "JSON"))?;
-    // Before the other fields: another version may have other ones.
+    // The version is checked first, because another version may have other fields.
     let version = value.get("version").cloned().unwrap_or(Value::Null);
     if version != Place::VERSION {
         return Err(Error::format(
             &path,
             "`version`",
             version,
-            format!("{}, which this build continues", Place::VERSION),
+            format!("{}, which this build supports", Place::VERSION),
         ));
     }
     serde_json::from_value(value).map(Some).map_err(|e| Error::format(&path, "the file", e, "the state of a draft"))
 }
 
-/// That a draft is continued with what it was begun with.
+/// Checks that a draft is continued with the settings it was started with.
 fn check_same(home: &Path, begun: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Result<()> {
     match first_difference(begun, now) {
         None => Ok(()),
         Some(Difference { name, before, after }) => {
-            let expected = format!("`{after}`, as asked for now: it was begun with another one");
+            let expected =
+                format!("`{after}`, the value of this command: the unfinished set was started with other settings");
             Err(Error::format(home, format!("`{name}`"), format!("`{before}`"), expected))
         }
     }
 }
 
-/// A setting that two commands give different values.
+/// A setting with different values in two commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The name of the setting.
@@ -405,7 +418,7 @@ pub fn first_difference(before: &BTreeMap<String, String>, after: &BTreeMap<Stri
         .find(|it| it.before != it.after)
 }
 
-/// Where the set `dir` is made.
+/// The folder of the draft of the set `dir`.
 fn unfinished(dir: &Path) -> Result<PathBuf> {
     files::sibling(dir, ".unfinished")
 }

@@ -1,4 +1,4 @@
-//! Reading a set, with one clear message for each way in which a folder can be wrong.
+//! Reads an embedding set, with a specific error message for each defect of a folder.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,11 +14,11 @@ use crate::error::{Error, Result};
 use crate::files;
 
 impl EmbeddingSet {
-    /// Reads a folder in the format of [`crate::points`]. Files are read piece by piece: it takes the memory of the set, and no more.
+    /// Reads a folder in the format of [`crate::points`]. Files are read in chunks, so peak memory is that of the set.
     ///
     /// # Errors
-    /// The set is still a [`Draft`]; a file is missing, truncated, damaged, of another version or of the wrong shape; the files disagree on the
-    /// number of rows or the columns; the content does not pass [`EmbeddingSet::check`].
+    /// The set is still a [`Draft`]; a file is missing, truncated, damaged, of another version or of the wrong shape;
+    /// the files disagree on the number of rows or the columns; the content does not pass [`EmbeddingSet::check`].
     pub fn load(dir: &Path) -> Result<Self> {
         let dir = files::resolve(dir);
         if !dir.exists() && Draft::is_begun(&dir) {
@@ -26,7 +26,7 @@ impl EmbeddingSet {
             return Err(Error::invalid(
                 "embedding set",
                 found,
-                "a whole one: the command that began it goes on with it",
+                "a finished set: run the command that started it again to continue",
             ));
         }
         let manifest = read_manifest(&dir.join(Manifest::FILE))?;
@@ -47,7 +47,7 @@ impl EmbeddingSet {
     }
 }
 
-/// What `rows.jsonl` holds.
+/// The content of `rows.jsonl`.
 pub(super) struct Rows {
     pub(super) ids: Vec<String>,
     pub(super) modality: Vec<Modality>,
@@ -63,7 +63,7 @@ pub(super) fn read_manifest(path: &Path) -> Result<Manifest> {
         let expected = format!("\"{}\"", Manifest::FORMAT);
         return Err(Error::format(path, "`format`", field("format"), expected));
     }
-    // Before the other fields: another version may have other ones.
+    // The version is checked first, because another version may have other fields.
     if !Manifest::VERSIONS.iter().any(|version| field("version") == *version) {
         let expected = Manifest::VERSIONS.map(|version| version.to_string()).join(" or ");
         return Err(Error::format(path, "`version`", field("version"), format!("{expected}, which this build reads")));
@@ -71,12 +71,12 @@ pub(super) fn read_manifest(path: &Path) -> Result<Manifest> {
     serde_json::from_value(value).map_err(text)
 }
 
-/// A file of at most [`MOST_HEADER`] bytes.
+/// Reads a file of at most [`MOST_HEADER`] bytes.
 pub(super) fn read_small(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_file(path)?.take(MOST_HEADER + 1).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
     match bytes.len() as u64 > MOST_HEADER {
-        true => Err(Error::format(path, "length", "more", format!("at most {MOST_HEADER} bytes"))),
+        true => Err(Error::format(path, "length", "over the limit", format!("at most {MOST_HEADER} bytes"))),
         false => Ok(bytes),
     }
 }
@@ -85,7 +85,7 @@ fn read_points(dir: &Path, manifest: &Manifest) -> Result<Vec<f32>> {
     let path = dir.join(Manifest::POINTS);
     let mut file = Sealed::open(&path, Manifest::POINTS, manifest)?;
     let points = points_of(&mut file, manifest);
-    // That the file was changed is told before what is wrong in it.
+    // Report a checksum mismatch before parse errors.
     file.finish()?;
     points
 }
@@ -94,9 +94,9 @@ fn points_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Vec<f32>> {
     let Placed { element, skipped, length, .. } = header_of(file, manifest)?;
     file.skip(skipped)?;
     let (mut numbers, count) = (Vec::new(), manifest.rows * manifest.spec.dim);
-    // A file can be longer than what it takes on the disk, and than the memory.
+    // A sparse file can be longer than its disk usage and than the memory.
     numbers.try_reserve_exact(count).map_err(|e| {
-        Error::format(file.path, "number of coordinates", format!("{count} ({e})"), "a set that fits into the memory")
+        Error::format(file.path, "number of coordinates", format!("{count} ({e})"), "a set that fits into memory")
     })?;
     let mut piece = vec![0; PIECE];
     let mut left = length;
@@ -109,17 +109,17 @@ fn points_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Vec<f32>> {
     Ok(numbers)
 }
 
-/// Where the numbers of a file of points lie.
+/// Position of the numbers in a points file.
 pub(super) struct Placed {
     pub(super) element: Element,
-    /// Bytes of the file before them, and how many of these lie behind the header.
+    /// Bytes of the file before the numbers, and how many of these come after the header.
     pub(super) offset: u64,
     skipped: u64,
-    /// Their bytes.
+    /// Length of the numbers, bytes.
     length: usize,
 }
 
-/// Reads the header of a file of points, and leaves the reader behind it.
+/// Reads the header of a points file; the reader then stands at the first byte after the header.
 pub(super) fn header_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Placed> {
     let (path, bytes) = (file.path, file.bytes);
     let damaged = |why: &dyn std::fmt::Display| {
@@ -135,17 +135,17 @@ pub(super) fn header_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Pl
         return Err(damaged(&"no header"));
     }
     if header > MOST_HEADER {
-        return Err(damaged(&format!("its header has {header} bytes, of at most {MOST_HEADER}")));
+        return Err(damaged(&format!("its header has {header} bytes; the limit is {MOST_HEADER}")));
     }
     let mut json = vec![0; header as usize];
     file.read(&mut json)?;
     let tensors: Metadata = serde_json::from_slice(&json).map_err(|e| damaged(&e))?;
     if bytes - 8 - header != tensors.data_len() as u64 {
-        return Err(damaged(&format!("its header tells of {} bytes of numbers", tensors.data_len())));
+        return Err(damaged(&format!("its header announces {} bytes of tensor data", tensors.data_len())));
     }
     let points = tensors.info(Manifest::TENSOR).ok_or_else(|| {
         let found = format!("missing; the file holds {:?}", tensors.offset_keys());
-        Error::format(path, format!("tensor `{}`", Manifest::TENSOR), found, "there")
+        Error::format(path, format!("tensor `{}`", Manifest::TENSOR), found, "a tensor of this name")
     })?;
     let element = element_of(points, path, manifest)?;
     let shape = [manifest.rows, manifest.spec.dim];
@@ -158,7 +158,7 @@ pub(super) fn header_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Pl
     Ok(Placed { element, offset: 8 + header + start as u64, skipped: start as u64, length: end - start })
 }
 
-/// The kind of number, if the version of the set has it.
+/// The storage type, if the version of the set supports it.
 fn element_of(points: &TensorInfo, path: &Path, manifest: &Manifest) -> Result<Element> {
     let known: Vec<_> = Element::ALL.iter().filter(|(it, ..)| Manifest::version_of(*it) <= manifest.version).collect();
     match Element::of(points.dtype).filter(|found| known.iter().any(|(it, ..)| it == found)) {
@@ -180,9 +180,9 @@ pub(super) fn read_rows(dir: &Path, manifest: &Manifest) -> Result<Rows> {
     while file.line(&mut bytes)? {
         lines += 1;
         if bytes.len() > MOST_LINE {
-            // At once: what comes may be as long as the disk.
+            // Fail at once: the rest of the line may be as long as the disk.
             let found = format!("longer than {MOST_LINE} bytes");
-            return Err(Error::format(&path, format!("line {lines}"), found, "a row of at most that"));
+            return Err(Error::format(&path, format!("line {lines}"), found, "a shorter line"));
         }
         if wrong.is_none() {
             let text =
@@ -193,7 +193,7 @@ pub(super) fn read_rows(dir: &Path, manifest: &Manifest) -> Result<Rows> {
                 .map(|(what, found, expected)| Error::format(&path, format!("line {lines}: {what}"), found, expected));
         }
     }
-    // That the file was changed is told before what is wrong in it, and a wrong number of lines before what is wrong in one.
+    // Report a checksum mismatch before parse errors, and a wrong number of lines before an invalid line.
     file.finish()?;
     if lines != manifest.rows {
         let expected = format!("{}, `rows` of {}", manifest.rows, Manifest::FILE);
@@ -203,7 +203,7 @@ pub(super) fn read_rows(dir: &Path, manifest: &Manifest) -> Result<Rows> {
 }
 
 impl Rows {
-    /// Takes one line, or says what is wrong with it: (what, found, expected).
+    /// Parses one line and appends it; the error is (what, found, expected).
     fn push(&mut self, line: &str) -> Result<(), (String, String, String)> {
         let wrong = |what: &str, found: &dyn std::fmt::Display, expected: &str| {
             (what.to_owned(), found.to_string(), expected.to_owned())
@@ -237,22 +237,22 @@ fn take_text(row: &mut Map<String, Value>, name: &str) -> Result<String, (String
     }
 }
 
-/// Most bytes of what is read before any row is: a manifest, the header of a file of points (as the `safetensors` library has it).
+/// Largest manifest and largest header of a points file, bytes: the limit of the `safetensors` library.
 const MOST_HEADER: u64 = 100_000_000;
 
-/// Opens a file to read it; anything else (a pipe, on which to wait for ever) is an error.
+/// Opens a regular file for reading. Anything else is an error, because opening a pipe can block forever.
 fn open_file(path: &Path) -> Result<File> {
     let kind = fs::metadata(path).map_err(Error::io("read", path))?.file_type();
     if !kind.is_file() {
-        return Err(Error::format(path, "the entry", "of another kind", "a file"));
+        return Err(Error::format(path, "the entry", "not a regular file", "a regular file"));
     }
     File::open(path).map_err(Error::io("read", path))
 }
 
-/// Bytes that are read at once: a multiple of every element.
+/// Bytes per read: a multiple of every element size.
 const PIECE: usize = 1 << 20;
 
-/// A file that is compared with its seal in the manifest, if there is one, while it is read.
+/// A file reader that compares the length and checksum with the manifest, if the manifest has them.
 pub(super) struct Sealed<'a> {
     path: &'a Path,
     seal: Option<&'a Seal>,
@@ -281,7 +281,7 @@ impl<'a> Sealed<'a> {
         Ok(())
     }
 
-    /// Passes over bytes.
+    /// Skips bytes; they still count for the checksum.
     fn skip(&mut self, mut count: u64) -> Result<()> {
         let mut piece = [0; 4096];
         while count > 0 {
@@ -292,7 +292,8 @@ impl<'a> Sealed<'a> {
         Ok(())
     }
 
-    /// The next line, with its break, or the first bytes of one that is longer than a row may be; whether there was one.
+    /// Reads the next line with its line break, or the first bytes of a line over the limit. Returns false at the end
+    /// of the file.
     fn line(&mut self, line: &mut Vec<u8>) -> Result<bool> {
         line.clear();
         let mut some = self.reader.by_ref().take(MOST_LINE as u64 + 1);
@@ -301,7 +302,7 @@ impl<'a> Sealed<'a> {
         Ok(!line.is_empty())
     }
 
-    /// Reads what is left, and compares.
+    /// Reads the rest of the file and compares the checksum.
     fn finish(mut self) -> Result<()> {
         let mut piece = vec![0; 4096];
         loop {
@@ -313,7 +314,7 @@ impl<'a> Sealed<'a> {
         let Some(seal) = self.seal else { return Ok(()) };
         let found = hex(self.sha);
         if found != seal.sha256 {
-            let expected = format!("{}, as in {}: it was changed or damaged", seal.sha256, Manifest::FILE);
+            let expected = format!("{}, as in {}: the file was changed or damaged", seal.sha256, Manifest::FILE);
             return Err(Error::format(self.path, "sha256", found, expected));
         }
         Ok(())
@@ -327,7 +328,7 @@ impl<'a> Sealed<'a> {
 }
 
 impl Seal {
-    /// The seal of a file on the disk, read piece by piece.
+    /// Computes the seal of a file on disk, reading it in chunks.
     pub(super) fn of_file(path: &Path) -> Result<Self> {
         let mut file = File::open(path).map_err(Error::io("read", path))?;
         let (mut sha, mut bytes, mut piece) = (Sha256::new(), 0, vec![0; PIECE]);

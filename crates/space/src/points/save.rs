@@ -1,4 +1,4 @@
-//! Writing a set that is in memory.
+//! Writes an embedding set from memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,14 +13,15 @@ use crate::error::{Error, Result};
 use crate::files;
 
 impl EmbeddingSet {
-    /// Writes the set as folder `dir`, whole or not at all; missing parent folders are created. It takes no memory beside the set.
+    /// Writes the set as folder `dir`, atomically; missing parent folders are created. It needs almost no memory in
+    /// addition to the set.
     ///
-    /// An existing set at `dir` is replaced only once the new one is complete and flushed to the disk. If the machine
-    /// stops in the middle of the replacement, [`EmbeddingSet::load`] still finds the old set.
+    /// An existing set at `dir` is replaced only after the new one is complete and flushed to the disk. If the machine
+    /// stops during the replacement, [`EmbeddingSet::load`] still finds the old set.
     ///
     /// # Errors
-    /// The set does not pass [`EmbeddingSet::check`]; `dir` holds files that are not ours (nothing is touched then);
-    /// the system refuses to write, for example because the disk is full.
+    /// The set does not pass [`EmbeddingSet::check`]; `dir` holds foreign files (nothing is changed then); the
+    /// operating system reports an error, for example a full disk.
     pub fn save(&self, dir: &Path) -> Result<()> {
         self.check()?;
         files::replace_folder(dir, may_replace, |fresh| {
@@ -61,7 +62,7 @@ impl EmbeddingSet {
 }
 
 impl Manifest {
-    /// Writes it into a folder, flushed to the disk.
+    /// Writes the manifest into a folder and flushes it to the disk.
     pub(super) fn write(&self, dir: &Path) -> Result<()> {
         let path = dir.join(Manifest::FILE);
         let failed = |error: serde_json::Error| Error::io("encode", &path)(std::io::Error::other(error));
@@ -69,7 +70,7 @@ impl Manifest {
     }
 }
 
-/// A line of `rows.jsonl`; columns in the order of their names.
+/// Encodes a line of `rows.jsonl`; columns are in alphabetical order.
 pub(super) fn line<'a>(
     id: &str,
     modality: Modality,
@@ -82,13 +83,13 @@ pub(super) fn line<'a>(
     let mut line = serde_json::to_vec(&row)?;
     line.push(b'\n');
     if line.len() > MOST_LINE {
-        let text = format!("a row of {} bytes; expected at most {MOST_LINE}, as a reader takes", line.len());
+        let text = format!("a row of {} bytes; expected at most {MOST_LINE}, the limit of readers", line.len());
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text));
     }
     Ok(line)
 }
 
-/// Writes one file and flushes it to the disk; its seal is made on the way.
+/// Writes one file, flushes it to the disk and returns its seal.
 fn sealed(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<Seal> {
     let file = File::create(path).map_err(Error::io("create", path))?;
     let mut out = Sealing { out: BufWriter::with_capacity(1 << 20, file), sha: Sha256::new(), bytes: 0 };
@@ -97,7 +98,7 @@ fn sealed(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>)
     Ok(Seal { bytes: out.bytes, sha256: hex(out.sha) })
 }
 
-/// A file that is hashed as it is written.
+/// A file writer that also computes the hash and the length.
 struct Sealing {
     out: BufWriter<File>,
     sha: Sha256,

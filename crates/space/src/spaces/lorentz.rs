@@ -1,9 +1,9 @@
-//! The hyperboloid (Lorentz model) of curvature `-c`: MERU's and HyCoCLIP's space.
+//! The hyperboloid (Lorentz model) of curvature `-c`, the space of MERU and HyCoCLIP.
 //!
-//! Points are their space components `x`; the time component is `t(x) = sqrt(1/c + |x|^2)`. Formulas that subtract
-//! two large, nearly equal numbers (`t(x) t(y) - <x, y>`, `t(x)^2 - t(y)^2`) are rearranged so that only differences of
-//! coordinates are formed; each function says how. Sources: MERU (Desai et al. 2023) Sections 3 and B, HyCoCLIP
-//! (Pal et al. 2025) Eqs. 1 to 10, Law et al. 2019 and Ganea et al. 2018 for the geometry itself.
+//! Points are given by their space components `x`; the time component is `t(x) = sqrt(1/c + |x|^2)`. Formulas that
+//! subtract two large, nearly equal numbers (`t(x) t(y) - <x, y>`, `t(x)^2 - t(y)^2`) are rearranged to use only
+//! differences of coordinates; each function gives its form. Sources: MERU (Desai et al. 2023) Sections 3 and B,
+//! HyCoCLIP (Pal et al. 2025) Eqs. 1 to 10, Law et al. 2019 and Ganea et al. 2018 for the geometry itself.
 
 use crate::real::Real;
 use crate::root::{Root, RootView};
@@ -18,22 +18,22 @@ use crate::spec::ManifoldSpec;
 pub(crate) struct Lorentz<T> {
     spec: ManifoldSpec,
     curv: T,
-    /// `sqrt(curv)`: lengths times this are lengths at curvature -1.
+    /// `sqrt(curv)`: lengths multiplied by it are lengths at curvature -1.
     scale: T,
 }
 
-/// Distance from the dot product `<x, y>` of the space components and the [`time_excess`] `a`, `b` of the two points,
-/// the form for many pairs at once: one matrix product gives every `<x, y>`.
+/// Distance from the dot product `<x, y>` of the space components and the [`time_excess`] `a`, `b` of the two points.
+/// Use it for many pairs: one matrix product gives every `<x, y>`.
 ///
-/// `acosh(-c <x, y>_L) / sqrt(c)` as `acosh_1p(u) / sqrt(c)` with `u = a + b + a b - c <x, y> >= 0`. Its error is that of
-/// `u`, about one unit in the last place of `c |x| |y|`: large for close points far out, see the budget table in
-/// `spaces/tests/accuracy.rs`. [`Space::dist`] is the form that stays accurate there.
+/// It computes `acosh(-c <x, y>_L) / sqrt(c)` as `acosh_1p(u) / sqrt(c)` with `u = a + b + a b - c <x, y> >= 0`. The
+/// error of `u` is about one unit in the last place of `c |x| |y|`. For close points with large norms this is large;
+/// see the budget table in `spaces/tests/accuracy.rs`. [`Space::dist`] stays accurate there.
 pub fn dist_from_dot<T: Real>(dot: T, a: T, b: T, curv: T) -> T {
     safe::acosh_1p(a + b + a * b - curv * dot) / curv.sqrt()
 }
 
-/// `sqrt(c) t(x) - 1 = sqrt(1 + c |x|^2) - 1`, without cancellation near the origin, from the squared norm of the space
-/// components.
+/// `sqrt(c) t(x) - 1 = sqrt(1 + c |x|^2) - 1` from the squared norm of the space components, without cancellation near
+/// the origin.
 pub fn time_excess<T: Real>(norm_squared: T, curv: T) -> T {
     let square = curv * norm_squared;
     square / (T::ONE + (T::ONE + square).sqrt())
@@ -44,14 +44,13 @@ impl<T: Real> Space<T> for Lorentz<T> {
         &self.spec
     }
 
-    /// `sinh(r) / r v` with `r = sqrt(c) |v|`; `r` beyond [`safe::MAX_RAPIDITY`] is shortened to it. HyCoCLIP Eq. 4 at
-    /// the origin.
+    /// `sinh(r) / r v` with `r = sqrt(c) |v|`, clamped to [`safe::MAX_RAPIDITY`]. HyCoCLIP Eq. 4 at the origin.
     fn lift(&self, tangent: &[T], point: &mut [T]) {
         scaled(tangent, safe::sinhc(self.scale * norm(tangent)), point);
     }
 
-    /// `asinh(s) / s x` with `s = sqrt(c) |x|`. HyCoCLIP Eq. 3 at the origin, with `asinh(s)` for `acosh(sqrt(1 + s^2))`,
-    /// which loses the norm of points near the origin.
+    /// `asinh(s) / s x` with `s = sqrt(c) |x|`. HyCoCLIP Eq. 3 at the origin, with `asinh(s)` in place of
+    /// `acosh(sqrt(1 + s^2))`, which loses the norm of points near the origin.
     fn unlift(&self, point: &[T], tangent: &mut [T]) {
         scaled(point, safe::asinhc(self.scale * norm(point)), tangent);
     }
@@ -76,20 +75,20 @@ impl<T: Real> Space<T> for Lorentz<T> {
         -self.dist(x, y)
     }
 
-    /// At the origin MERU's exterior angle (HyCoCLIP Eq. 9 with `parent`, `child` in our order); at another root the
-    /// same angle of the triangle root, parent, child.
+    /// For the root at the origin, MERU's exterior angle (HyCoCLIP Eq. 9 with `parent`, `child` in this order). For
+    /// another root, the same angle of the triangle root, parent, child.
     fn exterior_angle(&self, parent: &[T], child: &[T], root: &Root) -> T {
         self.exterior_angle_at(parent, child, root.view())
     }
 
-    /// `asin(2K / sinh(sqrt(c) d))`, `d` the distance to the root; at the origin `sinh(sqrt(c) d) = sqrt(c) |x|`, which
-    /// is MERU's `asin(2K / (sqrt(c) |x|))` (HyCoCLIP Eq. 10).
+    /// `asin(2K / sinh(sqrt(c) d))` with `d` the distance to the root. At the origin `sinh(sqrt(c) d) = sqrt(c) |x|`,
+    /// which gives MERU's `asin(2K / (sqrt(c) |x|))` (HyCoCLIP Eq. 10).
     fn half_aperture(&self, parent: &[T], min_radius: T, root: &Root) -> T {
         self.half_aperture_at(parent, min_radius, root.view())
     }
 
-    /// `(sinh((1 - t) a) from + sinh(t a) to) / sinh(a)` with `a = sqrt(c) dist`: constant speed, and the space
-    /// components of a point of the hyperboloid again.
+    /// `(sinh((1 - t) a) from + sinh(t a) to) / sinh(a)` with `a = sqrt(c) dist`: the space components of a point that
+    /// moves at constant speed.
     fn geodesic(&self, from: &[T], to: &[T], t: T, out: &mut [T]) {
         let span = self.scale * self.dist(from, to);
         let (a, b) = if span > T::TINY {
@@ -113,13 +112,13 @@ impl<T: Real> Space<T> for Lorentz<T> {
         self.lift(&mean, out);
     }
 
-    /// `asinh(sqrt(c) |x|) / sqrt(c)` at the origin, else the distance to the root.
+    /// `asinh(sqrt(c) |x|) / sqrt(c)` for the root at the origin, else the distance to the root.
     fn depth(&self, x: &[T], root: &Root) -> T {
         self.depth_at(x, root.view())
     }
 }
 
-/// The line in [`crate::SPACES`].
+/// The entry in [`crate::SPACES`].
 pub(crate) const ENTRY: SpaceEntry = SpaceEntry {
     kind: "lorentz",
     summary: "hyperboloid of curvature -c, as in MERU and HyCoCLIP",
@@ -156,7 +155,7 @@ impl<T: Real> Lorentz<T> {
         let reach = match root {
             RootView::Origin => self.scale * norm(parent),
             RootView::Point(_) => {
-                // Beyond MAX_RAPIDITY the aperture is below 1e-5 and sinh may leave the type.
+                // Beyond MAX_RAPIDITY the aperture is below 1e-5 and `sinh` may overflow.
                 let rapidity = self.scale * self.depth_at(parent, root);
                 rapidity * safe::sinhc(rapidity)
             }
@@ -183,9 +182,9 @@ impl<T: Real> Lorentz<T> {
     /// `q = <x - y, x - y>_L = |x - y|^2 - (t(x) - t(y))^2`, the squared chord, without cancellation.
     ///
     /// With `d = x - y`, `s = x + y` and `p` the part of `d` perpendicular to `s`,
-    /// `q = (|p|^2 |s|^2 + 4 |d|^2 / c) / (2 (1/c + t(x) t(y) + <x, y>))`: only sums of positive numbers when
-    /// `<x, y> >= 0`. Otherwise `q = 2 (t(x) t(y) - 1/c - <x, y>)`, again a sum of positive numbers once
-    /// `t(x) t(y) - 1/c` is written as `((|x|^2 + |y|^2) / c + |x|^2 |y|^2) / (t(x) t(y) + 1/c)`.
+    /// `q = (|p|^2 |s|^2 + 4 |d|^2 / c) / (2 (1/c + t(x) t(y) + <x, y>))`. When `<x, y> >= 0`, this only adds positive
+    /// numbers. Otherwise `q = 2 (t(x) t(y) - 1/c - <x, y>)`, where `t(x) t(y) - 1/c` is written as
+    /// `((|x|^2 + |y|^2) / c + |x|^2 |y|^2) / (t(x) t(y) + 1/c)`, so that again only positive numbers are added.
     fn chord_squared(&self, x: &[T], y: &[T]) -> T {
         let [xx, yy, xy, dd, ss, ds] = sums(x, y, |a, b| {
             let (d, s) = (a - b, a + b);
@@ -205,8 +204,8 @@ impl<T: Real> Lorentz<T> {
         }
     }
 
-    /// Angle at `parent` between the continuation of the geodesic from `root` and the geodesic to `child`, in the
-    /// tangent space at the parent; zero when one of the two has no length.
+    /// Angle at `parent` between the continuation of the geodesic from `root` and the geodesic to `child`, measured in
+    /// the tangent space at the parent; zero when one of the two has length zero.
     fn continuation_angle(&self, root: &[T], parent: &[T], child: &[T]) -> T {
         let (back, ahead) = (Seen::from(self, parent, root), Seen::from(self, parent, child));
         let (back_norm, ahead_norm) = (back.norm(), ahead.norm());
@@ -224,17 +223,19 @@ impl<T: Real> Lorentz<T> {
     }
 }
 
-/// How one point sees another: the tangent vector at `viewer` towards `target`, of length
-/// `sinh(sqrt(c) dist) / sqrt(c)`, in an orthonormal frame whose first axis points away from the origin.
+/// The tangent vector at `viewer` towards `target`, of length `sinh(sqrt(c) dist) / sqrt(c)`, in an orthonormal frame
+/// whose first axis points away from the origin.
 struct Seen<T> {
     viewer_norm: T,
     /// Component away from the origin, `sqrt(c) (t(v) y - t(y) |v|)` with `y` the target's component along `v`.
     along: T,
-    /// Length of the part perpendicular to `v`, which needs no transport: it is that of the target's coordinates.
+    /// Length of the part perpendicular to `v`. Parallel transport does not change it, so it comes from the target's
+    /// coordinates.
     across: T,
-    /// Component of target - viewer (`near`) or of target along `v`.
+    /// Component along `v` of target - viewer (if `near`) or of target.
     shift: T,
-    /// Whether the perpendicular part is formed from target - viewer: the shorter one has the smaller rounding errors.
+    /// True if the perpendicular part is formed from target - viewer. The shorter vector of the two has the smaller
+    /// rounding error.
     near: bool,
 }
 
@@ -256,8 +257,8 @@ impl<T: Real> Seen<T> {
         seen.across = perpendicular.sqrt();
         let (viewer_time, target_time) = (space.time(vv), space.time(tt));
         seen.along = if component > T::ZERO {
-            // t(v) y - t(y) |v| as a difference of squares over its conjugate: both terms are large and nearly equal
-            // for points far out, while y - |v| and the perpendicular part are known to full accuracy.
+            // t(v) y - t(y) |v| as a difference of squares over its conjugate. For points with large norms the two
+            // terms are large and nearly equal, while y - |v| and the perpendicular part are known to full accuracy.
             (ahead * (component + viewer_norm) / space.scale - space.scale * perpendicular * vv)
                 / (viewer_time * component + target_time * viewer_norm)
         } else {
@@ -270,7 +271,8 @@ impl<T: Real> Seen<T> {
         (self.along * self.along + self.across * self.across).sqrt()
     }
 
-    /// Coordinate of the tangent vector in the frame of the space components, from the same coordinate of both points.
+    /// One coordinate of the tangent vector in the frame of the space components, from the same coordinate of both
+    /// points.
     fn coordinate(&self, viewer: T, target: T) -> T {
         self.along * safe::ratio(viewer, self.viewer_norm) + self.perpendicular(viewer, target)
     }

@@ -1,15 +1,17 @@
-//! The error budgets of `f32` on the hyperboloid, against the double-double oracle on the same rounded coordinates.
+//! Error budgets of `f32` on the hyperboloid, measured against the double-double oracle on the same rounded
+//! coordinates.
 //!
-//! Recipe. For every norm R, gap g, curvature c in {0.1, 1, 10}, dimension in {8, 64}: 60 pairs, `|x| = R` in a random
-//! direction, `|y - x| = g R` in a random direction, along x, or across x (20 each). Measured on x86-64 with rustc 1.95
-//! by the test below, which prints its table when it fails (or with `--nocapture`); a budget is twice the measured
-//! maximum, rounded up to 1, 2 or 5.
+//! Method. For every norm R, gap g, curvature c in {0.1, 1, 10} and dimension in {8, 64}: 60 pairs with `|x| = R` in a
+//! random direction, and `|y - x| = g R` in a random direction, along x, or across x (20 each). Measured on x86-64 with
+//! rustc 1.95 by the test below, which prints its table when it fails (or with `--nocapture`). A budget is twice the
+//! measured maximum, rounded up to 1, 2 or 5.
 //!
-//! How to read it. The difference form and the angles are good to a few units in the last place up to norm 10. Further
-//! out the worst pairs are those on one ray: there the space is `sqrt(c) R` times narrower along the ray than its
-//! coordinates, so that even rounding the coordinates moves distance and angle by as much. The GEMM form is off by an
-//! absolute amount that grows as the distance shrinks, up to about `3.5e-4 sqrt(c |x| |y|)` (the root of twice the unit
-//! roundoff) for touching points: harmless for ranking distant points, useless for close ones far out.
+//! Interpretation. The difference form and the angles are accurate to a few units in the last place up to norm 10. At
+//! larger norms the worst pairs lie on one ray. There the space is `sqrt(c) R` times narrower along the ray than its
+//! coordinates, so rounding the coordinates alone changes distance and angle by this amount. The GEMM form has an
+//! absolute error that grows as the distance shrinks, up to about `3.5e-4 sqrt(c |x| |y|)` (the root of twice the unit
+//! roundoff) for touching points. It is good enough to rank distant points and useless for close points with large
+//! norms.
 
 use super::oracle;
 use crate::laws::SplitMix;
@@ -17,7 +19,7 @@ use crate::slices::dot;
 use crate::spaces::lorentz::{dist_from_dot, time_excess};
 use crate::{ManifoldSpec, Root, Space, space};
 
-/// One row of the table: what may go wrong at a norm, over all gaps.
+/// One row of the table: the largest allowed errors at a norm, over all gaps.
 struct Budget {
     norm: f64,
     /// Relative error of [`Space::dist`].
@@ -41,8 +43,8 @@ const BUDGETS: [Budget; 7] = [
     Budget { norm: 1e4, dist: 1e-3, angle: 2e-2, gemm: [2e1, 1e1, 2e1, 1e1] },
 ];
 
-/// Relative error of lift, unlift and depth: rounding `r` by one part in 2^24 changes `sinh(r)` by `r` of them, up to
-/// 9.5 here (measured 8e-7).
+/// Relative error of lift, unlift and depth. Rounding `r` by one part in 2^24 changes `sinh(r)` by `r` such parts, up
+/// to 9.5 here (measured 8e-7).
 const LIFT: f64 = 2e-6;
 
 /// `count` points in random directions for every norm.
@@ -70,7 +72,7 @@ fn both_distance_forms_and_the_angles_keep_their_budget() {
     assert!(kept, "a budget is exceeded:\n{told}");
 }
 
-/// Pairs of every two norms of the range: no worse than the farthest row.
+/// Pairs with different norms must meet the budget of the largest norm.
 #[test]
 fn points_of_different_norms_keep_the_budget() {
     let mut worst = Errors::default();
@@ -128,7 +130,7 @@ impl Errors {
     }
 }
 
-/// One space in `f32`, with the points that the oracle needs.
+/// One space in `f32`, with the root for the oracle.
 struct Probe {
     c: f64,
     space: Box<dyn Space<f32>>,
@@ -184,7 +186,7 @@ fn worst_errors(norm: f64, gap: f64) -> Errors {
     worst
 }
 
-/// A random unit vector: sums of twelve uniforms are close enough to normal to have no preferred axis.
+/// A random unit vector. Sums of twelve uniforms are close enough to normal to have no preferred axis.
 fn direction(random: &mut SplitMix, dim: usize) -> Vec<f64> {
     let mut component = || (0..12).map(|_| random.next()).sum::<f64>() - 6.0;
     let v: Vec<f64> = (0..dim).map(|_| component()).collect();

@@ -1,7 +1,7 @@
-//! The hyperboloid a second time, from the textbook and sharing nothing with the code under test: every point carries
-//! its time component, distances are `acosh`, angles are the hyperbolic law of cosines. In `f64` these forms lose all
-//! digits for close points far out, so they are evaluated in double-double arithmetic (about 32 digits; Dekker 1971,
-//! Knuth's two-sum, products by fused multiply-add).
+//! An independent reference for the hyperboloid, with textbook formulas and no code shared with the code under test.
+//! Every point carries its time component, distances use `acosh`, angles use the hyperbolic law of cosines. In `f64`
+//! these forms lose all digits for close points with large norms, so they are evaluated in double-double arithmetic
+//! (about 32 digits; Dekker 1971, Knuth's two-sum, products by fused multiply-add).
 
 /// The unevaluated sum of two doubles.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl Wide {
         Wide { high, low }
     }
 
-    /// Long division: two quotient digits and the remainder's.
+    /// Long division: two quotient digits and one digit of the remainder.
     pub(super) fn div(self, other: Wide) -> Wide {
         let first = self.high / other.high;
         let rest = self.sub(other.mul(Wide::of(first)));
@@ -47,7 +47,7 @@ impl Wide {
         Wide::of(first).add(Wide::of(second)).add(Wide::of(rest.high / other.high))
     }
 
-    /// Two Newton steps from the double root; zero at or below zero.
+    /// Two Newton steps from the `f64` root; zero for arguments at or below zero.
     pub(super) fn sqrt(self) -> Wide {
         if self.high <= 0.0 {
             return Wide::of(0.0);
@@ -69,7 +69,7 @@ pub(super) fn point(space: &[f64], c: f64) -> Point {
     Point { time: Wide::of(1.0).div(Wide::of(c)).add(squares).sqrt(), space }
 }
 
-/// `<x, y>_L`, the time components explicit.
+/// `<x, y>_L` with explicit time components.
 pub(super) fn inner(x: &Point, y: &Point) -> Wide {
     let products = x.space.iter().zip(&y.space).map(|(a, b)| a.mul(*b));
     products.fold(Wide::of(0.0), Wide::add).sub(x.time.mul(y.time))
@@ -83,7 +83,7 @@ pub(super) fn dist(x: &Point, y: &Point, c: f64) -> f64 {
 }
 
 /// `pi` minus the angle at `parent` in the triangle root, parent, child, by the hyperbolic law of cosines:
-/// `cosh a = cosh b cosh c - sinh b sinh c cos A`. Its sine and cosine in double-double, the angle in double.
+/// `cosh a = cosh b cosh c - sinh b sinh c cos A`. Sine and cosine are computed in double-double, the angle in double.
 pub(super) fn exterior_angle(root: &Point, parent: &Point, child: &Point, c: f64) -> f64 {
     let one = Wide::of(1.0);
     let (b, d) = (cosh_of_dist(root, parent, c), cosh_of_dist(parent, child, c));
@@ -110,7 +110,7 @@ fn quick_two_sum(a: f64, b: f64) -> (f64, f64) {
     (sum, b - (sum - a))
 }
 
-/// Recipe: Python `decimal` with 40 digits, `1/3 - Decimal(1/3)` etc.; here by identities that need all 32 digits.
+/// Uses identities that need all 32 digits.
 #[test]
 fn wide_numbers_keep_thirty_digits() {
     let third = Wide::of(1.0).div(Wide::of(3.0));
@@ -123,7 +123,7 @@ fn wide_numbers_keep_thirty_digits() {
     assert_eq!(tiny, 1e-10);
 }
 
-/// On one ray everything is known: `x = sinh(sqrt(c) r) / sqrt(c)` at distance `r`.
+/// On one ray the values are known in closed form: `x = sinh(sqrt(c) r) / sqrt(c)` at distance `r`.
 #[test]
 fn oracle_knows_the_ray() {
     for c in [0.1_f64, 1.0, 10.0] {
