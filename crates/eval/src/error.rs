@@ -8,7 +8,7 @@ pub enum Error {
         benchmark: &'static str,
         /// What is missing.
         missing: String,
-        /// What is needed, or what to do.
+        /// The requirement, or the next step.
         expected: String,
     },
     /// Some samples cannot be used. They are not dropped, because the number depends on the set of samples.
@@ -40,7 +40,7 @@ pub enum Error {
     UnknownLabel {
         /// The label.
         label: String,
-        /// What the label should be, e.g. `node of the class tree`.
+        /// Expected kind of label, e.g. `node of the class tree`.
         known: &'static str,
         /// Number of known labels.
         count: usize,

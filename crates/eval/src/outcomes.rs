@@ -48,7 +48,7 @@ impl Outcomes {
         }
     }
 
-    /// Whether there are no queries.
+    /// Returns true if there are no queries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -117,8 +117,8 @@ impl Outcomes {
         bootstrap_units(units, seed, self.draws())
     }
 
-    /// Whether `other` can come from the same queries: the number of queries is equal, and so are the groups or the
-    /// grades.
+    /// Returns true if `other` can come from the same queries: the number of queries is equal, and so are the groups or
+    /// the grades.
     pub fn pairs_with(&self, other: &Self) -> bool {
         self.len() == other.len()
             && match (self, other) {

@@ -1,4 +1,4 @@
-//! Evaluation protocols. Each has a file of its own and an entry in [`BENCHMARKS`].
+//! Evaluation protocols, one per file. [`BENCHMARKS`] lists all of them.
 
 mod boxes;
 mod breeds;
@@ -55,11 +55,11 @@ pub trait Benchmark: Sync {
     fn reference(&self) -> &'static str;
     /// Inputs that every sample of the data set must have.
     fn needs(&self) -> &'static [Input];
-    /// Whether the benchmark uses [`Options::templates`].
+    /// Returns true if the benchmark uses [`Options::templates`].
     fn prompts(&self) -> bool {
         false
     }
-    /// Whether the benchmark uses [`Context::tree`] if there is one.
+    /// Returns true if the benchmark uses [`Context::tree`] when there is one.
     fn looks_at_tree(&self) -> bool {
         self.needs().contains(&Input::ClassTree)
     }
@@ -124,7 +124,7 @@ pub struct Context<'a> {
     left_out: RefCell<Vec<String>>,
 }
 
-/// Runs a benchmark. Whatever was left out under [`Options::partial`] is appended to the protocol of every record.
+/// Runs a benchmark. A note on the data left out under [`Options::partial`] is appended to the protocol of every record.
 ///
 /// # Errors
 /// Those of [`Benchmark::run`].
@@ -155,8 +155,8 @@ pub struct Options {
     pub gate: f64,
     /// Numbers of levels of HierarCaps' widening ball. Each one is measured.
     pub steps: Vec<usize>,
-    /// Whether to measure on the available part of a data set if photos or classes are absent. The records then say how
-    /// much is left. If false, an absent photo or class is an error, because the number would not be comparable.
+    /// If true, a data set with absent photos or classes is measured on the available part, and the records say how much
+    /// is left. If false, an absent photo or class is an error, because the number would not be comparable.
     pub partial: bool,
     /// Seed of the bootstrap intervals and of the shuffled baselines.
     pub seed: u64,

@@ -3,7 +3,7 @@ use super::{Benchmark, Context, Input};
 use crate::Result;
 use crate::record::{Place, Record};
 
-/// SugarCrepe: accuracy in telling the caption of a photo from one in which an object, attribute or relation was
+/// SugarCrepe: accuracy in distinguishing the caption of a photo from one in which an object, attribute or relation was
 /// replaced, swapped or added.
 ///
 /// An item is correct if `score(photo, caption) > score(photo, negative caption)`; a tie is wrong. The records are the

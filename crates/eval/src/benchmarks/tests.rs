@@ -199,7 +199,7 @@ fn hierarcaps_levels_by_hand() {
     assert!(error.contains("steps is [0]"), "{error}");
 }
 
-/// With two kingdoms, photos are also classified among the taxa of their own kingdom.
+/// With two kingdoms, photos are also classified among the taxa of their kingdom alone.
 #[test]
 fn taxa_of_ones_own_kingdom() {
     let embedder = euclidean(

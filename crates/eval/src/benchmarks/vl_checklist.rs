@@ -5,8 +5,8 @@ use super::{Benchmark, Context, Input};
 use crate::record::{Place, Record};
 use crate::{Error, Result};
 
-/// VL-CheckList objects: accuracy in telling the caption of a photo from one with another object, by location and size
-/// of the object.
+/// VL-CheckList objects: accuracy in distinguishing the caption of a photo from one with another object, by
+/// location and size of the object.
 ///
 /// An item is correct if `score(photo, caption) > score(photo, wrong caption)`; a tie is wrong. Each subset (split) is
 /// drawn from up to seven corpora (labels), with one file per corpus. The papers do not say how they average, so all

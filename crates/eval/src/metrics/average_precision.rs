@@ -28,7 +28,7 @@ pub struct Ranking(Vec<Entry>);
 struct Entry {
     group: u32,
     right: bool,
-    /// Whether the next entry has another score.
+    /// True if the next entry has another score.
     last_of_score: bool,
 }
 

@@ -72,7 +72,7 @@ impl Units {
         }
     }
 
-    /// Whether there are no units.
+    /// Returns true if there are no units.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -188,7 +188,7 @@ pub struct Column {
     pub metric: String,
     /// Overrides the factor of the table.
     pub factor: Option<f64>,
-    /// Whether larger or smaller values are better.
+    /// Direction of improvement.
     #[serde(default)]
     pub better: Better,
     /// Tasks whose mean the column shows, instead of `task`.

@@ -80,7 +80,7 @@ pub struct Setting {
     pub gate: f64,
     /// Numbers of levels of the widening ball.
     pub steps: Vec<usize>,
-    /// Whether absent photos and classes were allowed.
+    /// True if absent photos and classes were allowed.
     pub partial: bool,
     /// Seed of the intervals and the shuffled baselines.
     pub seed: u64,

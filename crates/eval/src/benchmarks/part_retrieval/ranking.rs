@@ -24,11 +24,11 @@ pub(super) struct Seen {
     pub(super) angle: f32,
     /// Label of the box, which is the query or the candidate.
     pub(super) label: u32,
-    /// Whether the photo contains the label of the box.
+    /// True if the photo contains the label of the box.
     pub(super) right: bool,
-    /// Whether the photo contains the label of the box or one of its ancestors.
+    /// True if the photo contains the label of the box or one of its ancestors.
     pub(super) below: bool,
-    /// Whether query and candidate belong to the same photo.
+    /// True if query and candidate belong to the same photo.
     pub(super) own: bool,
 }
 
