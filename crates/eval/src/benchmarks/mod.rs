@@ -124,7 +124,7 @@ pub struct Context<'a> {
     left_out: RefCell<Vec<String>>,
 }
 
-/// Runs a benchmark. A note on the data left out under [`Options::partial`] is appended to the protocol of every record.
+/// Runs a benchmark. The protocol of every record gets a note on the data left out under [`Options::partial`].
 ///
 /// # Errors
 /// Those of [`Benchmark::run`].
@@ -155,8 +155,8 @@ pub struct Options {
     pub gate: f64,
     /// Numbers of levels of HierarCaps' widening ball. Each one is measured.
     pub steps: Vec<usize>,
-    /// If true, a data set with absent photos or classes is measured on the available part, and the records say how much
-    /// is left. If false, an absent photo or class is an error, because the number would not be comparable.
+    /// If true, a data set with absent photos or classes is measured on the available part, and the records say how
+    /// much is left. If false, an absent photo or class is an error, because the number would not be comparable.
     pub partial: bool,
     /// Seed of the bootstrap intervals and of the shuffled baselines.
     pub seed: u64,

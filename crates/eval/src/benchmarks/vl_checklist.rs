@@ -19,8 +19,8 @@ use crate::{Error, Result};
 /// * mean: a subset of several files is averaged over its items or over its files. The released evaluator prints the
 ///   files one by one.
 ///
-/// Under "mean over items" the value over all subsets is the mean of the six subset values. Under "mean over files" it is
-/// the mean over all files. That equals the mean of the six subset values if all subsets have the same number of files,
+/// Under "mean over items" the value over all subsets is the mean of the six subset values. Under "mean over files" it
+/// is the mean over all files. That equals the mean of the six subset values if all subsets have the same number of files,
 /// as in the published data; a partial measurement may have fewer.
 pub(super) struct VlChecklist;
 

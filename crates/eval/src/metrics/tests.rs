@@ -81,7 +81,8 @@ fn spearman_with_and_without_ties() {
     // Ranks 1 2 3 4 against 1 3 2 4: squared differences 0 1 1 0, so 1 - 6 * 2 / (4 * 15) = 0.8.
     assert!((spearman(&[0.1, 0.2, 0.3, 9.0], &[1.0, 8.0, 2.0, 9.0]) - 0.8).abs() < 1e-12);
     assert!((spearman(&[1.0, 2.0, 3.0], &[5.0, 4.0, 3.0]) + 1.0).abs() < 1e-12);
-    // Ranks 1.5 1.5 3.5 3.5 against 1 2 3 4; from the mean 2.5: (-1)(-1.5) + (-1)(-0.5) + 0.5 + 1.5 = 4 over sqrt(4 * 5).
+    // Ranks 1.5 1.5 3.5 3.5 against 1 2 3 4. Relative to the mean 2.5: (-1)(-1.5) + (-1)(-0.5) + 0.5 + 1.5 = 4 over
+    // sqrt(4 * 5).
     assert!((spearman(&[7.0, 7.0, 8.0, 8.0], &[1.0, 2.0, 3.0, 4.0]) - 4.0 / 20.0f64.sqrt()).abs() < 1e-12);
     assert_eq!(spearman(&[-0.0, 0.0, 1.0], &[0.0, -0.0, 2.0]), 1.0);
     assert!(spearman(&[1.0, 1.0], &[1.0, 2.0]).is_nan());
