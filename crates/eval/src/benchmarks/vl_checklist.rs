@@ -20,8 +20,8 @@ use crate::{Error, Result};
 ///   files one by one.
 ///
 /// Under "mean over items" the value over all subsets is the mean of the six subset values. Under "mean over files" it
-/// is the mean over all files. That equals the mean of the six subset values if all subsets have the same number of files,
-/// as in the published data; a partial measurement may have fewer.
+/// is the mean over all files. That equals the mean of the six subset values if all subsets have the same number of
+/// files, as in the published data; a partial measurement may have fewer.
 pub(super) struct VlChecklist;
 
 /// In the order of PHyCLIP Table 3.
