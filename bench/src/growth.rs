@@ -1,4 +1,4 @@
-//! How cost grows: the cases `grow_...` of `bench/growth.py`, which has no peer.
+//! Cases `grow_...` of `bench/growth.py`, which measure how the cost grows. They have no PyTorch side.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use conifer_space::ManifoldSpec;
 
 use crate::{Case, head_on, photos, preset, vit_train};
 
-/// `train_BATCH`, `checkpointed_BATCH` (gradient checkpointing), `phyclip_FACTORS_DIM`, `loader_THREADS` (64 photos a batch) or `text_LENGTH` (32 texts).
+/// Builds the case `train_BATCH`, `checkpointed_BATCH` (gradient checkpointing), `phyclip_FACTORS_DIM`,
+/// `loader_THREADS` (batches of 64 photos) or `text_LENGTH` (32 texts).
 pub(crate) fn case(name: &str) -> anyhow::Result<Case> {
     let mut parts = name.split('_');
     let kind = parts.next().unwrap_or_default();
@@ -37,7 +38,7 @@ fn product() -> anyhow::Result<fn(usize) -> ManifoldSpec> {
     Ok(conifer_learn::methods::entry("phyclip")?.manifold)
 }
 
-/// The text tower without autodiff on 32 texts of `len` tokens.
+/// Forward pass of the text tower without autodiff on 32 texts of `len` tokens.
 fn text(len: usize) -> anyhow::Result<Case> {
     let device = Device::flex();
     let config = preset::<TextTransformer>("text_l12_w512")?;
@@ -52,7 +53,7 @@ fn text(len: usize) -> anyhow::Result<Case> {
     }))
 }
 
-/// Eight batches of 64 photos with a caption through the loader, drained as fast as they come.
+/// Reads eight batches of 64 photos with captions from the loader as fast as possible.
 fn loader(threads: usize) -> anyhow::Result<Case> {
     let source: Arc<dyn Source> = Arc::new(Photos(photos("BENCH_PHOTOS", 1000)?));
     let config = LoaderConfig { batch_size: 64, workers: threads, prefetch: 2, ..LoaderConfig::default() };
@@ -66,7 +67,7 @@ fn loader(threads: usize) -> anyhow::Result<Case> {
     }))
 }
 
-/// Photos that are files, all with one caption.
+/// Photo files that all have the same caption.
 struct Photos(Vec<PathBuf>);
 
 impl Source for Photos {

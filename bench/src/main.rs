@@ -1,8 +1,9 @@
-//! Our side of the comparison with PyTorch; `bench/run.py` starts both and interleaves their rounds.
+//! conifer's side of the comparison with PyTorch. `bench/run.py` starts both sides and interleaves their rounds.
 //!
-//! A line `CASE ITERATIONS` on stdin, a line of JSON `{"case", "ms", "check", "peak_mb", "extra_mb"}` on stdout. Inputs are the same by
-//! formula on both sides (`filled`, and `noise` in `eval.rs`), so the `check` values of the heads, the losses, must agree, and those of `eval_*`, the
-//! numbers measured, up to ties. The memory is told by `memory.rs`.
+//! Reads lines `CASE ITERATIONS` from stdin and writes a line of JSON `{"case", "ms", "check", "peak_mb", "extra_mb"}`
+//! to stdout for each. Both sides compute their inputs with the same formulas (`filled`, and `noise` in `eval.rs`). So
+//! the `check` values of the heads (losses) must agree, and those of `eval_*` (metrics) must agree up to ties.
+//! `memory.rs` measures the memory.
 
 mod eval;
 mod growth;
@@ -31,7 +32,7 @@ use conifer_learn::optim::{AdamW, GradientSet, Update};
 use conifer_learn::params::{Init, ParamKind};
 use conifer_space::ManifoldSpec;
 
-/// As the program `conifer` sets it.
+/// Same value as in the program `conifer`.
 const KEPT_BYTES: usize = 1 << 30;
 
 #[global_allocator]
@@ -69,10 +70,10 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One piece of work; returns a number that depends on all of it.
+/// A unit of work. Its result is a number that depends on the whole computation.
 type Case = Box<dyn FnMut() -> anyhow::Result<f32>>;
 
-/// The same for several numbers.
+/// A unit of work with several numbers as its result.
 type Numbers = Box<dyn FnMut() -> anyhow::Result<Vec<f64>>>;
 
 fn numbers(name: &str) -> anyhow::Result<Numbers> {
@@ -122,7 +123,7 @@ fn build(name: &str) -> anyhow::Result<Case> {
         "loader_large" | "loader_large_scaled" => loading::case(&name["loader_".len()..]),
         _ => match name.split_once('_') {
             Some(("head", "angle")) => head_angle(&device.autodiff()),
-            // CLIP's loss is InfoNCE both ways of whatever similarity the space has.
+            // CLIP's loss is InfoNCE in both directions, on the similarity of the given space.
             Some(("head", "phyclip_pair")) => {
                 head_on("clip", (methods::entry("phyclip")?.manifold)(512), &device.autodiff())
             }
@@ -151,12 +152,13 @@ fn vit_train(batch: usize, device: &Device) -> anyhow::Result<Case> {
     }))
 }
 
-/// Features of 768 samples to the loss and back: scale and curvature included, feature scales 1, as in `torch_side.py`.
+/// Loss and gradients of the features of 768 samples, including scale and curvature. Feature scales are 1, as in
+/// `torch_side.py`.
 fn head(method: &str, device: &Device) -> anyhow::Result<Case> {
     head_on(method, (methods::entry(method)?.manifold)(512), device)
 }
 
-/// The same in the space `spec`, whose curvatures are 1.
+/// As [`head`], in the space `spec` with all curvatures set to 1.
 fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Result<Case> {
     let entry = methods::entry(method)?;
     spec.curv = if spec.kind == "sphere" { Vec::new() } else { vec![1.0; spec.factors] };
@@ -164,7 +166,7 @@ fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Res
     let head = Head::new(&spec, &config, device)?;
     let mut settings = toml::Table::new();
     if method == "phyclip" {
-        // The same work on both sides: boxes against wholes, and the weight of the other cone losses.
+        // Same work as in `torch_side.py`: boxes are contrasted with wholes, and the entailment weight is 0.1.
         settings.insert("box_candidates".into(), "wholes".into());
         settings.insert("entailment_weight".into(), 0.1.into());
     }
@@ -189,8 +191,9 @@ fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Res
     }))
 }
 
-/// The loss of `visual_hierarchies`, both ways, and back: 640 wholes with two parts each, part j of whole j % 640, at curvature 1 and
-/// temperature 0.07. Who asks whom is found anew in every step, as in training.
+/// Loss of `visual_hierarchies` in both directions, and its gradients: 640 wholes and 1,280 parts, where part j belongs
+/// to whole j % 640, at curvature 1 and temperature 0.07. The queries and positives are determined in every step, as in
+/// training.
 fn head_angle(device: &Device) -> anyhow::Result<Case> {
     const WHOLES: usize = 640;
     const PARTS: usize = 1280;
@@ -219,8 +222,9 @@ fn head_angle(device: &Device) -> anyhow::Result<Case> {
     }))
 }
 
-/// A step of HierarCaps fine-tuning: CLIP's text tower on 8 chains of 4 right and 4 wrong texts of 20 tokens and the empty text, the radial
-/// loss with its prior (one more pass through the frozen tower), AdamW. Nothing of the image tower.
+/// Fine-tuning step of HierarCaps: CLIP's text tower on 8 chains of 4 correct and 4 wrong texts of 20 tokens and on the
+/// empty text, the radial loss with its prior (another pass, through the frozen tower), and AdamW. The image tower is
+/// not used.
 fn text_finetune(device: &Device) -> anyhow::Result<Case> {
     const CHAINS: usize = 8;
     const LINKS: usize = 8;
@@ -262,12 +266,12 @@ fn text_finetune(device: &Device) -> anyhow::Result<Case> {
     }))
 }
 
-/// A million wrong taxa, one for every rank in turn, over 450,000 species under seven ranks whose branching varies as in nature: most genera
-/// have few species, a few have hundreds.
+/// One million hard negatives, at each rank in turn, in a taxonomy of 450,000 species with seven ranks. The branching
+/// varies as in nature: most genera have few species, and a few have hundreds.
 fn hard_negatives() -> Case {
     let path = |species: u64| -> Vec<String> {
         let mixed = species.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        // Squared, so that the first genera are large.
+        // The square makes the first genera large.
         let genus = (((mixed * mixed) >> 24) * 60_000) >> 24;
         let ranks = [genus / 20_000, genus / 3_000, genus / 600, genus / 100, genus / 12, genus, species];
         ranks.iter().enumerate().map(|(rank, number)| format!("{rank}_{number}")).collect()
@@ -288,9 +292,10 @@ fn hard_negatives() -> Case {
     })
 }
 
-/// The first JPEG files by name of the folder that `variable` names, `count` at most.
+/// The first `count` JPEG files, by name, of the folder in the environment variable `variable`.
 fn photos(variable: &str, count: usize) -> anyhow::Result<Vec<PathBuf>> {
-    let folder = std::env::var(variable).with_context(|| format!("{variable}: expected a folder of JPEG files"))?;
+    let folder =
+        std::env::var(variable).with_context(|| format!("{variable} is not set; expected a folder of JPEG files"))?;
     let mut photos = Vec::new();
     for entry in std::fs::read_dir(&folder).with_context(|| folder.clone())? {
         photos.push(entry?.path());
@@ -298,11 +303,11 @@ fn photos(variable: &str, count: usize) -> anyhow::Result<Vec<PathBuf>> {
     photos.retain(|path| path.extension().is_some_and(|it| it == "jpg"));
     photos.sort();
     photos.truncate(count);
-    anyhow::ensure!(!photos.is_empty(), "{folder}: no .jpg in it");
+    anyhow::ensure!(!photos.is_empty(), "{folder}: no .jpg file found");
     Ok(photos)
 }
 
-/// The first hundred photos decoded and cropped one after the other on this thread.
+/// Decodes and crops the first hundred photos, sequentially on this thread.
 fn loader() -> anyhow::Result<Case> {
     let photos = photos("BENCH_PHOTOS", 100)?;
     let augment = Augment { hflip: 0.5, ..Augment::default() };
@@ -324,7 +329,7 @@ fn preset<E: Encoder>(name: &str) -> anyhow::Result<E::Config> {
     Ok(found.1.clone())
 }
 
-/// `scale * sin(0.7 i + phase)` over all elements, as `torch_side.py` fills its inputs.
+/// `scale * sin(0.7 i + phase)` for each element i, as in `torch_side.py`.
 fn filled<const D: usize>(shape: [usize; D], scale: f64, phase: f64, device: &Device) -> Tensor<D> {
     let values: Vec<f32> =
         (0..shape.iter().product()).map(|i| (scale * (0.7 * i as f64 + phase).sin()) as f32).collect();

@@ -1,4 +1,5 @@
-//! The whole training step as a user runs it: the trainer of `conifer train` with its loader, on shards.
+//! Case `step_hycoclip`: the whole training step as a user runs it, with the trainer and loader of `conifer train`, on
+//! shards.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,17 +34,18 @@ batch_size = 16
 checkpoint_every = 0
 "#;
 
-/// A trainer in a thread of its own that takes a step whenever it is told to.
+/// A trainer on a separate thread that runs one step per request.
 struct Paced {
     go: Option<SyncSender<()>>,
-    /// Nothing when the trainer is made, then the loss of each step.
+    /// Receives `None` once the trainer is created, then the loss of each step.
     done: Receiver<Option<f64>>,
     trainer: Option<JoinHandle<anyhow::Result<()>>>,
-    /// Holds the run.
+    /// Keeps the folder of the run until the end.
     _folder: tempfile::TempDir,
 }
 
-/// HyCoCLIP on the shards of `BENCH_SHARDS`, with the merges of `BENCH_MERGES`; returns the loss. `THREADS` is the number of readers, too.
+/// HyCoCLIP on the shards of `BENCH_SHARDS`, with the merges of `BENCH_MERGES`. The result is the loss. `THREADS` is
+/// also the number of loader threads.
 pub(crate) fn hycoclip() -> anyhow::Result<Case> {
     let told = |name: &str| std::env::var(name).with_context(|| format!("{name}: not set; bench/run.py sets it"));
     let folder = tempfile::tempdir()?;
@@ -90,7 +92,7 @@ impl Paced {
 
 impl Drop for Paced {
     fn drop(&mut self) {
-        // An error was told where it happened.
+        // Errors were already reported by [`Paced::step`].
         let _ = self.end();
     }
 }

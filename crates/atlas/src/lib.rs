@@ -1,7 +1,7 @@
-//! Pictures: charts as SVG, and one offline HTML report.
+//! Charts as SVG, and a self-contained offline HTML report.
 //!
-//! Charts are our own few lines of SVG, since their colours come from the page's style sheet: the same
-//! picture is right in light and in dark.
+//! The charts are written as SVG without a library, because their colours come from the style sheet of the page. So
+//! they suit both light and dark mode.
 
 mod chart;
 mod error;

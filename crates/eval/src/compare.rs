@@ -8,10 +8,10 @@ use serde::Serialize;
 use crate::metrics::Units;
 use crate::{Outcomes, Record, ResultLine};
 
-/// Two models on the same number.
+/// Comparison of two models on one number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The task of a suite, where one ran it.
+    /// Task of the suite that measured the number, if any.
     pub task: Option<String>,
     /// As in [`Record::benchmark`].
     pub benchmark: String,
@@ -25,52 +25,52 @@ pub struct Comparison {
     pub first: Option<f64>,
     /// The second model's value.
     pub second: Option<f64>,
-    /// Number of queries of the first, or of the second where only it has the number.
+    /// Number of queries of the first model, or of the second if only it has the number.
     pub n: usize,
-    /// What can be said of the difference.
+    /// Result of the comparison.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// What can be said of a difference.
+/// Result of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// Both were measured on the same queries.
+    /// Both models were measured on the same queries.
     Paired {
         /// Second minus first.
         difference: f64,
-        /// Its 95 % percentile bootstrap interval, resampling queries.
+        /// 95 % percentile bootstrap interval of the difference, resampling queries.
         interval: [f64; 2],
-        /// Two-sided p of no difference; see [`compare_results`].
+        /// Two-sided p-value of the hypothesis of no difference; see [`compare_results`].
         p: f64,
-        /// Resamples drawn.
+        /// Number of resamples.
         resamples: usize,
     },
-    /// There is no paired comparison.
+    /// No paired comparison is possible.
     NotCompared {
-        /// Why.
+        /// Why not.
         reason: String,
     },
 }
 
-/// Resamples of a comparison: a p of 0.05 is then known to within 0.004 (two standard errors).
+/// Maximum number of resamples. It determines a p of 0.05 to within 0.004 (two standard errors).
 const MOST_RESAMPLES: usize = 10_000;
-/// With many queries fewer do, so that a comparison takes seconds, not minutes: the difference is then all but normal, and what
-/// 1000 resamples leave open is far below what would change a conclusion.
+/// Minimum number of resamples, used for many queries so that a comparison takes seconds, not minutes. The difference
+/// is then nearly normal, and the error of 1000 resamples is too small to change a conclusion.
 const LEAST_RESAMPLES: usize = 1_000;
-/// Of correlations: each resample is ranked anew, and 10,000 took a minute.
+/// Maximum number of resamples of a correlation. Each resample is ranked, and 10,000 took a minute.
 const MOST_RANKED: usize = 2_000;
-/// Queries drawn in a comparison, about.
+/// Approximate number of queries drawn in a comparison, over all resamples.
 const DRAWS: usize = 200_000_000;
 
-/// What can be said of the numbers of one name.
+/// Compares the records of one name.
 fn row(names: Names<'_>, first: &[&Record], second: &[&Record], seed: u64) -> Comparison {
     let verdict = match (first, second) {
         ([first], [second]) => paired(first, second, seed),
         (_, []) => not("only the first model has this number"),
         ([], _) => not("only the second model has this number"),
-        _ => not("a model has several different numbers of this name"),
+        _ => not("a model has several different numbers with this name"),
     };
     unlike(names, first, second, verdict)
 }
@@ -93,18 +93,21 @@ fn unlike(names: Names<'_>, first: &[&Record], second: &[&Record], verdict: Verd
     }
 }
 
-/// Compares two result files number by number: lines are paired by task, benchmark, split, protocol, metric, data and settings.
-/// Numbers of one name but of other data or settings are not compared; the row says what differs. `progress` hears how many names
-/// are done, and of how many.
+/// Compares two result files number by number.
 ///
-/// The paired bootstrap (Efron and Tibshirani 1993, chapter 16) draws the same queries for both models, `R` times: 10,000, or
-/// `2e8 / n` and at least 1,000 where `n` is above 20,000. With `d` the differences of the resamples,
-/// `p = min(1, 2 min(1 + #(d <= 0), 1 + #(d >= 0)) / (R + 1))`, and at least `2^(1 - m)` for `m` drawn units (queries, or
-/// clusters of them): the exact test that flips the sign of each unit's difference goes no lower, and the bootstrap of a few
-/// equal differences would. Correlations are resampled at most 2,000 times. A resample without a number (a correlation of equal
-/// values) counts on both sides, and is left out of the interval. p is of one comparison: nothing corrects for their number.
+/// Lines are paired by task, benchmark, split, protocol, metric, data and settings. Numbers of the same name with
+/// different data or settings are not compared, and the row says what differs. `progress` receives the number of names
+/// done and their total.
 ///
-/// Deterministic in `seed`.
+/// The paired bootstrap (Efron and Tibshirani 1993, chapter 16) draws the same queries for both models in each of `R`
+/// resamples. `R` is 10,000. For more than 20,000 queries `n` it is `2e8 / n`, but at least 1,000, and for correlations
+/// it is at most 2,000. With `d` the differences of the resamples, `p = min(1, 2 min(1 + #(d <= 0), 1 + #(d >= 0)) / (R
+/// + 1))`. The bootstrap of a few equal differences would give too small a p, so p is at least `2^(1 - m)` for `m`
+/// drawn units (queries, or clusters of queries). This is the smallest p of the exact test that flips the signs of the
+/// differences. A resample without a value (a correlation of equal values) counts on both sides and is left out of the
+/// interval. p is not corrected for multiple comparisons.
+///
+/// The result is deterministic in `seed`.
 pub fn compare_results(
     a: &[ResultLine],
     b: &[ResultLine],
@@ -117,7 +120,7 @@ pub fn compare_results(
             let next = groups.len();
             let (_, sides) =
                 groups.entry((line.run(), Names::of(&line.record))).or_insert_with(|| (next, Default::default()));
-            // A number that stands there again, beside another trivial answer, is one number.
+            // A number that is repeated with another baseline counts once.
             let again = |it: &&ResultLine| {
                 let (old, new) = (&it.record, &line.record);
                 old.value == new.value && old.outcomes == new.outcomes && unlike_in(it, line).is_none()
@@ -127,7 +130,7 @@ pub fn compare_results(
             }
         }
     }
-    // In the order of the files.
+    // Restore the order of the files.
     let mut rows: Vec<_> = groups.into_iter().collect();
     rows.sort_by_key(|(_, (order, _))| *order);
     let total = rows.len();
@@ -141,10 +144,10 @@ pub fn compare_results(
     all
 }
 
-/// Where a group of lines first stood, and its lines in either file.
+/// Order of first occurrence of a group, and its lines in either file.
 type Group<'a> = (usize, [Vec<&'a ResultLine>; 2]);
 
-/// Lines of one name and task: a row for each data and settings.
+/// Compares the lines of one name and task. Returns one row for each combination of data and settings.
 fn of_one_name(names: Names<'_>, first: &[&ResultLine], second: &[&ResultLine], seed: u64) -> Vec<Comparison> {
     let row_of = |first: &[&ResultLine], second: &[&ResultLine]| row(names, &records(first), &records(second), seed);
     let (mut rows, mut alone, mut rest) = (Vec::new(), Vec::new(), second.to_vec());
@@ -171,7 +174,7 @@ fn records<'a>(lines: &[&'a ResultLine]) -> Vec<&'a Record> {
     lines.iter().map(|line| &line.record).collect()
 }
 
-/// The lines of each data and settings; none of them is empty.
+/// Groups lines by data and settings. No group is empty.
 fn alike<'a>(lines: &[&'a ResultLine]) -> Vec<Vec<&'a ResultLine>> {
     let mut groups: Vec<Vec<&ResultLine>> = Vec::new();
     for line in lines {
@@ -183,7 +186,7 @@ fn alike<'a>(lines: &[&'a ResultLine]) -> Vec<Vec<&'a ResultLine>> {
     groups
 }
 
-/// In what two numbers of one name are of different things: the data, or a setting.
+/// Describes the difference in data or settings of two lines; `None` if there is none.
 fn unlike_in(first: &ResultLine, second: &ResultLine) -> Option<String> {
     let (a, b) = (&first.data_sha256, &second.data_sha256);
     if a != b {
@@ -193,7 +196,7 @@ fn unlike_in(first: &ResultLine, second: &ResultLine) -> Option<String> {
         ));
     }
     let differing = first.told().into_iter().zip(second.told()).find_map(|((name, a), (_, b))| match (a, b) {
-        // What a file of an older version does not say is not held against it.
+        // A setting that a file of an older version lacks is not a difference.
         (Some(a), Some(b)) if a.is != b.is => Some((name, a.shown, b.shown)),
         _ => None,
     });
@@ -201,7 +204,7 @@ fn unlike_in(first: &ResultLine, second: &ResultLine) -> Option<String> {
     Some(format!("other settings: {name} is {a} in the first, {b} in the second"))
 }
 
-/// Rows of cells for people, the head first.
+/// Table for display. The first row is the header.
 pub fn comparison_table(comparisons: &[Comparison]) -> Vec<Vec<String>> {
     let head = [
         "task",
@@ -242,7 +245,7 @@ pub fn comparison_table(comparisons: &[Comparison]) -> Vec<Vec<String>> {
     rows
 }
 
-/// What a number is called.
+/// Key of a number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Names<'a> {
     benchmark: &'a str,
@@ -276,7 +279,7 @@ fn paired(first: &Record, second: &Record, seed: u64) -> Verdict {
     let most = if matches!(a, Outcomes::Spearman { .. }) { MOST_RANKED } else { MOST_RESAMPLES };
     let resamples = (DRAWS / a.len()).clamp(LEAST_RESAMPLES, most);
     let mut differences = resampled(a, b, &units, resamples, seed);
-    // NaN on both sides: it speaks for no difference.
+    // NaN counts on both sides, because it is no evidence of a difference.
     let side = |wrong: fn(f64) -> bool| 1 + differences.iter().filter(|&&d| !wrong(d)).count();
     let tail = side(|d| d > 0.0).min(side(|d| d < 0.0));
     let least = (1.0 - units.len() as f64).exp2();
@@ -290,7 +293,8 @@ fn paired(first: &Record, second: &Record, seed: u64) -> Verdict {
     Verdict::Paired { difference: b.value() - a.value(), interval: [low, high], p, resamples }
 }
 
-/// Second minus first on the same resampled queries. Every resample has a stream of its own, so that threads change nothing.
+/// Second minus first on the same resampled queries. Each resample has a separate random stream, so the result does not
+/// depend on the threads.
 fn resampled(a: &Outcomes, b: &Outcomes, units: &Units, resamples: usize, seed: u64) -> Vec<f64> {
     let (a, b) = (a.draws(), b.draws());
     (0..resamples)

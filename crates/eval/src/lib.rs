@@ -1,10 +1,10 @@
-//! From embeddings to numbers: metrics, and the benchmarks built on them.
+//! Metrics on embeddings, and the benchmarks built on them.
 //!
-//! * [`metrics`]: pure functions of arrays, labels and trees. No files, no models, no spaces.
-//! * [`benchmarks`]: one file per protocol. A benchmark sees points and the space they live in
-//!   (and an [`Embedder`] for prompts and photographs), never the method or the encoder behind them.
-//! * [`suite`]: the tables of a paper, measured and set beside the published numbers.
-//! * [`Record`]: one measured number with its sample size, interval and trivial baseline.
+//! * [`metrics`]: pure functions of arrays, labels and trees, without files, models or spaces.
+//! * [`benchmarks`]: one file per protocol. A benchmark sees points, their space and an [`Embedder`] for prompts and
+//!   photos, but not the training method or the encoders.
+//! * [`suite`]: measures the tables of a paper and shows them next to the published numbers.
+//! * [`Record`]: one measured number with its sample size, interval and baseline.
 
 pub mod benchmarks;
 mod compare;

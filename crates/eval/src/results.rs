@@ -4,14 +4,14 @@ use serde_json::Value;
 use crate::suite::Setting;
 use crate::{Error, Outcomes, Record, Result};
 
-/// A line of a result file, as `conifer eval --out` writes them.
+/// A line of a result file written by `conifer eval --out`.
 #[derive(Clone, Debug)]
 pub struct ResultLine {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The number that was measured.
+    /// The measured number.
     pub record: Record,
-    /// How its task was run, where a suite ran it.
+    /// Settings of the task, if a suite measured the number.
     pub task: Option<Setting>,
     /// Model, data and version.
     pub produced_by: Value,
@@ -19,11 +19,11 @@ pub struct ResultLine {
     pub data_sha256: String,
 }
 
-/// What a line says of a setting.
+/// Value of a setting of a line.
 pub(crate) struct Told {
-    /// What two lines have to share.
+    /// Value that has to be equal in two lines for them to be compared.
     pub(crate) is: Value,
-    /// The same for people.
+    /// Value for display.
     pub(crate) shown: String,
 }
 
@@ -37,7 +37,7 @@ impl Told {
         Self { is: is.clone(), shown }
     }
 
-    /// A file or a set of prompts: its hash counts, its name is shown beside.
+    /// Setting that is a file or a set of prompts. The hash is compared; the name is only displayed.
     fn hashed(is: &Value, name: &str) -> Self {
         match (is["sha256"].as_str(), is[name].as_str()) {
             (Some(hash), Some(name)) => {
@@ -50,15 +50,16 @@ impl Told {
 }
 
 impl ResultLine {
-    /// What tells the runs of a suite apart, besides the settings that are compared by name; empty outside of suites.
+    /// Identifies the run within a suite by the settings that [`ResultLine::told`] does not list. Empty outside a
+    /// suite.
     pub(crate) fn run(&self) -> String {
         self.task
             .as_ref()
             .map_or_else(String::new, |it| format!("{} {} {:?} {} {:?}", it.task, it.data, it.score, it.gate, it.steps))
     }
 
-    /// The settings that two numbers have to share to be compared, always the same names in the same order; `None` for what the
-    /// line does not say.
+    /// Settings that have to be equal for two numbers to be compared. The names and their order are fixed; the value is
+    /// `None` if the line lacks the setting.
     pub(crate) fn told(&self) -> [(&'static str, Option<Told>); 4] {
         let by = &self.produced_by;
         let setting = |name: &str| by["settings"].get(name);
@@ -73,19 +74,19 @@ impl ResultLine {
     }
 }
 
-/// Most groups of a statistic: a file that names more is damaged, and would only cost memory.
+/// Limit on group numbers. A larger number means a damaged file and would only cost memory.
 const MOST_GROUPS: u32 = 10_000_000;
 
-/// Faults of a file that are told; a file of another kind has one in every line.
+/// Maximum number of faults in a message. A file of another format has a fault in every line.
 const MOST_FAULTS: usize = 5;
-/// Characters of a line that are shown.
+/// Number of characters of an invalid line that are shown.
 const SHOWN: usize = 40;
 
-/// Reads a result file, one JSON object a line; `file` is named in messages. Blank lines are skipped.
+/// Reads a result file with one JSON object per line. `file` is the name for messages. Blank lines are skipped.
 ///
 /// # Errors
-/// Lines that are no records, that do not say on which data they were measured, or whose number is not what their outcomes give;
-/// the first five are told, each with its line, and how many more there are.
+/// A line is not a record, lacks the hash of its data, or has a value that does not match its outcomes. The message
+/// lists the first five faults with their lines and the number of the others.
 pub fn read_results(file: &str, text: &str) -> Result<Vec<ResultLine>> {
     let (mut lines, mut faults) = (Vec::new(), Vec::new());
     for (at, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
@@ -96,7 +97,7 @@ pub fn read_results(file: &str, text: &str) -> Result<Vec<ResultLine>> {
     }
     match faults.is_empty() {
         true if lines.is_empty() => {
-            Err(Error::Results { file: file.into(), faults: "no line; expected one record a line".into() })
+            Err(Error::Results { file: file.into(), faults: "no lines; expected one JSON record per line".into() })
         }
         true => Ok(lines),
         false => {
@@ -119,16 +120,16 @@ fn line(number: usize, text: &str) -> std::result::Result<ResultLine, String> {
     }
     let record: Record = serde_json::from_str(text).map_err(|error| in_line(&error))?;
     let around: Around = serde_json::from_str(text).map_err(|error| in_line(&error))?;
-    let produced_by = around.produced_by.ok_or("no `produced_by`; expected what `conifer eval --out` writes")?;
+    let produced_by = around.produced_by.ok_or("no `produced_by`; expected a file written by `conifer eval --out`")?;
     let data_sha256 =
-        produced_by["data_sha256"].as_str().ok_or("no `produced_by.data_sha256`; expected a text")?.into();
+        produced_by["data_sha256"].as_str().ok_or("no `produced_by.data_sha256`; expected a string")?.into();
     if let Some(outcomes) = &record.outcomes {
         check(&record, outcomes)?;
     }
     Ok(ResultLine { line: number, record, task: around.task, produced_by, data_sha256 })
 }
 
-/// Line numbers of the parser are always 1.
+/// Removes the line number of the JSON parser, which is always 1.
 fn in_line(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {
@@ -137,7 +138,7 @@ fn in_line(error: &serde_json::Error) -> String {
     }
 }
 
-/// That the outcomes are whole and give the number they stand beside.
+/// Checks that the outcomes are complete and give the value of the record.
 fn check(record: &Record, outcomes: &Outcomes) -> std::result::Result<(), String> {
     let (first, second) = match outcomes {
         Outcomes::Mean { values } => (values.len(), values.len()),
@@ -146,15 +147,15 @@ fn check(record: &Record, outcomes: &Outcomes) -> std::result::Result<(), String
         Outcomes::Spearman { found, truth } => (found.len(), truth.len()),
     };
     if first != second || first != record.n {
-        return Err(format!("n is {}, but there are {first} and {second} outcomes; expected one a query", record.n));
+        return Err(format!("n is {}, but there are {first} and {second} outcomes; expected one per query", record.n));
     }
     if let Outcomes::MeanOfGroups { groups, .. } = outcomes
         && let Some(group) = groups.iter().find(|&&group| group >= MOST_GROUPS)
     {
-        return Err(format!("a query is of group {group}; expected less than {MOST_GROUPS}"));
+        return Err(format!("a query has group number {group}; expected less than {MOST_GROUPS}"));
     }
     let value = outcomes.value();
-    // Sums of other orders differ in the last digits.
+    // The order of summation changes the last digits.
     if (value - record.value).abs() > 1e-6 * record.value.abs().max(1.0) {
         return Err(format!("the value is {}, but its outcomes give {value}", record.value));
     }
@@ -191,7 +192,7 @@ mod tests {
             "a.jsonl: line 1: EOF",
             "line 3: n is 2, but there are 2 and 1 outcomes",
             "line 4: the value is 0.9, but its outcomes give 0.5",
-            "line 5: a query is of group 4000000000",
+            "line 5: a query has group number 4000000000",
             "line 6: no `produced_by.data_sha256`",
         ] {
             assert!(message.contains(words), "`{words}` is not in {message}");

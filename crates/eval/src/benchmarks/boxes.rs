@@ -6,22 +6,21 @@ use conifer_data::{BBox, ImageRef, Sample};
 use super::{Context, images, open};
 use crate::Result;
 
-/// Boxes of photos as points of their own, in the order of the photos.
+/// Embedded crops of the boxes of all photos, in the order of the photos.
 pub(super) struct Boxes {
     /// `[len, dim]`.
     pub(super) points: Vec<f32>,
-    /// The text of each box's phrase.
+    /// Text of the phrase of each box.
     pub(super) class_of: Vec<String>,
-    /// The sample of each box.
+    /// Index of the sample of each box.
     pub(super) photo_of: Vec<usize>,
-    /// Where each box is.
     pub(super) places: Vec<BBox>,
 }
 
-/// Pixels held at a time: the boxes of a data set do not fit in memory.
+/// Bytes of crops to collect before they are embedded. The crops of a whole data set do not fit in memory.
 const HELD: usize = 128 << 20;
 
-/// Cuts out and embeds every box that is wanted: (whether it is a group, the box).
+/// Crops and embeds every box for which `wanted(is_group, box)` is true.
 pub(super) fn embed_boxes(
     benchmark: &'static str,
     context: &Context<'_>,

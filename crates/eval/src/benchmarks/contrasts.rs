@@ -1,4 +1,4 @@
-//! What the compositional benchmarks share: a photo, a right caption, a wrong one.
+//! Common code of the compositional benchmarks, in which each photo has a correct and a wrong caption.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
@@ -14,36 +14,36 @@ use super::{Context, images, lacking, open};
 use crate::record::{Baseline, Place, Record};
 use crate::{Error, Outcomes, Result, Score};
 
-/// What a model, and someone who only reads, say of each item. The items are the samples, in order.
+/// Answers of the model, and of a baseline that looks only at the captions. The items are the samples, in order.
 pub(super) struct Contrasts {
     pub(super) samples: Vec<Sample>,
-    /// 1 where the right caption has the higher score. A tie is wrong, as in the released evaluators.
+    /// 1 if the correct caption has the higher score, else 0. A tie is wrong, as in the released evaluators.
     pub(super) right: Vec<f64>,
-    /// 1 where the right caption is the longer one, in characters; 1/2 where both are equally long, which is a guess.
+    /// 1 if the correct caption has more characters, 1/2 if both have the same number, else 0.
     longer: Vec<f64>,
-    /// The photo of each item: items of one photo hang together.
+    /// Photo number of each item. Items of one photo are correlated and form a cluster in the bootstrap.
     photo_of: Vec<u32>,
     /// Score and crop, for the protocol.
     pub(super) protocol: String,
 }
 
-/// What stands for the photo.
+/// Part of the photo that is embedded.
 #[derive(Clone, Copy)]
 pub(super) enum Shown {
-    /// All of it.
+    /// The whole photo.
     Whole,
-    /// The first box of its phrases.
+    /// The first box of the phrases of the sample.
     FirstBox,
 }
 
-/// Cut-out boxes held in memory at a time.
+/// Number of crops held in memory at a time.
 const CROPS: usize = 256;
 
 impl Contrasts {
     /// Compares `score(photo, right caption)` with `score(photo, wrong caption)` for every sample.
     ///
     /// # Errors
-    /// A sample without a photo, a caption or a wrong caption, or with several; a score that is not a number.
+    /// A sample lacks a photo, a caption or a wrong caption, or has several captions; a score is not a number.
     pub(super) fn measure(context: &Context<'_>, benchmark: &'static str, shown: Shown) -> Result<Self> {
         let samples = context.samples(benchmark)?;
         let (mut captions, mut longer) = (Vec::new(), Vec::new());
@@ -57,7 +57,7 @@ impl Contrasts {
             captions.extend([right, wrong]);
         }
         let embedder = context.embedder;
-        // Thousands of items share photos and texts: each is embedded once.
+        // Thousands of items share photos and texts, so each distinct one is embedded once.
         let (texts, text_of) = distinct(&captions);
         let texts = embedder.texts(&texts.into_iter().map(str::to_owned).collect::<Vec<_>>())?;
         let (photos, photo_of) = match shown {
@@ -93,12 +93,12 @@ impl Contrasts {
         Ok(Self { samples, right, longer, photo_of, protocol: format!("{}, {crop}", score.name()) })
     }
 
-    /// The record of a mean over some of the items, given by number.
+    /// Record of the mean over `items`, which are indices.
     pub(super) fn mean(&self, place: Place<'_>, items: &[usize], seed: u64) -> Record {
         self.record(place, items, seed, |values| Outcomes::Mean { values })
     }
 
-    /// The record of a mean over groups of some of the items; an item has a group, a number per group from 0.
+    /// Record of the mean over groups of `items`. `groups` holds the group number of every item, from 0.
     pub(super) fn mean_of_groups(&self, place: Place<'_>, items: &[usize], groups: &[u32], seed: u64) -> Record {
         let groups: Vec<u32> = items.iter().map(|&item| groups[item]).collect();
         self.record(place, items, seed, |values| Outcomes::MeanOfGroups { values, groups: groups.clone() })
@@ -111,11 +111,11 @@ impl Contrasts {
         Record::clustered(place, pick(&self.right), photos, baseline, seed)
     }
 
-    /// The name of something of each sample and, for each sample, its number among these names. The `order` comes first,
-    /// the rest follows by name.
+    /// Groups the samples by the name that `of` returns. Returns the distinct names and, for each sample, the index of
+    /// its name. Names in `order` come first, in that order; the others follow alphabetically.
     ///
     /// # Errors
-    /// A sample has none.
+    /// `of` returns no name for a sample.
     pub(super) fn groups(
         &self,
         benchmark: &'static str,
@@ -135,11 +135,13 @@ impl Contrasts {
         Ok((names.iter().map(|it| it.1.to_owned()).collect(), of_sample))
     }
 
-    /// The subsets (splits) of the samples, as [`Contrasts::groups`]. Either all those `published`, or others altogether: data
-    /// of one's own. Published ones may be absent where the context allows a partial measurement.
+    /// Groups the samples by subset (split), as [`Contrasts::groups`] does.
+    ///
+    /// Data with none of the `published` subsets are accepted as the user's own data. Otherwise all published subsets
+    /// must be present and no others; with [`Options::partial`](super::Options::partial) some may be absent.
     ///
     /// # Errors
-    /// A published subset is missing, or stands beside an unknown one.
+    /// A published subset is missing, or published and unknown subsets are mixed.
     pub(super) fn subsets(
         &self,
         context: &Context<'_>,
@@ -170,7 +172,7 @@ impl Contrasts {
                     published.len(),
                     absent.join(", ")
                 ),
-                expected: "with --partial the mean is over the others, and the records say so".into(),
+                expected: "use --partial to take the mean over the other subsets; the records then say so".into(),
             });
         }
         if !absent.is_empty() {
@@ -180,7 +182,7 @@ impl Contrasts {
     }
 }
 
-/// The best of the answers for which no photo is needed: guessing, always the longer caption, always the shorter one.
+/// Best of the answers that need no photo: a guess, always the longer caption, or always the shorter caption.
 fn reader(longer: f64) -> Option<Baseline> {
     if longer > 0.5 {
         Baseline::named("the longer caption (characters)", longer)
@@ -191,14 +193,14 @@ fn reader(longer: f64) -> Option<Baseline> {
     }
 }
 
-/// The two captions of a sample.
+/// The correct and the wrong caption of a sample.
 fn pair<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<(&'a str, &'a str)> {
     match (&sample.captions[..], &sample.wrong[..]) {
-        // By the rule for ties no model can be right about it.
+        // A tie counts as wrong, so no model could be right on this item.
         ([right], [wrong]) if right == wrong => Err(Error::Argument {
             name: format!("{benchmark}: wrong caption of sample `{}`", sample.id),
-            found: format!("{wrong:?}, the right one"),
-            expected: "another text".into(),
+            found: format!("{wrong:?}, the same text as the right caption"),
+            expected: "a different text".into(),
         }),
         ([right], [wrong]) => Ok((right, wrong)),
         ([], _) => Err(lacking(benchmark, sample, "the caption", "each sample needs one, and a wrong one")),
@@ -211,11 +213,11 @@ fn pair<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<(&'a str, &'a
     }
 }
 
-/// What tells photos apart.
+/// Identity of a photo.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Key<'a> {
     File(&'a Path),
-    /// A photo in memory is taken as it is.
+    /// Photos in memory are not compared: each sample has its own.
     Sample(usize),
 }
 
@@ -229,12 +231,12 @@ fn keys(photos: &[ImageRef]) -> Vec<Key<'_>> {
     photos.iter().enumerate().map(key).collect()
 }
 
-/// A number for each photo, the same for the same photo.
+/// Numbers the photos. Samples with the same photo get the same number.
 fn photo_numbers(photos: &[ImageRef]) -> Vec<u32> {
     distinct(&keys(photos)).1.into_iter().map(|number| number as u32).collect()
 }
 
-/// Points of the whole photos, and the number of the point of each sample.
+/// Embeds each distinct whole photo once. Returns the points and the index of the point of each sample.
 fn whole(context: &Context<'_>, benchmark: &'static str, samples: &[Sample]) -> Result<(Vec<f32>, Vec<usize>)> {
     let photos = images(benchmark, samples)?;
     let keys = keys(&photos);
@@ -244,7 +246,7 @@ fn whole(context: &Context<'_>, benchmark: &'static str, samples: &[Sample]) -> 
     Ok((context.embedder.images(&once, context.options.crop)?, photo_of))
 }
 
-/// Points of the first box of each photo.
+/// Embeds the first box of each sample.
 fn boxes(context: &Context<'_>, benchmark: &'static str, samples: &[Sample]) -> Result<Vec<f32>> {
     let photos = images(benchmark, samples)?;
     let cut = |(sample, photo): (&Sample, &ImageRef)| {
@@ -261,7 +263,7 @@ fn boxes(context: &Context<'_>, benchmark: &'static str, samples: &[Sample]) -> 
     Ok(points)
 }
 
-/// Each item once, in the order of first sight, and the number of each item among them.
+/// Distinct items in order of first occurrence, and for each item its index among them.
 fn distinct<T: Copy + Eq + Hash>(items: &[T]) -> (Vec<T>, Vec<usize>) {
     let mut numbers = HashMap::new();
     let mut once = Vec::new();

@@ -4,10 +4,10 @@ use crate::record::{Baseline, Place, Record};
 use crate::score::ranks_both_ways;
 use crate::{Outcomes, Result};
 
-/// Photos find captions and captions find photos; every caption of a photo is right for it.
+/// Retrieval of captions by photos and of photos by captions. Every caption of a photo is correct for it.
 ///
-/// "Recall@k" is the CLIP literature's: the share of queries with *any* right candidate in the top k. A tie
-/// with a wrong candidate counts as lost.
+/// Recall@k follows the CLIP literature: the share of queries with *any* correct candidate in the top k. A tie with a
+/// wrong candidate counts as a miss.
 pub(super) struct CrossModalRetrieval;
 
 const TOP: [usize; 3] = [1, 5, 10];
@@ -60,7 +60,7 @@ impl Benchmark for CrossModalRetrieval {
                 let place = Place { benchmark: self.name(), split, protocol: score.name(), metric: &metric };
                 let (chance, seed) = (Baseline::chance(chance), context.options.seed);
                 records.push(match split {
-                    // The captions of a photo stand or fall together.
+                    // Captions of one photo are not independent, so the bootstrap draws them together.
                     "text_to_image" => Record::clustered(place, hits, clusters.clone(), chance, seed),
                     _ => Record::of(place, hits, chance, seed),
                 });

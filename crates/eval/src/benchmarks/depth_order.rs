@@ -8,11 +8,11 @@ use super::{Benchmark, Context, Input, images, lacking, open};
 use crate::record::{Baseline, Place, Record};
 use crate::{Error, Outcomes, Result};
 
-/// Is the general nearer to the root than the specific? Per sample: phrase before caption, box before
-/// photo, caption before photo, phrase before box (HyCoCLIP Figure 4; PHyCLIP Figure 5, as a rate).
+/// Share of samples in which the more general view is nearer to the root than the more specific one.
 ///
-/// The phrase is the sample's first with a box, the caption the one that the phrase stands in (else the
-/// first). Chance is one half.
+/// Four pairs (general, specific) are compared: phrase and caption, box and photo, caption and photo, phrase and box
+/// (HyCoCLIP Figure 4; PHyCLIP Figure 5, as a rate). The phrase is the first one of the sample with a box. The caption
+/// is the one that contains the phrase, or else the first. Chance is one half.
 pub(super) struct DepthOrder;
 
 impl Benchmark for DepthOrder {
@@ -58,7 +58,7 @@ impl Benchmark for DepthOrder {
             return Err(Error::Missing {
                 benchmark: self.name(),
                 missing: "every phrase with a box".into(),
-                expected: "grounded samples".into(),
+                expected: "expected grounded samples".into(),
             });
         }
         if kept.len() < samples.len() {

@@ -4,8 +4,8 @@ use crate::metrics::{hierarchical_scores, random_hierarchical_scores};
 use crate::record::{Baseline, Place, Record};
 use crate::{Error, Result};
 
-/// How far in the class tree the zero-shot answers are from the truth: TIE, LCA (as told and as released),
-/// Jaccard, P_H, R_H, averaged over photos.
+/// Tree distances between the zero-shot predictions and the true classes, averaged over photos: TIE, LCA (as the paper
+/// defines it and as released), Jaccard, P_H and R_H.
 pub(super) struct HierarchicalClassification;
 
 impl Benchmark for HierarchicalClassification {
@@ -30,7 +30,7 @@ impl Benchmark for HierarchicalClassification {
         let tree = context.tree.ok_or_else(|| Error::Missing {
             benchmark: self.name(),
             missing: "the class tree".into(),
-            expected: "name a file of `parent child` edges whose nodes are the class labels".into(),
+            expected: "expected a file of `parent child` edges whose nodes are the class labels".into(),
         })?;
         let it = classify(context, self.name())?;
         let nodes = it

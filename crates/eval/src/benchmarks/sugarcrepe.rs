@@ -3,15 +3,16 @@ use super::{Benchmark, Context, Input};
 use crate::Result;
 use crate::record::{Place, Record};
 
-/// Does a photo prefer its caption to one in which a thing, an attribute or a relation was replaced, swapped or added?
+/// SugarCrepe: accuracy in distinguishing the caption of a photo from one in which an object, attribute or relation was
+/// replaced, swapped or added.
 ///
-/// An item is right where `score(photo, caption) > score(photo, negative caption)`; a tie is wrong. Reported are the accuracy
-/// of each of the seven subsets, the accuracy over all items, which PHyCLIP's evaluator prints as "overall", and the mean
-/// over the subsets. PHyCLIP squeezes photos to a square, SugarCrepe's own evaluator cuts out the middle: the crop is in
-/// the protocol.
+/// An item is correct if `score(photo, caption) > score(photo, negative caption)`; a tie is wrong. The records are the
+/// accuracy of each of the seven subsets, the accuracy over all items (printed as "overall" by PHyCLIP's evaluator),
+/// and the mean over the subsets. PHyCLIP resizes photos to a square and SugarCrepe's own evaluator crops the centre;
+/// the protocol names the crop.
 pub(super) struct Sugarcrepe;
 
-/// As the files are named.
+/// Subsets, as in the file names.
 const SUBSETS: &[&str] = &["replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"];
 
 impl Benchmark for Sugarcrepe {

@@ -3,15 +3,15 @@ use super::{Benchmark, Context, Input};
 use crate::record::{Place, Record};
 use crate::{Error, Result};
 
-/// Does a photo know which of two things has which of two attributes?
+/// Visual Genome Attribution (ARO): accuracy in assigning two attributes to two objects.
 ///
-/// The photo is cut to its box. An item is right where `score(box, caption) > score(box, caption with the attributes
-/// exchanged)`; a tie is wrong. HyCoCLIP reports a mean accuracy and does not say over what, so that three are recorded:
-/// over items, over attribute pairs (labels), and over the pairs of at least 25 items, which is all that ARO's evaluator
-/// lists. A pair is in the order of the captions: `open_crouched` and `crouched_open` are two.
+/// The photo is cropped to its box. An item is correct if `score(box, caption) > score(box, caption with the attributes
+/// exchanged)`; a tie is wrong. HyCoCLIP reports a mean accuracy without saying over what, so three means are recorded:
+/// over items, over attribute pairs (labels), and over the attribute pairs with at least 25 items, which are the only
+/// ones that ARO's evaluator lists. The order of a pair matters: `open_crouched` and `crouched_open` are two pairs.
 pub(super) struct VgAttribution;
 
-/// Pairs of fewer items are not listed by ARO's evaluator.
+/// ARO's evaluator does not list pairs with fewer items.
 const LEAST: usize = 25;
 
 impl Benchmark for VgAttribution {
@@ -53,7 +53,7 @@ impl Benchmark for VgAttribution {
             let most = counts.iter().max().copied().unwrap_or(0);
             return Err(Error::Missing {
                 benchmark: self.name(),
-                missing: format!("every attribute pair of {LEAST} items (the most frequent has {most})"),
+                missing: format!("every attribute pair with {LEAST} items (the most frequent has {most})"),
                 expected: "with --partial the mean over such pairs is left out, and the records say so".into(),
             });
         }

@@ -5,29 +5,33 @@ use super::{Benchmark, Context, Input};
 use crate::record::{Place, Record};
 use crate::{Error, Result};
 
-/// Does a photo prefer its caption to one with another object, wherever the object is and whatever its size?
+/// VL-CheckList objects: accuracy in distinguishing the caption of a photo from one with another object, by
+/// location and size of the object.
 ///
-/// An item is right where `score(photo, caption) > score(photo, wrong caption)`; a tie is wrong. A subset (split) is cut from
-/// up to seven corpora (labels), a file each. The papers do not say which they use, so that all readings are recorded,
-/// under these names in the protocol:
+/// An item is correct if `score(photo, caption) > score(photo, wrong caption)`; a tie is wrong. Each subset (split) is
+/// drawn from up to seven corpora (labels), with one file per corpus. The papers do not say how they average, so all
+/// readings are recorded under these names in the protocol:
 ///
-/// * corpora: all that the data have, and `vg_obj` alone, which PHyCLIP's released configuration names;
-/// * items: all, or the first 1,000 of each file, where the released evaluator stops. Where photos are absent and a partial
-///   measurement is allowed, these are the first 1,000 of those that are there, as in the released evaluator, but counted;
-/// * a subset of several files is the mean over its items, or over its files, which the released evaluator prints one by one.
+/// * corpora: all corpora of the data, and `vg_obj` alone, which PHyCLIP's released configuration names;
+/// * items: all items, or the first 1,000 of each file, where the released evaluator stops. If photos are absent and a
+///   partial measurement is allowed, these are the first 1,000 items with a photo, as in the released evaluator, and
+///   the protocol says how many items are left out;
+/// * mean: a subset of several files is averaged over its items or over its files. The released evaluator prints the
+///   files one by one.
 ///
-/// Over all subsets: the mean of the six under "mean over items". Under "mean over files" each file counts once, which is the
-/// mean of the six where each of them has as many files: as published, and as is asked of these subsets.
+/// Under "mean over items" the value over all subsets is the mean of the six subset values. Under "mean over files" it
+/// is the mean over all files. That equals the mean of the six subset values if all subsets have the same number of
+/// files, as in the published data; a partial measurement may have fewer.
 pub(super) struct VlChecklist;
 
 /// In the order of PHyCLIP Table 3.
 const SUBSETS: &[&str] =
     &["Location/center", "Location/mid", "Location/margin", "Size/large", "Size/medium", "Size/small"];
 
-/// The corpus of PHyCLIP's released configuration.
+/// Corpus of PHyCLIP's released configuration.
 const RELEASED: &str = "vg_obj";
 
-/// Half of the `MAX_NUM: 2000` of the released configuration: right and wrong captions count one each.
+/// Half of `MAX_NUM: 2000` in the released configuration, which counts correct and wrong captions separately.
 const FIRST: usize = 1000;
 
 impl Benchmark for VlChecklist {
@@ -63,7 +67,8 @@ impl Benchmark for VlChecklist {
 }
 
 impl VlChecklist {
-    /// A corpus of published subsets stands in each of them; else the subsets would be compared on different corpora.
+    /// Checks that every corpus occurs in every published subset. Otherwise the subsets would be compared on different
+    /// corpora.
     fn every_file(
         &self,
         context: &Context<'_>,
@@ -88,12 +93,11 @@ impl VlChecklist {
         Err(Error::Missing {
             benchmark: self.name(),
             missing: format!("every sample of {} of {files} files ({})", absent.len(), absent.join(", ")),
-            expected: "with --partial the means are over the others, and the records say so".into(),
+            expected: "use --partial to take the means over the other files; the records then say so".into(),
         })
     }
 }
 
-/// What the numbers are read from.
 struct Tables<'a> {
     context: &'a Context<'a>,
     found: &'a Contrasts,
@@ -103,7 +107,7 @@ struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// The numbers of some corpora, under every reading.
+    /// Records of the given items under every reading. `corpora` names their corpora in the protocol.
     fn records(&self, benchmark: &str, corpora: &str, items: Vec<usize>) -> Vec<Record> {
         let mut files: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
         for &item in &items {
@@ -128,7 +132,7 @@ impl Tables<'_> {
         records
     }
 
-    /// Number and items of each subset that has any.
+    /// Items of each subset that has any, by the number of the subset.
     fn there(&self, items: &[usize]) -> BTreeMap<u32, Vec<usize>> {
         let mut there: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         items.iter().for_each(|&item| there.entry(self.subset_of[item]).or_default().push(item));

@@ -8,11 +8,11 @@ use crate::record::{Baseline, Place, Record};
 use crate::score::similarity_rows;
 use crate::{Error, Outcomes, Result};
 
-/// Each photo goes to the class whose prompt ensemble is most similar.
+/// Zero-shot classification: each photo is assigned to the class whose prompt ensemble is most similar.
 ///
-/// A class is the mean of its prompts' points: `exp0(mean(log0(.)))` in a hyperbolic space, the normalised
-/// mean on the sphere, which is what MERU and CLIP publish. Reported are the macro average (mean over
-/// classes, what the MERU family prints for every data set) and the micro average.
+/// The point of a class is the mean of the points of its prompts: `exp0(mean(log0(.)))` in a hyperbolic space and the
+/// normalised mean on the sphere, as published for MERU and CLIP. The records are the macro average (mean over classes,
+/// which the MERU family prints for every data set) and the micro average.
 pub(super) struct ZeroShotClassification;
 
 impl Benchmark for ZeroShotClassification {
@@ -48,7 +48,7 @@ impl Benchmark for ZeroShotClassification {
     }
 }
 
-/// What a classifier answered.
+/// Predictions of the zero-shot classifier.
 pub(super) struct Classified {
     pub(super) classes: Vec<Class>,
     pub(super) predicted: Vec<usize>,
@@ -56,7 +56,6 @@ pub(super) struct Classified {
     pub(super) protocol: String,
 }
 
-/// Classifies every photo of the data set.
 pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result<Classified> {
     let samples = context.samples(benchmark)?;
     let classes = context.classes(benchmark, &samples)?;
@@ -73,10 +72,10 @@ pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result
     Ok(Classified { classes, predicted, labels, protocol })
 }
 
-/// Points of classes, one per name, `[names, dim]`: the mean of the points of its prompts.
+/// Points of classes, `[names, dim]`. The point of a class is the mean of the points of its prompts.
 ///
 /// # Errors
-/// No template, or one without `{}`.
+/// There is no template, or a template lacks `{}`.
 pub(super) fn class_points(context: &Context<'_>, names: &[&str]) -> Result<Vec<f32>> {
     let templates = &context.options.templates;
     if templates.is_empty() || templates.iter().any(|template| !template.contains("{}")) {
@@ -97,7 +96,7 @@ pub(super) fn class_points(context: &Context<'_>, names: &[&str]) -> Result<Vec<
     Ok(centres)
 }
 
-/// Index of the largest score, the first among equals.
+/// Index of the largest score, the first one if several are equal.
 pub(super) fn first_maximum(scores: &[f32]) -> usize {
     (1..scores.len()).fold(0, |best, j| if scores[j] > scores[best] { j } else { best })
 }

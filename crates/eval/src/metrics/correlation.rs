@@ -1,6 +1,7 @@
-/// Spearman's rank correlation in `[-1, 1]`: Pearson's of the ranks, equal values sharing their mean rank.
+/// Spearman's rank correlation in `[-1, 1]`: Pearson's correlation of the ranks, where equal values share their mean
+/// rank.
 ///
-/// NaN where either has no two different values. `x` and `y` are of one length.
+/// NaN if `x` or `y` has fewer than two distinct values. `x` and `y` have the same length.
 pub fn spearman(x: &[f64], y: &[f64]) -> f64 {
     Orders::new(x, y).over(&(0..x.len()).collect::<Vec<_>>())
 }
@@ -11,25 +12,25 @@ fn pearson_of_ranks(x: &[f64], y: &[f64]) -> f64 {
     sum(x, y) / (sum(x, x) * sum(y, y)).sqrt()
 }
 
-/// [`spearman`] of many draws from the same rows: values are put in order once, so that a draw needs no sorting.
+/// [`spearman`] for many resamples of the same rows. The values are sorted once, so a resample needs no sort.
 pub struct Orders {
     x: Order,
     y: Order,
 }
 
-/// The place of each value among the different ones, and how many of these there are.
+/// Index of each value among the distinct values in ascending order, and the number of distinct values.
 struct Order {
     place: Vec<usize>,
     places: usize,
 }
 
 impl Orders {
-    /// `x` and `y` are of one length.
+    /// Sorts the values. `x` and `y` have the same length.
     pub fn new(x: &[f64], y: &[f64]) -> Self {
         Self { x: Order::of(x), y: Order::of(y) }
     }
 
-    /// [`spearman`] of these rows, to the last bit.
+    /// [`spearman`] of the given rows, bit for bit.
     pub fn over(&self, rows: &[usize]) -> f64 {
         let (x, y) = (self.x.ranks(rows), self.y.ranks(rows));
         pearson_of_ranks(&x, &y)
@@ -48,7 +49,7 @@ impl Order {
         Self { place, places }
     }
 
-    /// Ranks from 1 of these rows among each other, ties sharing the mean of theirs.
+    /// Ranks of the given rows among each other, from 1. Ties share their mean rank.
     fn ranks(&self, rows: &[usize]) -> Vec<f64> {
         let mut counts = vec![0usize; self.places];
         rows.iter().for_each(|&row| counts[self.place[row]] += 1);

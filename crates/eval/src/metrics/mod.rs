@@ -1,4 +1,4 @@
-//! Pure functions: arrays, labels and trees in, numbers out. Each is tested on a table that can be checked by eye.
+//! Metrics as pure functions of arrays, labels and trees. Each is tested on a table that can be checked by hand.
 
 mod average_precision;
 mod bootstrap;

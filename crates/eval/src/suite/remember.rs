@@ -8,15 +8,15 @@ use conifer_space::{ManifoldSpec, Root};
 
 use crate::{Embedder, Result};
 
-/// Remembers what was embedded, so that the variants of a protocol embed a data set once.
+/// Caches embeddings, so that the variants of a protocol embed a data set only once.
 ///
-/// Memory: the points of every list that was asked for; made anew for each data set.
+/// Memory: the points of every list that was embedded. Each data set has a new cache.
 pub(super) struct Remember<'a> {
     inner: &'a dyn Embedder,
     points: RefCell<HashMap<Key, Vec<f32>>>,
 }
 
-/// Length and two independent hashes of a list: 128 bits, so that two lists never meet by chance.
+/// Length and two independent 64-bit hashes of a list. Collisions of 128 bits are negligible.
 type Key = (usize, u64, u64);
 
 impl<'a> Remember<'a> {
@@ -67,7 +67,7 @@ fn key(len: usize, content: impl Fn(&mut DefaultHasher)) -> Key {
     (len, seeded(0), seeded(1))
 }
 
-/// A photograph by its place, or by its bytes where it has none.
+/// Hashes an image by its location, or by its bytes if it is in memory.
 fn hash(image: &ImageRef, hasher: &mut DefaultHasher) {
     match image {
         ImageRef::File(path) => (0u8, path).hash(hasher),

@@ -4,20 +4,20 @@ use serde_json::{Value, json};
 
 use super::{Better, Cell, Kind, Row, Sheet, Suite, SuiteReport, sheets};
 
-/// How a report is written.
+/// Output format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Aligned columns, for a terminal.
+    /// Aligned columns for a terminal.
     Text,
     /// Markdown tables.
     Markdown,
-    /// One line a cell (RFC 4180).
+    /// One line per cell (RFC 4180).
     Csv,
-    /// `booktabs` tables; what is missing or failed as comments.
+    /// `booktabs` tables. Missing data sets and failed tasks are comments.
     Latex,
 }
 
-/// The tables of a suite with our rows, then what is missing and what failed.
+/// Writes the tables of a suite with the measured rows, then the missing data sets and failed tasks.
 pub fn render(format: Format, suite: &Suite, report: &SuiteReport, model: &str) -> String {
     let sheets = sheets(suite, report, model);
     match format {
@@ -28,10 +28,11 @@ pub fn render(format: Format, suite: &Suite, report: &SuiteReport, model: &str) 
     }
 }
 
-/// Every record as a line of JSON, with how its task was run (`task`) and `produced_by`, to which the data are added.
+/// Writes every record as a line of JSON, with the settings of its task (`task`) and `produced_by`, to which data and
+/// settings are added.
 ///
 /// # Errors
-/// `produced_by` that is no JSON object, and numbers that JSON cannot hold.
+/// `produced_by` is not a JSON object, or a number cannot be represented in JSON.
 pub fn jsonl(report: &SuiteReport, produced_by: &Value) -> serde_json::Result<String> {
     let mut lines = String::new();
     for run in &report.measured {
@@ -50,7 +51,8 @@ pub fn jsonl(report: &SuiteReport, produced_by: &Value) -> serde_json::Result<St
     Ok(lines)
 }
 
-/// A cell in words; `mark` writes the numbers of its footnotes, `pm` stands before half the interval.
+/// Text of a cell. `mark` formats the numbers of its footnotes, and `pm` is written before half the width of the
+/// interval.
 fn words(sheet: &Sheet, kind: Kind, cell: &Cell, pm: &str, mark: fn(&[usize]) -> String) -> String {
     let digits = sheet.digits;
     let body = match (kind, cell.value, cell.half, cell.n) {
@@ -77,7 +79,8 @@ fn arrow(better: Better) -> &'static str {
     }
 }
 
-/// Head and body as text; the first column is the model. Groups are a row of their own, or stand in the head.
+/// Header and body as text. The first column is the model. With `apart`, the groups are a separate header row;
+/// otherwise they are part of the column headers.
 fn grid(sheet: &Sheet, pm: &str, apart: bool) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     if apart && sheet.heads.iter().any(|head| !head.group.is_empty()) {
@@ -110,7 +113,7 @@ fn label(row: &Row) -> String {
 }
 
 impl SuiteReport {
-    /// What is missing and what failed, a line each.
+    /// Missing data sets and failed tasks, one line each.
     pub fn remains(&self) -> Vec<String> {
         let missing = self
             .missing
@@ -121,8 +124,8 @@ impl SuiteReport {
     }
 }
 
-/// Intervals and units, said once.
-const LEGEND: &str = "Rows with > are measured here; +- is half the width of the 95 % bootstrap interval over queries; less is better where ↓ stands.";
+/// Explanation of intervals and symbols at the top of a report.
+const LEGEND: &str = "Rows marked with > were measured here; +- is half the width of the 95 % bootstrap interval over queries; in columns marked with ↓, less is better.";
 
 fn text(suite: &Suite, sheets: &[Sheet], report: &SuiteReport) -> String {
     let mut out = format!("{}: {} ({})\n{LEGEND}\n", suite.name, suite.title, suite.reference);
@@ -223,7 +226,7 @@ fn csv(sheets: &[Sheet], report: &SuiteReport) -> String {
     out
 }
 
-/// Text for LaTeX: every character with a meaning is escaped.
+/// Escapes LaTeX's special characters.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -276,7 +279,7 @@ fn latex(suite: &Suite, sheets: &[Sheet], report: &SuiteReport) -> String {
     out
 }
 
-/// Groups with their rules, then headers with arrows.
+/// Group headers with their rules, then column headers with arrows.
 fn latex_heads(sheet: &Sheet) -> String {
     let mut out = String::new();
     if sheet.heads.iter().any(|head| !head.group.is_empty()) {

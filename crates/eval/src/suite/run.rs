@@ -7,18 +7,18 @@ use super::{Crop, Suite, Task};
 use crate::benchmarks::{find, prompts};
 use crate::{Context, Embedder, Error, Options, Record, Result, Score, TreeFile, measure};
 
-/// Where data sets and prompts come from.
+/// Provides data sets and prompts.
 pub trait Finder {
-    /// The data set of a name.
+    /// Looks up a data set by name.
     ///
     /// # Errors
-    /// A data set that is there and cannot be opened, and a name that nothing is known of.
+    /// The data set is present but cannot be opened, or its name is unknown.
     fn data_set(&self, name: &str) -> Result<Found>;
 
-    /// The prompt templates of a family for a data set; by itself the finder knows [`prompts::SETS`].
+    /// Prompt templates of a family for a data set. The default implementation only has [`prompts::SETS`].
     ///
     /// # Errors
-    /// A family that has no templates for it.
+    /// The family has no templates for the data set.
     fn prompts(&self, family: &str, data_set: &str) -> Result<Vec<String>> {
         let set = prompts::SETS.iter().find(|(known, _)| *known == family).ok_or_else(|| Error::Argument {
             name: format!("prompts of data set {data_set}"),
@@ -29,25 +29,25 @@ pub trait Finder {
     }
 }
 
-/// A data set that was looked for.
+/// Result of looking up a data set.
 pub enum Found {
-    /// It is there.
+    /// The data set is present.
     Present {
         /// The test split.
         source: Box<dyn Source>,
-        /// Tree of its classes, where it has one.
+        /// Tree of its classes, if it has one.
         tree: Option<TreeFile>,
     },
-    /// It is not there.
+    /// The data set is absent.
     Absent {
-        /// Which folder has to hold what.
+        /// Expected folder layout.
         layout: String,
-        /// Where to get it.
+        /// Where to download it.
         get: String,
     },
 }
 
-/// What the caller of a suite decides.
+/// Settings for all tasks of a suite.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
     /// As in [`Options::partial`].
@@ -56,7 +56,7 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// How a task was run; stands beside its records in result files.
+/// Settings of a task run, stored with its records in result files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
     /// Name of the suite.
@@ -72,74 +72,75 @@ pub struct Setting {
     /// As in [`Task::prompts_of`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts_of: Option<String>,
-    /// How photos were cut.
+    /// How photos were cropped.
     pub crop: Crop,
-    /// Which similarity ranked.
+    /// Similarity that ranked the candidates.
     pub score: Score,
-    /// The gate, radians.
+    /// Gate of the gated angle, radians.
     pub gate: f64,
-    /// Levels of the widening ball.
+    /// Numbers of levels of the widening ball.
     pub steps: Vec<usize>,
-    /// Whether it was measured on what was there.
+    /// True if absent photos and classes were allowed.
     pub partial: bool,
-    /// Seed of intervals and shuffled baselines.
+    /// Seed of the intervals and the shuffled baselines.
     pub seed: u64,
 }
 
-/// What one run of a task gave.
+/// Result of one run of a task.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// How it was run.
+    /// Settings of the run.
     pub setting: Setting,
-    /// The same in full, with hashes of prompts and tree: see [`crate::settings`].
+    /// Complete settings with hashes of prompts and tree; see [`crate::settings`].
     pub settings: Value,
     /// [`Source::fingerprint`] of the data.
     pub data_sha256: String,
-    /// Number of samples of the data set, those left out included.
+    /// Number of samples of the data set, including those left out.
     pub samples: usize,
-    /// The numbers.
+    /// The measured numbers.
     pub records: Vec<Record>,
 }
 
-/// A task whose data set is not there.
+/// A task whose data set is absent.
 #[derive(Clone, Debug, Serialize)]
 pub struct Missing {
     /// As in [`Task::id`].
     pub task: String,
     /// As in [`Task::data`].
     pub data: String,
-    /// Which folder has to hold what.
+    /// Expected folder layout.
     pub layout: String,
-    /// Where to get it.
+    /// Where to download it.
     pub get: String,
 }
 
-/// A run that ended in an error.
+/// A run that failed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Failed {
     /// As in [`Task::id`].
     pub task: String,
     /// As in [`Task::data`].
     pub data: String,
-    /// The error, in words.
+    /// The error message.
     pub error: String,
 }
 
-/// What became of every task of a suite.
+/// Outcome of every task of a suite.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SuiteReport {
     /// Name of the suite.
     pub suite: String,
-    /// Tasks that were measured, a run each.
+    /// Completed runs. A task can have several.
     pub measured: Vec<Measured>,
-    /// Tasks without their data.
+    /// Tasks whose data set is absent.
     pub missing: Vec<Missing>,
     /// Tasks that failed.
     pub failed: Vec<Failed>,
 }
 
 impl Suite {
-    /// Measures every task. What is missing or fails is told in the report and stops nothing else; `progress` hears what begins.
+    /// Measures every task. Absent data sets and failures are recorded in the report and do not stop the other tasks.
+    /// `progress` is called with a message before each task.
     pub fn run(
         &self,
         embedder: &dyn Embedder,
@@ -148,7 +149,7 @@ impl Suite {
         progress: &mut dyn FnMut(&str),
     ) -> SuiteReport {
         let mut report = SuiteReport { suite: self.name.clone(), ..SuiteReport::default() };
-        // Tasks of one data set follow each other: it is opened once, and embedded once.
+        // Group the tasks by data set, so that each data set is opened and embedded once.
         let mut order: Vec<&Task> = self.tasks.iter().collect();
         let first = |data: &str| self.tasks.iter().position(|task| task.data == data);
         order.sort_by_key(|task| first(&task.data));
@@ -189,7 +190,7 @@ impl Suite {
         report
     }
 
-    /// Every combination of the settings of a task.
+    /// All combinations of the scores and gates of a task.
     fn settings(&self, task: &Task, settings: Settings) -> Vec<Setting> {
         let defaults = Options::default();
         let gates = if task.gates.is_empty() { vec![defaults.gate] } else { task.gates.clone() };
@@ -248,7 +249,7 @@ impl Setting {
 }
 
 impl SuiteReport {
-    /// Notes an error; one that several variants of a task share, once.
+    /// Records an error. An error that several variants of a task share is recorded once.
     fn fails(&mut self, task: &Task, error: &Error) {
         let error = error.to_string();
         if !self.failed.iter().any(|it| it.task == task.id && it.error == error) {

@@ -3,79 +3,80 @@ use std::collections::BTreeMap;
 use super::{Better, Column, Suite, SuiteReport, Table, Variant};
 use crate::Record;
 
-/// A table of the paper with our rows beside the published ones, in the paper's unit. Renderers only have to write it down.
+/// A table of the paper with measured rows next to the published ones, in the unit of the paper. Renderers only format
+/// it.
 #[derive(Clone, Debug)]
 pub struct Sheet {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// Where it stands in the paper.
+    /// Location in the paper.
     pub source: String,
-    /// Digits behind the point.
+    /// Number of decimal places.
     pub digits: usize,
-    /// The heads of its columns.
+    /// Column headers.
     pub heads: Vec<Head>,
-    /// Published rows, ours, the trivial answer, the number of queries.
+    /// Rows in the order published, measured, trivial, number of queries.
     pub rows: Vec<Row>,
-    /// Footnotes, the first of which is 1.
+    /// Footnotes, numbered from 1.
     pub notes: Vec<String>,
 }
 
-/// What stands above a column.
+/// Header of a column.
 #[derive(Clone, Debug)]
 pub struct Head {
-    /// Above several columns; may be empty.
+    /// Header above several columns; may be empty.
     pub group: String,
-    /// Above this one.
+    /// Header of this column.
     pub header: String,
-    /// Which way is better.
+    /// Direction of improvement.
     pub better: Better,
 }
 
-/// Whose row it is.
+/// Kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Printed in the paper.
     Published,
-    /// Measured now.
+    /// Measured in this run.
     Ours,
-    /// What a trivial answer gets on the data measured now.
+    /// Value of a trivial answer on the same data.
     Trivial,
-    /// How many queries are behind our cells.
+    /// Number of queries of the measured cells.
     Queries,
 }
 
 /// A row.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Whose it is.
+    /// Kind of the row.
     pub kind: Kind,
-    /// The model.
+    /// Name of the model.
     pub name: String,
-    /// Footnotes of the row, as numbers.
+    /// Numbers of the footnotes of the row.
     pub notes: Vec<usize>,
-    /// One a column.
+    /// One cell per column.
     pub cells: Vec<Cell>,
 }
 
 /// A cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
-    /// The number; none where nothing was printed or measured.
+    /// The number; `None` if nothing was printed or measured.
     pub value: Option<f64>,
-    /// Half the width of its 95 % interval.
+    /// Half the width of the 95 % interval.
     pub half: Option<f64>,
-    /// Number of queries behind it.
+    /// Number of queries.
     pub n: Option<usize>,
-    /// Its footnotes, as numbers.
+    /// Numbers of the footnotes of the cell.
     pub notes: Vec<usize>,
 }
 
-/// The tables of a suite, filled with what was measured of `model`.
+/// Fills the tables of a suite with the measured numbers of `model`.
 pub fn sheets(suite: &Suite, report: &SuiteReport, model: &str) -> Vec<Sheet> {
     suite.tables.iter().map(|table| fill(suite, table, report, model)).collect()
 }
 
-/// Footnotes, each said once.
+/// Footnotes without duplicates.
 #[derive(Default)]
 struct Notes(Vec<String>);
 
@@ -164,8 +165,7 @@ fn named(what: &str, variant: &str) -> String {
     if variant.is_empty() { what.to_owned() } else { format!("{what} ({variant})") }
 }
 
-/// Rows of what the variants say, a row for all that say the same where they say anything; named by the variants where there are
-/// several.
+/// Rows merged over variants. Rows that agree wherever both have a value become one row, named after their variants.
 struct Apart<T>(Vec<(String, Vec<Option<T>>)>);
 
 impl<T> Default for Apart<T> {
@@ -175,7 +175,7 @@ impl<T> Default for Apart<T> {
 }
 
 impl<T: PartialEq> Apart<T> {
-    /// One row is that of all variants and needs no name.
+    /// A single row covers all variants and needs no name.
     fn rows(mut self) -> Vec<(String, Vec<Option<T>>)> {
         if let [(name, _)] = self.0.as_mut_slice() {
             name.clear();
@@ -205,7 +205,7 @@ fn trivial_cell(baseline: Option<(String, f64)>, notes: &mut Notes) -> Cell {
     Cell { value: Some(value), notes: vec![notes.number(&format!("trivial answer: {name}"))], ..Cell::default() }
 }
 
-/// What was measured for a cell.
+/// Measured content of a cell.
 #[derive(Clone)]
 enum Answer {
     Number {
@@ -215,7 +215,7 @@ enum Answer {
         baseline: Option<(String, f64)>,
         notes: Vec<String>,
     },
-    /// Why there is none.
+    /// Reason why there is no number.
     Empty(String),
 }
 
@@ -233,7 +233,7 @@ impl Answer {
     }
 }
 
-/// Our number for a column: of the one record that it and the variant name.
+/// Measured number of a column: the only record that matches the column and the variant.
 fn answer(table: &Table, column: &Column, variant: &Variant, report: &SuiteReport) -> Answer {
     let Some(task) = &column.task else {
         return Answer::Empty(column.unanswered.clone().unwrap_or_default());
@@ -262,20 +262,20 @@ fn answer(table: &Table, column: &Column, variant: &Variant, report: &SuiteRepor
             .collect();
         let protocol = if protocol.is_empty() { "any".into() } else { protocol.join(" + ") };
         return Answer::Empty(format!(
-            "task {task} has no number `{metric}` of split `{}`, protocol {protocol}",
+            "task {task} has no number `{metric}` for split `{}`, protocol {protocol}",
             column.split
         ));
     };
     if let Some(other) = found.iter().find(|it| it.value.to_bits() != first.value.to_bits()) {
         return Answer::Empty(format!(
-            "task {task} has several numbers `{metric}` of split `{}`: protocols `{}` and `{}`",
+            "task {task} has several numbers `{metric}` for split `{}`: protocols `{}` and `{}`",
             column.split, first.protocol, other.protocol
         ));
     }
     let factor = column.factor.unwrap_or(table.factor);
     let better = |a: f64, b: f64| if column.better == Better::Lower { a < b } else { a > b };
     let baselines = found.iter().filter_map(|it| it.baseline.as_ref());
-    // The strongest of the trivial answers is the one to beat.
+    // Show the strongest of the baselines.
     let baseline = baselines.reduce(|best, it| if better(it.value, best.value) { it } else { best });
     Answer::Number {
         value: first.value * factor,
@@ -286,7 +286,7 @@ fn answer(table: &Table, column: &Column, variant: &Variant, report: &SuiteRepor
     }
 }
 
-/// The protocol, and what was left out.
+/// Splits the protocol from the note on what was left out.
 fn protocol_of(record: &Record) -> (&str, Option<&str>) {
     match record.protocol.split_once(", partial: ") {
         Some((protocol, left_out)) => (protocol, Some(left_out)),
@@ -296,8 +296,8 @@ fn protocol_of(record: &Record) -> (&str, Option<&str>) {
 
 fn why_unmeasured(task: &str, report: &SuiteReport) -> String {
     if report.missing.iter().any(|it| it.task == task) {
-        // One note for all of them: each is told at the end of the report, with where to get it.
-        return "its data set is not there: see the end of the report".to_owned();
+        // One note for all missing data sets. The end of the report lists each with its source.
+        return "its data set is missing: see the end of the report".to_owned();
     }
     match report.failed.iter().find(|it| it.task == task) {
         Some(it) => format!("task {task} failed: {}", it.error),
@@ -306,7 +306,7 @@ fn why_unmeasured(task: &str, report: &SuiteReport) -> String {
 }
 
 impl Column {
-    /// The columns of one record of which it is the mean; itself where it is no mean.
+    /// The single-record columns whose mean this column is, or the column itself if it is not a mean.
     fn parts(&self) -> Vec<Self> {
         let tasks = self.tasks.iter().map(|task| Self { task: Some(task.clone()), ..self.clone() });
         let splits = self.splits.iter().map(|split| Self { split: split.clone(), ..self.clone() });
@@ -315,7 +315,7 @@ impl Column {
     }
 }
 
-/// One number, or the mean of several. A mean has no interval: its parts may share their queries or not.
+/// One number, or the mean of several. A mean has no interval, because its parts may or may not share queries.
 fn mean<'a>(parts: impl Iterator<Item = &'a Answer>) -> Answer {
     let parts: Vec<&Answer> = parts.collect();
     if let [one] = parts.as_slice() {
@@ -330,7 +330,7 @@ fn mean<'a>(parts: impl Iterator<Item = &'a Answer>) -> Answer {
                 trivial = trivial.zip(baseline.as_ref()).map(|(sum, (_, value))| sum + value);
                 notes.extend(more.iter().cloned());
             }
-            Answer::Empty(why) => return Answer::Empty(format!("a mean that lacks a number: {why}")),
+            Answer::Empty(why) => return Answer::Empty(format!("a mean of which one number is missing: {why}")),
         }
     }
     let count = parts.len() as f64;

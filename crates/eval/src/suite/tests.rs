@@ -21,7 +21,7 @@ fn the_five_papers_are_there() {
             let what = format!("{}: {}", suite.name, task.id);
             let known = BENCHMARKS.iter().any(|it| it.name() == task.benchmark);
             assert!(known, "{what}: {}", task.benchmark);
-            // Pascal VOC has no reader of its own: whoever has it describes it in a `source.toml`.
+            // Pascal VOC has no reader; users describe it in a `source.toml`.
             let described = task.data == "voc_detection";
             assert!(described || conifer_data::sets::find(&task.data).is_ok(), "{what}: {}", task.data);
             assert!(!task.paper.is_empty() && !task.released.is_empty(), "{what}");
@@ -34,7 +34,7 @@ fn the_five_papers_are_there() {
     assert!(error.contains("`paper:clip`") && error.contains("paper:hycoclip"), "{error}");
 }
 
-/// Where a paper prints a mean or an F1 beside its parts, the three have to agree: what was typed is what was printed.
+/// Printed means and F1 values must agree with their parts, which checks the transcription.
 #[test]
 fn published_numbers_agree_with_each_other() {
     let mut checked = 0;
@@ -48,7 +48,7 @@ fn published_numbers_agree_with_each_other() {
                     let parts: Vec<f64> = column.mean_of.iter().map(|name| row.values[at(name).unwrap()]).collect();
                     if !parts.is_empty() {
                         let mean = parts.iter().sum::<f64>() / parts.len() as f64;
-                        // A paper's own slip is told, with the mean that it should have been.
+                        // If the paper itself is wrong, the note of the row states the correct mean.
                         let told = row.note.as_ref().is_some_and(|note| note.contains(&format!("{mean:.2}")));
                         assert!((mean - printed).abs() <= 1.01 * ulp || told, "{what}: {mean} {printed}");
                         checked += 1;
@@ -56,7 +56,7 @@ fn published_numbers_agree_with_each_other() {
                 }
                 if let (Some(p), Some(r), Some(f)) = (at("P"), at("R"), at("F1")) {
                     let (p, r) = (row.values[p], row.values[r]);
-                    // P and R are rounded, too.
+                    // P and R are rounded too.
                     let f1 = |p: f64, r: f64| 2.0 * p * r / (p + r);
                     let (low, high) = (f1(p - ulp / 2.0, r - ulp / 2.0), f1(p + ulp / 2.0, r + ulp / 2.0));
                     let (low, high) = (low - ulp, high + ulp);
@@ -77,7 +77,7 @@ fn published_numbers_of_one_model_agree_between_tables() {
         let at = table.columns.iter().position(|it| it.name() == column).unwrap();
         table.rows.iter().find(|it| it.model.starts_with(model)).unwrap().values[at]
     };
-    // Table 8 repeats Tables 1, 2 and 5 for the small model; its mean is that of the 16 data sets.
+    // Table 8 repeats Tables 1, 2 and 5 for the small model. Its mean is over the 16 data sets.
     let small = "HyCoCLIP ViT-S/16";
     for (column, source, name) in [
         ("classification ImageNet", "Table 1", "General ImageNet"),
@@ -132,7 +132,7 @@ fn what_does_not_fit_is_refused() {
     }
 }
 
-/// Photos by their first pixel, texts by their first letter, on a line.
+/// Embeds photos by their first pixel and texts by their first letter, on a line.
 struct Line;
 
 impl Embedder for Line {
@@ -171,7 +171,7 @@ impl Source for List {
     }
 }
 
-/// Three photos: two of class "a" (97 is its letter), one of "c" that looks like "a".
+/// Three photos: two of class "a" (byte 97), and one of class "c" that looks like "a".
 struct Fakes;
 
 impl Finder for Fakes {
@@ -270,7 +270,7 @@ fn one_task_that_fails_stops_nothing() {
     assert!(report.measured.is_empty());
     let errors: BTreeMap<&str, &str> = report.failed.iter().map(|it| (it.task.as_str(), it.error.as_str())).collect();
     assert!(errors["letters"].contains("`meru`") && errors["away"].contains("unheard of"), "{errors:?}");
-    assert_eq!(report.failed.len(), 3, "an error that both scores share is told once");
+    assert_eq!(report.failed.len(), 3, "an error that both scores share is reported once");
 }
 
 #[test]
@@ -284,15 +284,16 @@ fn cells_by_hand() {
         ours.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(),
         ["mine (paper)", "mine (other metric)", "mine (any)"]
     );
-    // All three photos are answered "a": macro (1 + 0) / 2, micro 2 / 3.
+    // All three photos are classified as "a": macro (1 + 0) / 2, micro 2 / 3.
     assert_eq!((ours[0].cells[0].value, ours[0].cells[0].n), (Some(50.0), Some(3)));
     assert!((ours[1].cells[0].value.unwrap() - 200.0 / 3.0).abs() < 1e-9);
     assert!(ours[1].cells[0].half.unwrap() > 0.0);
-    assert_eq!(note(&ours[0].cells[1]), "its data set is not there: see the end of the report");
+    assert_eq!(note(&ours[0].cells[1]), "its data set is missing: see the end of the report");
     assert!(note(&ours[0].cells[2]).contains("task pairs failed"));
     assert!(note(&ours[0].cells[3]).contains("no number `no such metric`"));
     assert_eq!((ours[0].cells[4].value, ours[0].cells[5].value), (Some(50.0), Some(50.0)));
-    // Inner product with 97 and 99: all are answered "c", macro 1/2 again but micro 1/3; macro is the same in both runs.
+    // By inner product with 97 and 99, all are classified as "c": macro is 1/2 again, micro is 1/3. So only macro is
+    // the same in both runs.
     assert_eq!(ours[2].cells[0].value, Some(50.0));
     let trivial = sheet.rows.iter().find(|row| row.kind == Kind::Trivial).unwrap();
     assert_eq!(trivial.cells[0].value, Some(50.0));
@@ -301,7 +302,7 @@ fn cells_by_hand() {
     assert_eq!(sheet.rows.last().unwrap().cells[0].n, Some(3));
     assert_eq!(sheet.rows[0].cells[1].value, None);
 
-    // Two runs that differ are no one number.
+    // Two runs with different values do not give one number.
     let micro = SMALL.replace("metric = \"accuracy (macro)\"", "metric = \"accuracy (micro)\"");
     let suite = Suite::parse("small", &micro).unwrap();
     let sheet = sheets(&suite, &report, "mine").remove(0);
@@ -355,7 +356,7 @@ fn every_format_says_everything() {
     assert_eq!(read[0].record, report.measured[0].records[0]);
     assert_eq!(read[0].task.as_ref(), Some(&report.measured[0].setting));
     assert_eq!((read[0].data_sha256.as_str(), read[0].produced_by["checkpoint"].as_str()), ("0123", Some("mine")));
-    // A model beside itself: no difference anywhere, and each run with its own.
+    // A model compared with itself has no differences, and each run is compared with the same run.
     let all = crate::compare_results(&read, &read, 0, &mut |_, _| {});
     assert_eq!(all.len(), read.len());
     assert!(
@@ -364,7 +365,6 @@ fn every_format_says_everything() {
     );
 }
 
-/// Variants of a task embed its photos once.
 #[test]
 fn a_data_set_is_embedded_once() {
     struct Counting(std::cell::Cell<usize>);
@@ -389,7 +389,7 @@ fn a_data_set_is_embedded_once() {
     assert_eq!((counting.0.get(), report.measured.len()), (1, 2));
 }
 
-/// Every published row stands in the text of its paper, number for number.
+/// Every published row occurs in the text of its paper with the same numbers.
 #[test]
 fn published_rows_stand_in_the_papers() {
     let papers = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/papers"));
@@ -409,7 +409,7 @@ fn published_rows_stand_in_the_papers() {
         let printed: Vec<f64> =
             text.split(|c: char| !c.is_ascii_digit() && c != '.').filter_map(|it| it.parse().ok()).collect();
         for table in Suite::find(suite).unwrap().tables {
-            // A row for each data set there, a column for each here.
+            // This table is transposed here: the paper has a row per data set.
             let turned = (suite, table.source.as_str()) == ("paper:visual-hierarchies", "Table 4");
             for row in table.rows.iter().filter(|_| !turned) {
                 let values: Vec<f64> = row.values.iter().copied().filter(|it| !it.is_nan()).collect();
@@ -421,7 +421,7 @@ fn published_rows_stand_in_the_papers() {
     assert!(rows > 200, "{rows}");
 }
 
-/// Rows below ours: one where the variants agree, one for each where their trivial answers differ.
+/// Rows below the measured ones: one row for variants that agree, and separate rows if their baselines differ.
 #[test]
 fn trivial_answers_stand_apart_where_they_differ() {
     let tree = r#"
@@ -453,17 +453,18 @@ fn trivial_answers_stand_apart_where_they_differ() {
         let rows = sheet.rows.into_iter().filter(|row| row.kind == kind);
         rows.map(|row| (row.name, row.cells.iter().map(|cell| cell.value).collect())).collect()
     };
-    // All are answered "a", one of three is a "c", its sibling: TIE 2/3, LCA 1/3; the released LCA is 1 for right answers, too.
+    // All photos are classified as "a". One of three is a "c", a sibling: TIE 2/3, LCA 1/3. The released LCA is 1 for
+    // correct answers too.
     let ours = rows(&report, Kind::Ours);
     assert_eq!(ours[0].1, [Some(2.0 / 3.0), Some(1.0 / 3.0)]);
     assert_eq!(ours[1].1, [Some(2.0 / 3.0), Some(1.0)]);
-    // A coin is wrong half of the time: TIE 1, LCA 1/2 and, as released, 1.
+    // A random answer is wrong half of the time: TIE 1, LCA 1/2, and 1 as released.
     let trivial = rows(&report, Kind::Trivial);
     assert_eq!(trivial[0], ("chance / trivial (told)".into(), vec![Some(1.0), Some(0.5)]));
     assert_eq!(trivial[1], ("chance / trivial (released)".into(), vec![Some(1.0), Some(1.0)]));
     assert_eq!(rows(&report, Kind::Queries).len(), 1);
 
-    // Of two trivial answers to one number the stronger is the one to beat: here the smaller.
+    // If a number has two baselines, the stronger one is shown, here the smaller one.
     let again = report.measured[0].records.iter().find(|it| it.metric == "TIE").unwrap().clone();
     let stronger = crate::Baseline::named("a clever one", 0.25);
     report.measured[0].records.push(crate::Record { baseline: stronger, ..again });

@@ -1,16 +1,19 @@
 //! Average precision of boxes classified against class prompts (HyCoCLIP, Table 3).
 //!
-//! The paper reports "AP on the 17 novel categories" with ground-truth boxes as proposals; by which score boxes are ranked, among which
-//! classes, and with which form of AP is not said. What can differ is named:
+//! The paper reports "AP on the 17 novel categories" with ground-truth boxes as proposals. It does not say which score
+//! ranks the boxes, among which classes, or which form of AP is used. All readings are recorded under their names:
 //!
-//! * candidates: 17 novel classes alone, 17 + 48 (the split's generalised setting, in which RegionCLIP's released evaluation with ground-truth
-//!   boxes works, whose number the paper prints beside its own), or every class of the data;
-//! * score: the similarity itself, or its softmax over the candidates at logit scale 100, to which the published models clamp theirs;
-//! * detections: each box stands in the ranking of every class, or in that of its first class only;
-//! * AP: 101 points (pycocotools) or all points (scikit-learn), a box being found by itself; and 101 points with pycocotools' matching at
-//!   IoU 0.5 (AP50), where an overlapping box of another class may take a box. Its cut at 100 detections a class and photo is not made.
+//! * candidates: the 17 novel classes alone; 17 + 48, the generalised setting of the split; or every class of the data.
+//!   RegionCLIP's released evaluation with ground-truth boxes uses the generalised setting, and the paper prints
+//!   RegionCLIP's number next to its own;
+//! * score: the similarity itself, or its softmax over the candidates at logit scale 100, to which the published models
+//!   clamp theirs;
+//! * detections: each box is in the ranking of every class, or only in that of its most similar class;
+//! * AP: 101 points (pycocotools) or all points (scikit-learn), where a box is found by its own detection. Also 101
+//!   points with pycocotools' matching at IoU 0.5 (AP50), where an overlapping detection can match a box of another
+//!   detection. pycocotools' limit of 100 detections per class and photo is not applied.
 //!
-//! The number is the mean over classes. Resampling photos gives the interval; see [`normal_interval`].
+//! The number is the mean over classes. The interval comes from resampling photos; see [`normal_interval`].
 
 use std::collections::BTreeMap;
 
@@ -25,16 +28,16 @@ use crate::record::{Baseline, Record};
 use crate::score::similarity_rows;
 use crate::{Error, Result};
 
-/// Enough for a standard deviation.
+/// Enough to estimate a standard deviation.
 const RESAMPLES: usize = 200;
-/// What the temperature of CLIP, MERU, HyCoCLIP and PHyCLIP is clamped to.
+/// Maximum logit scale of CLIP, MERU, HyCoCLIP and PHyCLIP.
 const LOGIT_SCALE: f64 = 100.0;
-/// Classes scored in one pass over the boxes: bounds memory at boxes x this, however many classes there are.
+/// Classes scored in one pass over the boxes. Memory is bounded by boxes x `TILE` scores, for any number of classes.
 const TILE: usize = 128;
 const SCORES: [&str; 2] = ["similarity", "softmax"];
 const METRICS: [&str; 3] = ["AP (101 points)", "AP (all points)", "AP50 (101 points, IoU matching)"];
 
-/// Classes that a box may be given, all boxes of these being proposals, and the parts of them that are reported.
+/// Candidate classes, and the splits of them that are reported. All boxes of the candidate classes are proposals.
 struct Setting {
     candidates: Vec<usize>,
     splits: Vec<(&'static str, Vec<usize>)>,
@@ -51,7 +54,7 @@ pub(super) fn records(context: &Context<'_>, proposals: &Proposals, note: &str) 
     Ok(records)
 }
 
-/// Names of all candidates, those of the proposals first; and what is measured with them.
+/// Names of all candidates, with the classes of the proposals first, and the settings to measure.
 fn settings(context: &Context<'_>, proposals: &Proposals) -> Result<(Vec<String>, Vec<Setting>)> {
     let mut names = proposals.classes.clone();
     let every: Vec<usize> = (0..names.len()).collect();
@@ -59,7 +62,7 @@ fn settings(context: &Context<'_>, proposals: &Proposals) -> Result<(Vec<String>
     let split = || BASE.into_iter().chain(NOVEL);
     let absent: Vec<&str> = split().filter(|class| !names.iter().any(|name| name == class)).collect();
     let total = BASE.len() + NOVEL.len();
-    // Data that share a cat and a dog with COCO are not COCO; most of the classes are no accident.
+    // A few classes in common with COCO (cat, dog) do not make the data COCO; require more than half of the 65 classes.
     if 2 * absent.len() >= total {
         return Ok((names, settings));
     }
@@ -68,8 +71,8 @@ fn settings(context: &Context<'_>, proposals: &Proposals) -> Result<(Vec<String>
         if !context.options.partial {
             return Err(Error::Missing {
                 benchmark: NAME,
-                missing: format!("every box of {} of {total} classes of COCO, first `{first}`,", absent.len()),
-                expected: "all of them (Bansal et al.); with --partial they stay candidates, and the records say so"
+                missing: format!("every box of {} of {total} classes of COCO (first: `{first}`)", absent.len()),
+                expected: "expected boxes of all classes of the split (Bansal et al.); with --partial the classes without boxes remain candidates, and the records say so"
                     .into(),
             });
         }
@@ -88,21 +91,20 @@ fn settings(context: &Context<'_>, proposals: &Proposals) -> Result<(Vec<String>
     Ok((names, settings))
 }
 
-/// Average precision of a class, over all photos and over each resample of them.
+/// Average precision of a class over all photos, and over each bootstrap resample of the photos.
 struct Curve {
     value: f64,
     resampled: Vec<f64>,
 }
 
-/// A way of ranking boxes.
 #[derive(Clone, Copy)]
 struct Variant {
-    /// In [`SCORES`].
+    /// Index in [`SCORES`].
     score: usize,
     first_class: bool,
 }
 
-/// Of a class: its curve for each of [`VARIANTS`] and [`METRICS`].
+/// Curves of one class, for each of [`VARIANTS`] and [`METRICS`].
 type ClassCurves = Vec<[Option<Curve>; METRICS.len()]>;
 
 const VARIANTS: [Variant; 4] = [
@@ -112,12 +114,11 @@ const VARIANTS: [Variant; 4] = [
     Variant { score: 1, first_class: true },
 ];
 
-/// The proposals of one setting.
 struct Asked<'a> {
     proposals: &'a Proposals,
-    /// Rows of `proposals`.
+    /// Indices of the boxes of `proposals` in this setting.
     rows: Vec<usize>,
-    /// The candidate that each is most like.
+    /// The most similar candidate of each row.
     first: Vec<usize>,
     counts: &'a [Vec<u8>],
 }
@@ -142,7 +143,6 @@ impl Setting {
         Ok(self.report(context, proposals, &curves, note))
     }
 
-    /// Curves of each candidate.
     fn curves(
         &self,
         context: &Context<'_>,
@@ -193,7 +193,8 @@ impl Setting {
             let there: Vec<usize> = classes.iter().copied().filter(|class| sizes.contains_key(class)).collect();
             let mean = |sum: f64| sum / there.len() as f64;
             let share = |class: &usize| sizes[class] as f64 / total as f64;
-            // The class that a trivial answer gives every box: the most frequent one, the first of several.
+            // The trivial baseline gives every box the most frequent class, the first one if several are equally
+            // frequent.
             let usual = sizes.iter().rev().max_by_key(|it| it.1).map(|it| *it.0);
             for (number, variant) in VARIANTS.iter().enumerate() {
                 for (column, metric) in METRICS.iter().enumerate() {
@@ -204,7 +205,7 @@ impl Setting {
                     }
                     let value = mean(found.iter().map(|it| it.value).sum());
                     let resampled = (0..RESAMPLES).map(|draw| {
-                        // A resample without a box of a class says nothing about it.
+                        // A class without a box in this resample has no average precision and is left out of the mean.
                         let values = found.iter().filter_map(|it| it.resampled.get(draw)).filter(|it| it.is_finite());
                         let values: Vec<f64> = values.copied().collect();
                         values.iter().sum::<f64>() / values.len() as f64
@@ -248,7 +249,7 @@ impl Variant {
 }
 
 impl Asked<'_> {
-    /// For each variant and metric the curve of one class; no IoU matching of first classes.
+    /// Curves of one class for each variant and metric. IoU matching is not computed for the first-class variants.
     fn curves(&self, candidate: usize, class: usize, score: impl Fn(Variant, usize) -> f32) -> ClassCurves {
         let label = |i: usize| self.proposals.labels[self.rows[i]];
         let photo = |i: usize| self.proposals.boxes.photo_of[self.rows[i]];
@@ -284,7 +285,8 @@ impl Asked<'_> {
         VARIANTS.map(variant).into()
     }
 
-    /// Whether each box, as a detection of the class, overlaps a box of the class that no better one has taken.
+    /// For each box as a detection of `class`: whether it matches a box of the class that no detection with a higher
+    /// score matches.
     fn matched(&self, class: usize, score: impl Fn(usize) -> f32) -> Vec<bool> {
         let Proposals { boxes, labels, .. } = self.proposals;
         let mut right = Vec::with_capacity(self.rows.len());

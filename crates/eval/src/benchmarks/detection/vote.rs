@@ -1,8 +1,9 @@
-//! Accuracy of the majority among the five most similar boxes (Wang et al., Table 4).
+//! Accuracy of the majority vote of the five most similar boxes (Wang et al., Table 4).
 //!
-//! The paper says "predict via top-5 majority vote" and no more. Who votes is a variant: all other boxes, or those of other photos; of every
-//! size, or of at least 1 % of the photo, asking and asked, as the paper's retrieval has them. A tie goes to the class whose first box is nearer. Among
-//! equally similar boxes those of a wrong class come first: a model to which everything looks the same gains nothing.
+//! The paper only says "predict via top-5 majority vote". The set of voters is a variant: all other boxes, or only
+//! those of other photos. Queries and voters are boxes of every size, or only boxes that cover at least 1 % of their
+//! photo, as in the paper's retrieval. A tie goes to the class whose first box is nearer. Among equally similar boxes
+//! those of a wrong class come first, so that a model with constant similarities gains nothing.
 
 use std::cmp::Ordering;
 
@@ -49,16 +50,16 @@ pub(super) fn records(context: &Context<'_>, proposals: &Proposals, note: &str) 
     Ok(records)
 }
 
-/// The boxes that ask and vote.
+/// The boxes, which are both queries and voters.
 struct Electorate {
     points: Vec<f32>,
     labels: Vec<usize>,
     photos: Vec<usize>,
-    /// Boxes of each class.
+    /// Number of boxes of each class.
     sizes: Vec<usize>,
 }
 
-/// A voter as the box that asks sees it.
+/// A voter and its similarity to the query.
 #[derive(Clone, Copy)]
 struct Voter {
     score: f32,
@@ -71,12 +72,12 @@ impl Electorate {
         let rows = proposals.kept(rule);
         let labels: Vec<usize> = rows.iter().map(|&row| proposals.labels[row]).collect();
         let photos: Vec<usize> = rows.iter().map(|&row| proposals.boxes.photo_of[row]).collect();
-        // Photos ascend: the first and the last are one where there is only one.
+        // The photo numbers ascend, so equal first and last numbers mean a single photo.
         if photos.first() == photos.last() {
             return Err(Error::Missing {
                 benchmark: NAME,
                 missing: format!("{size} in a second photo"),
-                expected: "two photos with boxes, so that one can vote on the other; --partial leaves out the vote of large boxes".into(),
+                expected: "expected boxes in at least two photos, so that one photo can vote on another; with --partial the vote among large boxes is left out".into(),
             });
         }
         let mut sizes = vec![0; proposals.classes.len()];
@@ -84,7 +85,7 @@ impl Electorate {
         Ok(Self { points: proposals.points(&rows, context.embedder.spec().dim), labels, photos, sizes })
     }
 
-    /// For each box whether its class is elected: by the other boxes, by those of other photos.
+    /// For each box, whether the vote predicts its class: of all other boxes, and of the boxes of other photos.
     fn elect(&self, context: &Context<'_>) -> Result<Vec<[bool; 2]>> {
         let elected = |query: usize, scores: &[f32]| {
             let mut nearest = [const { Vec::<Voter>::new() }; 2];
@@ -120,7 +121,7 @@ impl Voter {
     }
 }
 
-/// The class that most of the votes, nearest first, are for; of several the one that was voted for first.
+/// The class with the most votes. `votes` are ordered by distance, and a tie goes to the class that occurs first.
 fn majority(votes: impl Iterator<Item = usize>) -> Option<usize> {
     let mut counts: Vec<(usize, usize)> = Vec::new();
     for label in votes {

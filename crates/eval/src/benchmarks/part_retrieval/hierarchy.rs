@@ -1,6 +1,8 @@
-//! What a photo finds of its hierarchy: the labels in it and those below them (Wang et al., Sec. 3.3, App. B.2, Tables 2 and 3, Fig. 4).
+//! Hierarchical retrieval: how well a photo retrieves boxes of its labels and their descendants (Wang et al., Sec. 3.3,
+//! App. B.2, Tables 2 and 3, Fig. 4).
 //!
-//! A query without a right candidate has neither recall nor distribution and is left out: `n` is the number of those that have.
+//! A query without a correct candidate has neither recall nor a label distribution. It is left out, and `n` counts the
+//! other queries.
 
 use std::f32::consts::PI;
 
@@ -9,22 +11,26 @@ use super::labels::Labels;
 use super::ranking::{Asked, Ranking, Seen};
 use crate::metrics::{LabelDistance, ThresholdCurve};
 
-/// Shares of the candidates; the published k are some of a test set whose size is not published.
+/// Values of k in percent of the candidates, because the published k belong to a test set of unknown size.
 const SHARES: [usize; 3] = [25, 50, 75];
-/// Published k: LVIS, HierOpenImages.
+/// Published values of k: three for LVIS, then three for HierOpenImages.
 const PUBLISHED: [usize; 6] = [10_000, 20_000, 30_000, 150_000, 200_000, 250_000];
 
-/// At large k: recall, the share of all right boxes that are found; and the distance of the found label distribution from that of all
-/// right boxes, labels outside of the hierarchy counted as one last class "others" (Eq. 11), in both senses of [`LabelDistance`].
+/// Recall and label distribution at large k.
 ///
-/// The trivial answers: a random ranking finds k / N of everything, and its labels are distributed as those of all candidates.
+/// Recall is the share of all correct boxes that are among the first k. The distance compares the label distribution of
+/// the first k with that of all correct boxes. Labels outside the hierarchy count as one last class "others" (Eq. 11).
+/// Both senses of [`LabelDistance`] are recorded.
+///
+/// Baselines: a random ranking finds k / N of the correct boxes, and its labels are distributed like those of all
+/// candidates.
 pub(super) struct Hierarchical<'a> {
     asked: Asked,
     labels: &'a Labels,
     depths: Vec<Depth>,
 }
 
-/// How far down the ranking one looks.
+/// Number of candidates at the top of the ranking that are evaluated.
 #[derive(Clone, Copy)]
 enum Depth {
     PerCent(usize),
@@ -48,7 +54,7 @@ impl Depth {
 }
 
 impl<'a> Hierarchical<'a> {
-    /// The published k are looked at as far as there are so many `boxes`.
+    /// Published values of k are used only up to the number of `boxes`.
     pub(super) fn new(asked: Asked, labels: &'a Labels, boxes: usize) -> Self {
         Self { asked, labels, depths: depths(boxes) }
     }
@@ -85,7 +91,7 @@ impl Question for Hierarchical<'_> {
         truth.iter_mut().for_each(|it| *it *= all as f64 / positives as f64);
         let trivial = LabelDistance::between(&truth, &everything);
 
-        // The deepest look first: each further one is a part of it, so that nothing has to be sorted.
+        // Largest k first. Each smaller k is selected within the previous prefix, so no sort is needed.
         let mut order: Vec<usize> = (0..self.depths.len()).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(self.depths[i].of(all)));
         let mut answers = vec![None; METRICS.len() * self.depths.len()];
@@ -111,15 +117,17 @@ impl Question for Hierarchical<'_> {
     }
 }
 
-/// Share of each of the labels, in their order, and of all others at the end.
+/// Share of each of the (sorted) `labels`, followed by the share of all other labels.
 fn histogram(labels: &[u32], boxes: &[&Seen]) -> Vec<f64> {
     let mut counts = vec![0usize; labels.len() + 1];
     boxes.iter().for_each(|it| counts[labels.binary_search(&it.label).unwrap_or(labels.len())] += 1);
     counts.into_iter().map(|count| count as f64 / boxes.len() as f64).collect()
 }
 
-/// Precision and recall while a threshold opens, as in Fig. 4: the angle between the whole's axis and the part from 0 to pi, the cosine
-/// from 1 down to 0, in steps of a hundredth. What no threshold lets in (a cosine below 0) is not found.
+/// Precision and recall over a range of thresholds, as in Fig. 4.
+///
+/// The angle between the axis of the whole and the part goes from 0 to pi, the cosine from 1 down to 0, each in 100
+/// steps. A candidate beyond the last threshold (a cosine below 0) is never retrieved.
 pub(super) struct Thresholds<'a> {
     pub(super) asked: Asked,
     pub(super) labels: &'a Labels,
@@ -149,7 +157,7 @@ impl Question for Thresholds<'_> {
         for it in &candidates {
             let at = match self.asked.ranking {
                 Ranking::Cosine => 1.0 - it.cosine,
-                // A gate decides who comes first; it is no threshold of its own.
+                // A gate changes the order of the candidates; it is not a threshold.
                 Ranking::Angle | Ranking::Gated(_) => (PI - it.angle) / PI,
             };
             curve.add(at, it.below);
@@ -169,7 +177,8 @@ mod tests {
         let names = |boxes| depths(boxes).iter().map(|it| it.name()).collect::<Vec<_>>();
         assert_eq!(names(9_999), ["top 25 %", "top 50 %", "top 75 %"]);
         assert_eq!(names(200_000)[3..], ["top 10k", "top 20k", "top 30k", "top 150k", "top 200k"]);
-        // A quarter of 10 is 2.5: three. Without its own boxes a query may have fewer than k.
+        // 25 % of 10 is 2.5, rounded up to 3. Without the boxes of its own photo a query may have fewer than k
+        // candidates.
         let ks = |candidates| depths(10_000).iter().map(|it| it.of(candidates)).collect::<Vec<_>>();
         assert_eq!((ks(10), ks(9_997)), (vec![3, 5, 8, 10], vec![2500, 4999, 7498, 9997]));
     }

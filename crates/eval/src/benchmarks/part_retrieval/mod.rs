@@ -19,47 +19,54 @@ use labels::Labels;
 use ranking::{Asked, Ranking, Seen};
 use same_class::SameClass;
 
-/// Boxes find photos with a thing of their class, photos find boxes of a class that is in them, or below one that is (Wang et al., Tables 1
-/// to 3, Fig. 4).
+/// Part retrieval: boxes retrieve photos that contain their class, and photos retrieve boxes whose class or one of its
+/// ancestors is in the photo (Wang et al., Tables 1 to 3, Fig. 4).
 ///
-/// All photos with a box of at least 1 % of their area are candidates, or all such boxes; with the query's own photo and without it ("other
-/// photos"). Rankings: the cosine of the coordinates; the angle, at the whole seen from the root for parts, at the part for wholes; and the
-/// paper's *gated* angle, where the candidates whose angle says "part" (or "whole") by at least a gate come first, by cosine, and the rest by
-/// their angle. Published gates (App. B.2): 2.5 for CLIP and 2.0 for MoCo among the first few, 1.0 for large k; `Options::gate` is measured, too.
+/// The candidates are all photos with a box of at least 1 % of their area, or all such boxes. Every ranking is measured
+/// with and without the query's own photo ("other photos"). The rankings are:
 ///
-/// * `same_class`: share of right answers among the first 5 to 100, mean over queries, in both directions.
-/// * `hierarchy`: what a photo finds of the labels in it and those below them: recall and label distribution at large k, and precision and
-///   recall over thresholds. The paper reports this from photo to box only. The labels below one are those of [`Context::tree`], an is-a or a
-///   part-of tree of the phrases (`conifer data parts` makes one of boxes, App. A); without a tree, or with one of other labels altogether,
-///   each label stands alone, and the protocol says so.
+/// * the cosine of the coordinates;
+/// * the exterior angle seen from the root: at the whole if parts are retrieved, at the part if wholes are retrieved;
+/// * the paper's *gated* angle: candidates whose angle reaches a gate come first, ordered by cosine, and the others
+///   follow, ordered by angle. Published gates (App. B.2) are 2.5 for CLIP and 2.0 for MoCo at small k, and 1.0 at
+///   large k. `Options::gate` is measured too.
+///
+/// The metrics are:
+///
+/// * `same_class`: share of correct answers among the first 5 to 100, averaged over queries, in both directions.
+/// * `hierarchy`: retrieval of the labels in a photo and their descendants: recall and label distribution at large k,
+///   and precision and recall over thresholds. The paper reports these only from photo to box. Descendants are taken
+///   from [`Context::tree`], an is-a or part-of tree of the phrases (`conifer data parts` builds one from boxes, App.
+///   A). Without a tree, or with a tree of unrelated labels, no label has descendants, and the protocol says so.
 pub(super) struct PartRetrieval;
 
 const NAME: &str = "part_retrieval";
-/// Gates for small k, for CLIP and for MoCo; radians.
+/// Gates for small k, radians: CLIP's and MoCo's.
 const GATES: [f64; 2] = [2.5, 2.0];
-/// Gate for large k; radians.
+/// Gate for large k, radians.
 const LARGE_GATE: f64 = 1.0;
 
-/// Who asks for whom.
+/// Direction of the retrieval.
 #[derive(Clone, Copy)]
 enum Direction {
-    /// A photo asks for boxes.
+    /// Photos retrieve boxes.
     Down,
-    /// A box asks for photos.
+    /// Boxes retrieve photos.
     Up,
 }
 
-/// Something to measure on what one query sees.
+/// A set of metrics that are computed from the candidates of one query.
 trait Question: Sync {
     fn protocol(&self) -> String;
-    /// Name of each metric, and of its trivial answer.
+    /// Name of each metric and of its baseline.
     fn metrics(&self) -> Vec<(String, &'static str)>;
-    /// Value and trivial value of each metric; nothing where it is not defined for this query. `below`: the labels in the photo that asks,
-    /// and those below them, in class order.
+    /// Value and baseline of each metric, or `None` if the metric is undefined for this query.
+    ///
+    /// `below` holds the labels in the query photo and their descendants, in class order. It is empty for box queries.
     fn answer(&self, below: &[u32], seen: &[Seen]) -> Vec<Option<[f64; 2]>>;
 }
 
-/// What is embedded: photos with the labels in them, boxes with their label and photo.
+/// Embedded photos and boxes, and their labels.
 struct Things {
     photos: Vec<f32>,
     boxes: Vec<f32>,
@@ -106,7 +113,7 @@ impl Direction {
     }
 }
 
-/// The gates for small k, then those for large k, each once.
+/// Gates for small k and for large k. `own` is added to both unless one of them has it already.
 fn gates(own: f64) -> [Vec<f64>; 2] {
     let mut gates = [GATES.to_vec(), vec![LARGE_GATE]];
     if !gates.iter().flatten().any(|it| *it == own) {
@@ -132,7 +139,7 @@ impl Things {
                     return Err(Error::Missing {
                         benchmark: NAME,
                         missing: format!("every right candidate of another photo ({}, {metric})", direction.name()),
-                        expected: "two photos with boxes, some of one class".into(),
+                        expected: "expected at least two photos with boxes of the same class".into(),
                     });
                 }
                 let values: Vec<f64> = found.iter().map(|it| it[0]).collect();
@@ -142,7 +149,7 @@ impl Things {
                 records.push(match direction {
                     Direction::Down => Record::of(place, values, baseline, context.options.seed),
                     Direction::Up => {
-                        // The boxes of a photo ask the same photos.
+                        // Boxes of one photo are correlated queries, so the bootstrap draws them together.
                         let photos = queries.iter().map(|&query| self.photo_of[query] as u32).collect();
                         Record::clustered(place, values, photos, baseline, context.options.seed)
                     }
@@ -176,7 +183,7 @@ impl Things {
         questions
     }
 
-    /// For each query the answers to all questions, one after the other. A query looks at each candidate once.
+    /// For each query, the concatenated answers to all questions. Each pair of query and candidate is scored once.
     fn ask(
         &self,
         space: &dyn Space<f32>,
@@ -230,7 +237,7 @@ fn embed(context: &Context<'_>) -> Result<Things> {
         return Err(Error::Missing {
             benchmark: NAME,
             missing: "every phrase with a box".into(),
-            expected: format!("boxes of at least {} of their photo", rule.min_area),
+            expected: format!("expected boxes that cover at least {} of their photo", rule.min_area),
         });
     }
     let labels = Labels::new(context, samples.iter().flat_map(|it| it.phrases.iter().map(|phrase| &*phrase.text)))?;
@@ -242,7 +249,7 @@ fn embed(context: &Context<'_>) -> Result<Things> {
         photos: context.embedder.images(&images(NAME, &samples)?, context.options.crop)?,
         boxes: boxes.points,
         labels_in: samples.iter().map(in_photo).collect(),
-        // Every class has a number: all phrases were given to `labels`.
+        // Every class has a number, because `labels` was built from all phrases.
         label_of: boxes.class_of.iter().filter_map(|class| labels.number(class)).collect(),
         photo_of: boxes.photo_of,
         labels,

@@ -1,34 +1,34 @@
 use std::cmp::Ordering;
 
-/// By what candidates are ranked.
+/// How candidates are ranked.
 #[derive(Clone, Copy)]
 pub(super) enum Ranking {
     Cosine,
     Angle,
-    /// With the least angle, radians, at which a candidate passes.
+    /// Smallest angle that passes the gate, radians.
     Gated(f32),
 }
 
-/// How candidates are ranked, and which there are.
+/// A ranking, and whether candidates of the query's own photo are excluded.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
     pub(super) ranking: Ranking,
     pub(super) other_photos: bool,
 }
 
-/// A candidate as a query sees it.
+/// Relation of a candidate to the query.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
     pub(super) cosine: f32,
-    /// Radians; pi says "part of the query" (down) or "whole of the query" (up).
+    /// Radians. pi means "part of the query" for a photo query and "whole of the query" for a box query.
     pub(super) angle: f32,
-    /// Of the box of the two.
+    /// Label of the box, which is the query or the candidate.
     pub(super) label: u32,
-    /// Whether the photo has the class of the box.
+    /// True if the photo contains the label of the box.
     pub(super) right: bool,
-    /// Whether the photo has the class of the box or one above it.
+    /// True if the photo contains the label of the box or one of its ancestors.
     pub(super) below: bool,
-    /// Whether it is of the query's own photo.
+    /// True if query and candidate belong to the same photo.
     pub(super) own: bool,
 }
 
@@ -42,12 +42,12 @@ impl Asked {
         if self.other_photos { format!("{ranking}, other photos") } else { ranking }
     }
 
-    /// The candidates.
     pub(super) fn candidates<'a>(&self, seen: &'a [Seen]) -> Vec<&'a Seen> {
         seen.iter().filter(|it| !(self.other_photos && it.own)).collect()
     }
 
-    /// The better one first. Equal ranks: the wrong one first, so that a model to which everything looks the same gains nothing.
+    /// Orders better candidates first. Among equals the wrong candidate comes first, so that a model with constant
+    /// scores gains nothing.
     pub(super) fn order(&self, right: impl Fn(&Seen) -> bool) -> impl Fn(&&Seen, &&Seen) -> Ordering {
         move |a, b| self.by_rank(a, b).then_with(|| right(a).cmp(&right(b)))
     }

@@ -1,4 +1,4 @@
-//! Share of right classes among the first k (Wang et al., Tables 1, 3 and 5).
+//! Share of correct classes among the first k (Wang et al., Tables 1, 3 and 5).
 
 use super::Question;
 use super::ranking::{Asked, Seen};
@@ -18,7 +18,7 @@ impl Question for SameClass {
         TOP.iter().map(|k| (format!("same class, top {k}"), "chance")).collect()
     }
 
-    /// Nothing where no candidate is left; of fewer than k all count.
+    /// `None` if there is no candidate. If there are fewer than k, all of them count.
     fn answer(&self, _: &[u32], seen: &[Seen]) -> Vec<Option<[f64; 2]>> {
         let mut seen = self.asked.candidates(seen);
         let most = TOP[TOP.len() - 1].min(seen.len());

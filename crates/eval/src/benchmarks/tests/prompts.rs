@@ -6,8 +6,8 @@ use conifer_data::DATA_SETS;
 use super::*;
 use crate::benchmarks::prompts::{Family, fill, for_data_set, note};
 
-/// (data set, OpenAI's templates, MERU's): openai/CLIP's data/prompts.md and notebook, and the counts stated for MERU. MERU has
-/// 6 for DTD, of which one is stated.
+/// (data set, number of OpenAI's templates, number of MERU's templates). OpenAI's are counted in data/prompts.md and
+/// the notebook of openai/CLIP; MERU's counts are stated. MERU has 6 templates for DTD, of which one is stated.
 const COUNTS: [(&str, usize, usize); 20] = [
     ("imagenet", 80, 7),
     ("food101", 1, 2),
@@ -33,7 +33,8 @@ const COUNTS: [(&str, usize, usize); 20] = [
 
 #[test]
 fn every_set_with_classes_has_templates_of_both_families() {
-    // The sets of the MERU family, the first of the list; BREEDS takes ImageNet's prompts, taxonomies have names alone.
+    // The data sets of the MERU family come first in the list. BREEDS uses ImageNet's prompts, and taxonomies have no
+    // prompts.
     let of_classes: Vec<_> = DATA_SETS.iter().map(|set| set.name).take(COUNTS.len()).collect();
     assert_eq!(of_classes, COUNTS.map(|(name, ..)| name));
     for (name, openai, meru) in COUNTS {
@@ -108,7 +109,7 @@ fn a_data_set_with_fewer_samples_than_it_has_is_told() {
     let benchmark = find("zero_shot_classification").unwrap();
     let mut options = Options { templates: vec!["{}".into()], ..Options::default() };
     let error = measure(benchmark, &Context::new(&embedder, &source, None, &options)).unwrap_err().to_string();
-    assert!(error.contains("the whole of `torso` is missing; it has 3 samples, 2 are here"), "{error}");
+    assert!(error.contains("a part of `torso` is missing; the data set has 3 samples, 2 were found"), "{error}");
     options.partial = true;
     let records = measure(benchmark, &Context::new(&embedder, &source, None, &options)).unwrap();
     assert!(records[0].protocol.ends_with(", partial: 2 of 3 samples"), "{}", records[0].protocol);

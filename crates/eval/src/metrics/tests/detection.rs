@@ -9,9 +9,9 @@ fn average_precision_by_hand() {
     assert!((average_precision(&scores, &right) - (0.5 + 0.5 * 2.0 / 3.0)).abs() < 1e-12);
     // Recalls 0 .. 0.50 (51 of them) at precision 1, 50 at 2/3.
     assert!((average_precision_101(&scores, &right, 2) - (51.0 + 50.0 * 2.0 / 3.0) / 101.0).abs() < 1e-12);
-    // Of four to be found two never are: 26 recalls at 1, 25 at 2/3, the rest 0.
+    // Two of four items are never found: 26 recalls at 1, 25 at 2/3, the rest 0.
     assert!((average_precision_101(&scores, &right, 4) - (26.0 + 25.0 * 2.0 / 3.0) / 101.0).abs() < 1e-12);
-    // All alike: the share of right ones in any order; in the 101-point form the order counts.
+    // Equal scores give the share of right items in any order; in the 101-point form the order matters.
     assert_eq!(average_precision(&[0.5; 4], &[false, false, true, true]), 0.5);
     assert_eq!(average_precision_101(&[0.5; 4], &[false, false, true, true], 2), 0.5);
     assert_eq!(average_precision_101(&[0.5; 4], &[true, true, false, false], 2), 1.0);
@@ -33,7 +33,7 @@ fn a_weight_is_a_number_of_copies() {
 #[test]
 fn the_best_detection_takes_the_box() {
     let bbox = |x1: f32, x2: f32| BBox { x1, y1: 0.0, x2, y2: 1.0 };
-    // [0, 0.4] and [0, 0.5] share 0.4 of 0.5; [0.5, 0.9] shares nothing with either.
+    // [0, 0.4] and [0, 0.5] have an IoU of 0.4 / 0.5; [0.5, 0.9] overlaps neither.
     let (small, large, other) = (bbox(0.0, 0.4), bbox(0.0, 0.5), bbox(0.5, 0.9));
     assert!((iou(&small, &large) - 0.8).abs() < 1e-6 && iou(&small, &other) == 0.0);
     assert_eq!(iou_matches(&[(0.1, small), (0.9, large)], &[small], 0.5), [false, true]);
@@ -44,23 +44,23 @@ fn the_best_detection_takes_the_box() {
 
 #[test]
 fn distributions_by_hand() {
-    // One half moves by 2, one half by 1.
+    // Half of the mass moves by 2, the other half by 1.
     assert!((wasserstein(&[0.0, 1.0], &[2.0, 2.0], None, None) - 1.5).abs() < 1e-12);
     assert!((wasserstein(&[0.0, 9.0], &[1.0], Some(&[2.0, 0.0]), None) - 1.0).abs() < 1e-12);
     assert!(wasserstein(&[], &[1.0], None, None).is_nan() && wasserstein(&[1.0], &[], None, None).is_nan());
-    // All mass moves from the first of three labels to the last; the shares are the same ones in another order.
+    // All mass moves from the first of three labels to the last. The sorted shares are equal.
     let it = LabelDistance::between(&[1.0, 0.0, 0.0], &[0.0, 0.0, 1.0]);
     assert_eq!((it.values, it.transport), (0.0, 2.0));
 }
 
 #[test]
 fn thresholds_open_by_hand() {
-    // Four thresholds behind the strictest: 0, 1/4, 1/2, 3/4, 1. One beyond 1 never passes.
+    // Four thresholds after the strictest: 0, 1/4, 1/2, 3/4, 1. A candidate beyond 1 never passes.
     let mut curve = ThresholdCurve::new(4);
     for (at, right) in [(-0.1, true), (0.2, false), (0.25, true), (0.6, false), (1.5, true), (f32::NAN, true)] {
         curve.add(at, right);
     }
-    // Recall 1/4 at precision 1, 2/4 at 2/3; then nothing more is right.
+    // Recall 1/4 at precision 1 and 2/4 at 2/3; after that nothing more is right.
     assert!((curve.average_precision() - (0.25 + 0.25 * 2.0 / 3.0)).abs() < 1e-12);
     assert_eq!(curve.precision_at(0.25), 1.0);
     assert!((curve.precision_at(0.5) - 2.0 / 3.0).abs() < 1e-12);
