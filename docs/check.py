@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run the commands of README.md in order and as written on a fresh clone. Stop at the first failure.
+"""Run the commands of README.md and docs/guide.md in order and as written on a fresh clone. Stop at the first failure.
 
     python3 docs/check.py                                   clone, build, run everything
     python3 docs/check.py --target target                   use the build folder of this checkout
@@ -8,7 +8,7 @@
 
 Commands are all lines of a ```sh block and the lines of a ```console block that begin with `$ `. For a server command (serve, front,
 explore), the script starts the server, waits until it prints its address and requests its page. It then stops the server, or stops it at
-the end of the block if the line ends with `&`. Before a block, README may list what the block needs:
+the end of the block if the line ends with `&`. Before a block, a document may list what the block needs:
 
     <!-- needs: PATH, PATH | what it is and where to get it -->
 
@@ -35,7 +35,9 @@ BLOCK = re.compile(r"(?:^<!-- needs: ([^|>]*?)(?:\|([^>]*?))?-->\n+)?^```(sh|con
 SERVES = re.compile(r"(?:^|/)conifer (?:--json )?(serve|front|explore)\b")
 ADDRESS = re.compile(r"http://[\w.\[\]:-]+")
 
-# Inputs of README, with their paths in the data folder.
+DOCUMENTS = ["README.md", "docs/guide.md"]
+
+# Inputs of the commands, with their paths in the data folder.
 INPUTS = {
     "val2017": "coco_mini/val2017",
     "instances_val2017.json": "coco_mini/annotations/instances_val2017.json",
@@ -188,7 +190,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=Path, help="built program to use; cargo is not run")
     parser.add_argument("--target", type=Path, help="existing build folder to reuse")
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared/data", help="folder with the inputs that README needs")
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared/data", help="folder with the inputs that the commands need")
     parser.add_argument("--working-tree", action="store_true", help="include uncommitted files of this checkout")
     parser.add_argument("--no-tests", action="store_true", help="skip cargo test")
     parser.add_argument("--network", action="store_true", help="also run blocks that download")
@@ -197,9 +199,10 @@ def main():
     parser.add_argument("--patience", type=float, default=600, help="seconds to wait for a server to print its address")
     args = parser.parse_args()
     if args.list:
-        for needs, reason, commands in blocks((ROOT / "README.md").read_text()):
-            print(f"# needs {', '.join(needs)}: {reason}" if needs else "#")
-            print("\n".join(commands))
+        for document in DOCUMENTS:
+            for needs, reason, commands in blocks((ROOT / document).read_text()):
+                print(f"# {document}: needs {', '.join(needs)}: {reason}" if needs else f"# {document}")
+                print("\n".join(commands))
         return
     folder = Path(tempfile.mkdtemp(prefix="conifer-readme-"))
     started = time.monotonic()
@@ -215,8 +218,9 @@ def main():
             "PATH": os.pathsep.join([str(folder / "home/bin"), str(repository / "target/release"), os.environ["PATH"]]),
         }
         check = Check(args, repository, environment)
-        for block in blocks((repository / "README.md").read_text()):
-            check.block(*block)
+        for document in DOCUMENTS:
+            for block in blocks((repository / document).read_text()):
+                check.block(*block)
     finally:
         if args.keep:
             print(f"the clone is {folder}", file=sys.stderr)

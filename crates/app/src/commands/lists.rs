@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::output::{columns, print, print_json};
 
-/// Prints the registry of training methods, as in the README's table.
+/// Prints the registry of training methods, as in the table of docs/guide.md.
 pub(crate) fn methods(as_json: bool) -> anyhow::Result<()> {
     if as_json {
         let rows: Vec<_> = METHODS

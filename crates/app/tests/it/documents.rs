@@ -23,11 +23,17 @@ fn between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
 
 /// Checks the output of `docs/render.py` without Python.
 #[test]
-fn readme_numbers_are_those_that_were_recorded() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let blocks = between(&readme, "<!-- numbers: ", "<!-- /numbers -->");
-    let inline = between(&readme, "<!-- number: ", "<!-- /number -->");
-    assert!(!blocks.is_empty() && !inline.is_empty(), "README.md shows no recorded number");
+fn the_documents_show_the_recorded_numbers() {
+    let [in_readme, in_guide] = ["README.md", "docs/guide.md"].map(recorded_numbers);
+    assert!(in_readme > 1 && in_guide > 0, "{in_readme} recorded numbers in README.md, {in_guide} in docs/guide.md");
+}
+
+/// Checks the recorded numbers of a document and returns how many it shows.
+fn recorded_numbers(document: &str) -> usize {
+    let text = fs::read_to_string(root().join(document)).unwrap();
+    let blocks = between(&text, "<!-- numbers: ", "<!-- /numbers -->");
+    let inline = between(&text, "<!-- number: ", "<!-- /number -->");
+    let count = blocks.len() + inline.len();
     for block in blocks {
         let (marker, shown) = block.split_once(" -->\n").unwrap();
         let (name, words) = marker.split_once(": ").unwrap_or((marker, ""));
@@ -39,15 +45,16 @@ fn readme_numbers_are_those_that_were_recorded() {
         assert_eq!(
             shown,
             format!("```text\n{expected}```\n"),
-            "README.md differs from docs/numbers/{name}.txt: run docs/render.py"
+            "{document} differs from docs/numbers/{name}.txt: run docs/render.py"
         );
     }
     for value in inline {
         let (marker, shown) = value.split_once(" -->").unwrap();
         let (name, key) = marker.split_once('.').unwrap();
         let (values, _) = recording(name);
-        assert_eq!(values.get(key).map(String::as_str), Some(shown), "README.md: {marker}; run docs/render.py");
+        assert_eq!(values.get(key).map(String::as_str), Some(shown), "{document}: {marker}; run docs/render.py");
     }
+    count
 }
 
 /// The Python code in `docs/formats.md` writes a set that the program reads.
@@ -73,13 +80,37 @@ fn a_set_from_numpy_is_searched() {
     );
 }
 
-/// Every file that the README links to exists.
+/// Every file that a document links to exists, and every heading.
 #[test]
-fn readme_links_lead_somewhere() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    for target in between(&readme, "](", ")") {
-        let path = target.split('#').next().unwrap();
-        let outside = path.is_empty() || path.starts_with("http");
-        assert!(outside || root().join(path).exists(), "README.md links to {path}");
+fn links_of_the_documents_resolve() {
+    let mut documents: Vec<_> = ["", "docs", "docs/methods", "docs/numbers", "configs", "bench"]
+        .into_iter()
+        .flat_map(|folder| fs::read_dir(root().join(folder)).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|it| it == "md"))
+        .collect();
+    documents.sort();
+    assert!(documents.len() > 15, "{documents:?}");
+    for document in documents {
+        let text = fs::read_to_string(&document).unwrap();
+        for target in between(&text, "](", ")") {
+            if target.starts_with("http") {
+                continue;
+            }
+            let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+            let file = if path.is_empty() { document.clone() } else { document.parent().unwrap().join(path) };
+            assert!(file.exists(), "{} links to {target}", document.display());
+            if !heading.is_empty() {
+                let linked = fs::read_to_string(&file).unwrap();
+                let headings = linked.lines().filter(|line| line.starts_with('#')).map(anchor);
+                assert!(headings.into_iter().any(|it| it == heading), "{} links to {target}", document.display());
+            }
+        }
     }
+}
+
+/// The anchor of a heading in Markdown: lower case, hyphens for spaces, no punctuation.
+fn anchor(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect::<String>().replace(' ', "-")
 }

@@ -304,10 +304,10 @@ fn registries_are_printed() {
     assert!(good(&root(), &["completions", "bash"]).contains("conifer"));
 }
 
-/// The README's method table has the row that `conifer methods` prints for each documented method.
+/// The method table of the guide has the row that `conifer methods` prints for each documented method.
 #[test]
-fn the_readme_lists_the_methods_of_the_registry() {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+fn the_guide_lists_the_methods_of_the_registry() {
+    let guide = std::fs::read_to_string(root().join("docs/guide.md")).unwrap();
     let methods: Vec<Value> = serde_json::from_str(&good(&root(), &["--json", "methods"])).unwrap();
     for method in methods {
         let text = |key: &str| method[key].as_str().unwrap().to_owned();
@@ -321,7 +321,7 @@ fn the_readme_lists_the_methods_of_the_registry() {
             text("reference")
         );
         let documented = root().join(format!("docs/methods/{name}.md")).is_file();
-        assert!(!documented || readme.lines().any(|line| line == row), "README.md lacks the line\n{row}");
+        assert!(!documented || guide.lines().any(|line| line == row), "docs/guide.md lacks the line\n{row}");
     }
 }
 
