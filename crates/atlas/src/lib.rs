@@ -2,6 +2,17 @@
 //!
 //! The charts are written as SVG without a library, because their colours come from the style sheet of the page. So
 //! they suit both light and dark mode.
+//!
+//! ```
+//! use conifer_atlas::{Block, Report};
+//!
+//! let page = Report {
+//!     title: "Results".to_owned(),
+//!     sections: vec![("Recall".to_owned(), vec![Block::Text("It is 0.98.".to_owned())])],
+//!     ..Report::default()
+//! };
+//! assert!(page.html().contains("<h2>Recall</h2>"));
+//! ```
 
 mod chart;
 mod error;

@@ -9,6 +9,15 @@
 //!
 //! A bad *sample* never stops a run: it is returned as a [`Broken`] with a [`Cause`], and counted. A bad *request* (a
 //! missing index file, an unknown option) is an [`Error`].
+//!
+//! ```
+//! use conifer_data::{SourceSpec, open};
+//!
+//! let world = open(&SourceSpec { kind: "toy".to_owned(), ..SourceSpec::default() })?;
+//! let sample = world.get(0).expect("the toy world has no broken sample");
+//! assert!(sample.image.is_some() && !sample.captions.is_empty() && sample.label.is_some());
+//! # Ok::<(), conifer_data::Error>(())
+//! ```
 
 pub mod batch;
 pub mod build;

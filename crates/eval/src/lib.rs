@@ -5,6 +5,16 @@
 //!   photos, but not the training method or the encoders.
 //! * [`suite`]: measures the tables of a paper and shows them next to the published numbers.
 //! * [`Record`]: one measured number with its sample size, interval and baseline.
+//!
+//! ```
+//! use conifer_eval::metrics::{bootstrap_mean, hit_at_k, rank_of_best};
+//!
+//! // Scores of four candidates for two queries; the right candidates are 1 and 2.
+//! let (first, second) = ([0.2, 0.9, 0.1, 0.3], [0.8, 0.1, 0.7, 0.2]);
+//! let ranks = [rank_of_best(&first, |i| i == 1), rank_of_best(&second, |i| i == 2)].map(|it| it.unwrap());
+//! assert_eq!((hit_at_k(&ranks, 1), hit_at_k(&ranks, 2)), (0.5, 1.0));
+//! assert!(bootstrap_mean(&[1.0, 0.0, 1.0, 1.0], 0).is_some_and(|[low, high]| low < 0.75 && 0.75 < high));
+//! ```
 
 pub mod benchmarks;
 mod compare;

@@ -11,6 +11,19 @@
 //! Every function works in the dtype of its arguments (`f32` in a model, `f64` in gradient checks). Values and
 //! gradients are finite for every finite input of the working range (norms up to 1e4, curvature 0.1 to 10). Gradients
 //! flow to both points, to a learnable root and to the curvature.
+//!
+//! ```
+//! use burn::tensor::{Device, Tensor};
+//! use conifer_geometry::manifold;
+//! use conifer_space::ManifoldSpec;
+//!
+//! let plane = manifold(&ManifoldSpec::lorentz(2, 1.0), None)?;
+//! let features = Tensor::<2>::from_floats([[0.0, 0.0], [0.6, 0.8]], &Device::flex());
+//! let points = plane.lift(features);
+//! let distance = plane.dist(points.clone().slice(0..1), points.slice(1..2)).into_scalar::<f32>();
+//! assert!((distance - 1.0).abs() < 1e-5); // the length of the tangent vector
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod error;
 mod gradcheck;

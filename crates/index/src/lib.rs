@@ -9,6 +9,26 @@
 //!   nearest row at every step.
 //! * [`store`] keeps embeddings in a folder to which rows are appended and from which rows are deleted. A [`Snapshot`]
 //!   of it is searched through memory-mapped files. [`export`] converts embeddings for other engines.
+//!
+//! ```
+//! use conifer_index::{Direction, Filter, FlatIndex, Query, Ranking};
+//! use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root};
+//!
+//! let set = EmbeddingSet {
+//!     spec: ManifoldSpec::lorentz(2, 1.0),
+//!     root: Root::Origin,
+//!     ids: ["animal", "dog", "bus"].map(String::from).into(),
+//!     modality: vec![Modality::Text; 3],
+//!     points: vec![0.3, 0.0, 2.0, 0.1, -2.0, 0.0],
+//!     columns: Default::default(),
+//!     source: Default::default(),
+//! };
+//! let index = FlatIndex::new(&set)?;
+//! // The rows below "animal", by exterior angle: itself (0 by definition), then "dog".
+//! let narrower = index.top_k(&Query::row(&set, 0), Ranking::Angle(Direction::Down), 2, &Filter::All)?;
+//! assert_eq!(narrower[0].iter().map(|hit| hit.row).collect::<Vec<_>>(), [0, 1]);
+//! # Ok::<(), conifer_index::Error>(())
+//! ```
 
 mod cells;
 mod compose;

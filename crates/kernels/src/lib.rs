@@ -12,6 +12,15 @@
 //!   devices.
 //!
 //! Every other fused operation has a reference implementation `..._plain`, composed of Burn's operations.
+//!
+//! ```
+//! use burn::tensor::{Device, Tensor};
+//!
+//! let rows = Tensor::<2>::from_floats([[3.0, 4.0], [0.0, 2.0]], &Device::flex());
+//! let unit = conifer_kernels::unit_rows(rows, 1e-12).into_data().to_vec::<f32>()?;
+//! assert!(unit.iter().zip([0.6, 0.8, 0.0, 1.0]).all(|(a, b)| (a - b).abs() < 1e-6));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod activation;
 pub mod alloc;

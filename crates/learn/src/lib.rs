@@ -5,6 +5,17 @@
 //! manifold. One of the [`methods`] computes a loss from the points. [`train`] runs the optimiser, [`checkpoint`]
 //! stores the result, and [`embed`] applies it. Only this crate connects the data to the tensor engine; an
 //! `EmbeddingSet` needs no engine.
+//!
+//! ```
+//! use conifer_learn::config::Config;
+//!
+//! let text = "data = { kind = 'toy' }\nmethod = { kind = 'hycoclip' }\ntrain = { steps = 10 }";
+//! let config = Config::parse("experiment.toml", text, &[])?.resolve()?;
+//! assert_eq!(config.optim.betas, [0.9, 0.98]); // a default of the papers, filled in by `resolve`
+//! let typo = Config::parse("experiment.toml", "train = { stepz = 10 }", &[]).unwrap_err();
+//! assert!(typo.to_string().contains("steps"), "the message names the nearest key");
+//! # Ok::<(), conifer_learn::Error>(())
+//! ```
 
 pub mod checkpoint;
 pub mod config;

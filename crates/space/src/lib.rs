@@ -13,6 +13,21 @@
 //! Conventions. Points are stored by their *space* components, `dim` numbers; the time component of the hyperboloid,
 //! `t(x) = sqrt(1/c + |x|^2)`, is recomputed. `curv` is `c > 0`, the sectional curvature is `-c`, and
 //! `<x, x>_L = -1/c`. Angles are in radians. `parent` (general, near the root) always comes before `child` (specific).
+//!
+//! ```
+//! use conifer_space::{ManifoldSpec, Root, space};
+//!
+//! // A hyperbolic plane of curvature -1. `lift` maps a tangent vector at the origin to a point.
+//! let plane = space::<f64>(&ManifoldSpec::lorentz(2, 1.0))?;
+//! let (mut animal, mut dog) = ([0.0; 2], [0.0; 2]);
+//! plane.lift(&[0.5, 0.0], &mut animal);
+//! plane.lift(&[2.0, 0.1], &mut dog);
+//! assert!((plane.depth(&animal, &Root::Origin) - 0.5).abs() < 1e-12);
+//! // `dog` lies in the cone of `animal`, but `animal` does not lie in the cone of `dog`.
+//! assert!(plane.cone_excess(&animal, &dog, 0.1, 1.0, &Root::Origin) < 0.0);
+//! assert!(plane.cone_excess(&dog, &animal, 0.1, 1.0, &Root::Origin) > 0.0);
+//! # Ok::<(), conifer_space::Error>(())
+//! ```
 
 mod cone;
 mod error;
