@@ -26,8 +26,8 @@ use conifer_data::transform::Augment;
 use conifer_data::{ImageRef, PixelLimits};
 use conifer_geometry::RootT;
 use conifer_learn::encoders::{Encoder, TextTransformer, Tokens, Vit};
-use conifer_learn::head::{Head, HeadConfig, Side};
-use conifer_learn::methods::{self, Chain, Edges, Embedded, Space};
+use conifer_learn::head::{Head, HeadConfig, Tower};
+use conifer_learn::methods::{self, BatchPoints, BatchSpace, Chain, Edges};
 use conifer_learn::optim::{AdamW, GradientSet, Update};
 use conifer_learn::params::{Init, ParamKind};
 use conifer_space::ManifoldSpec;
@@ -176,12 +176,12 @@ fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Res
     Ok(Box::new(move || {
         let lift = |i: usize, side| head.lift(views[i].clone(), side);
         let boxed = method.views().contains(&conifer_data::View::Boxes);
-        let batch = Embedded {
-            image: Some(lift(0, Side::Image)?),
-            text: Some(lift(1, Side::Text)?),
-            box_image: if boxed { Some(lift(2, Side::Image)?) } else { None },
-            box_text: if boxed { Some(lift(3, Side::Text)?) } else { None },
-            ..Embedded::default()
+        let batch = BatchPoints {
+            image: Some(lift(0, Tower::Image)?),
+            text: Some(lift(1, Tower::Text)?),
+            box_image: if boxed { Some(lift(2, Tower::Image)?) } else { None },
+            box_text: if boxed { Some(lift(3, Tower::Text)?) } else { None },
+            ..BatchPoints::default()
         };
         let loss = method.loss(&batch, &head.space()?)?;
         let value = loss.total.clone().into_scalar::<f32>();
@@ -208,10 +208,10 @@ fn head_angle(device: &Device) -> anyhow::Result<Case> {
     let things: Vec<u32> = (0..(WHOLES + PARTS) as u32).collect();
     let edges: Vec<[u32; 2]> = (0..PARTS).map(|part| [(part % WHOLES) as u32, (WHOLES + part) as u32]).collect();
     Ok(Box::new(move || {
-        let lift = |features: &Tensor<2>| head.lift(features.clone(), Side::Image);
+        let lift = |features: &Tensor<2>| head.lift(features.clone(), Tower::Image);
         let points = Tensor::cat(vec![lift(&wholes)?, lift(&parts)?], 0);
         let edges = Edges { points, things: things.clone(), parts: edges.clone() };
-        let batch = Embedded { edges: Some(edges), ..Embedded::default() };
+        let batch = BatchPoints { edges: Some(edges), ..BatchPoints::default() };
         let loss = method.loss(&batch, &head.space()?)?;
         let value = loss.total.clone().into_scalar::<f32>();
         let gradients = loss.total.backward();
@@ -252,11 +252,12 @@ fn text_finetune(device: &Device) -> anyhow::Result<Case> {
     };
     Ok(Box::new(move || {
         let it = model.take().context("a step failed before")?;
-        let before = head.lift(frozen.forward(texts.clone())?, Side::Text)?.to_device(&autodiff);
-        let points = head.lift(it.forward(texts.clone())?, Side::Text)?;
-        let root = head.lift(it.forward(empty.clone())?, Side::Text)?;
-        let batch = Embedded { chain: Some(chain(points)), frozen_chain: Some(chain(before)), ..Embedded::default() };
-        let space = Space { root: RootT::Point(root.squeeze_dim(0)), ..head.space()? };
+        let before = head.lift(frozen.forward(texts.clone())?, Tower::Text)?.to_device(&autodiff);
+        let points = head.lift(it.forward(texts.clone())?, Tower::Text)?;
+        let root = head.lift(it.forward(empty.clone())?, Tower::Text)?;
+        let batch =
+            BatchPoints { chain: Some(chain(points)), frozen_chain: Some(chain(before)), ..BatchPoints::default() };
+        let space = BatchSpace { root: RootT::Point(root.squeeze_dim(0)), ..head.space()? };
         let loss = method.loss(&batch, &space)?;
         let value = loss.total.clone().into_scalar::<f32>();
         let gradients = GradientSet::take(&it, &mut loss.total.backward());

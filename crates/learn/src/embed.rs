@@ -1,6 +1,6 @@
 //! Embeds photographs and texts with a trained model, into points or an [`EmbeddingSet`] that carries its space.
 
-mod ahead;
+mod prefetch;
 mod rows;
 
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::root::Apex;
 use crate::{Error, Result};
 
 /// Called after every batch with the number of finished rows and the total.
-pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
+pub type EmbedProgress<'a> = &'a mut dyn FnMut(usize, usize);
 
 /// A model without autodiff, with its tokenizer and its manifest.
 ///
@@ -149,7 +149,7 @@ impl Embedder {
     ///
     /// # Errors
     /// If the tokenizer or the model fails. Every text has a point, even an empty one.
-    pub fn texts<S: AsRef<str> + Sync>(&self, texts: &[S], progress: Progress<'_>) -> Result<Vec<f32>> {
+    pub fn texts<S: AsRef<str> + Sync>(&self, texts: &[S], progress: EmbedProgress<'_>) -> Result<Vec<f32>> {
         let rows = self.tokenize(texts)?;
         let dim = self.spec.dim;
         let mut points = vec![0.0; texts.len() * dim];
@@ -157,11 +157,11 @@ impl Embedder {
         for chunk in by_length(&rows).chunks(self.batch) {
             let rows: Vec<&[u32]> = chunk.iter().map(|(row, _)| *row).collect();
             let embedded = self.token_batch(&rows)?;
-            for ((_, places), point) in chunk.iter().zip(embedded.chunks_exact(dim)) {
-                for &place in places {
-                    points[place * dim..][..dim].copy_from_slice(point);
+            for ((_, positions), point) in chunk.iter().zip(embedded.chunks_exact(dim)) {
+                for &position in positions {
+                    points[position * dim..][..dim].copy_from_slice(point);
                 }
-                done += places.len();
+                done += positions.len();
             }
             progress(done, texts.len());
         }
@@ -172,7 +172,7 @@ impl Embedder {
     ///
     /// # Errors
     /// [`Error::Broken`] if a photograph cannot be read; none is skipped.
-    pub fn images(&self, images: &[ImageRef], crop: EvalCrop, progress: Progress<'_>) -> Result<Vec<f32>> {
+    pub fn images(&self, images: &[ImageRef], crop: EvalCrop, progress: EmbedProgress<'_>) -> Result<Vec<f32>> {
         self.images_with(images, crop, progress, |_| {})
     }
 
@@ -186,7 +186,7 @@ impl Embedder {
         texts: &[S],
         modality: Modality,
         data: &str,
-        progress: Progress<'_>,
+        progress: EmbedProgress<'_>,
     ) -> Result<EmbeddingSet> {
         let points = self.texts(texts, progress)?;
         let mut hashes = self.fingerprint().to_owned();
@@ -208,7 +208,7 @@ impl Embedder {
         crop: EvalCrop,
         modality: Modality,
         data: &str,
-        progress: Progress<'_>,
+        progress: EmbedProgress<'_>,
     ) -> Result<EmbeddingSet> {
         let mut hashes = self.fingerprint().to_owned();
         let points = self.images_with(images, crop, progress, |pixels| hashes += &sha256_hex(pixels))?;
@@ -231,7 +231,7 @@ impl Embedder {
         &self,
         images: &[ImageRef],
         crop: EvalCrop,
-        progress: Progress<'_>,
+        progress: EmbedProgress<'_>,
         mut seen: impl FnMut(&[u8]),
     ) -> Result<Vec<f32>> {
         let size = self.model.config().visual.reads().image_size;
@@ -241,7 +241,7 @@ impl Embedder {
             let rows: Vec<Result<Vec<u8>, Broken>> = chunk.par_iter().map(read).collect();
             rows.into_iter().collect()
         });
-        ahead::ahead(batches, |rows| {
+        prefetch::prefetch(batches, |rows| {
             let rows = rows.map_err(|first| {
                 let only = Error::Broken { count: 1, total: images.len(), first: first.to_string() };
                 self.unreadable(images).unwrap_or(only)
@@ -307,7 +307,8 @@ fn finite(points: Tensor<2>) -> Result<Vec<f32>> {
 }
 
 fn fingerprint(weights: &Weights) -> String {
-    let tensor = |(name, array): (&String, &checkpoint::Array)| format!("{name}{}", sha256_hex(&array.to_le_bytes()));
+    let tensor =
+        |(name, array): (&String, &checkpoint::WeightArray)| format!("{name}{}", sha256_hex(&array.to_le_bytes()));
     sha256_hex(weights.iter().map(tensor).collect::<String>().as_bytes())
 }
 

@@ -6,14 +6,14 @@ use conifer_geometry::{Manifold, RootT, manifold};
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::methods::Space;
-use crate::params::Point;
+use crate::methods::BatchSpace;
+use crate::params::FreePoint;
 use crate::scalars::BoundedScalar;
 use crate::{Error, Result};
 
 /// The tower that a feature comes from. Each tower has its own feature scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum Tower {
     /// Photographs and boxes cut out of them.
     Image,
     /// Captions and phrases.
@@ -88,7 +88,7 @@ pub struct Head {
     logit_scale: BoundedScalar,
     /// The apex of the cones if it is stored beside the weights. `None`: the origin, or a point that each training step
     /// embeds.
-    root: Option<Point>,
+    root: Option<FreePoint>,
     #[module(skip)]
     spec: ManifoldSpec,
 }
@@ -163,7 +163,7 @@ impl Head {
                 conifer_space::Root::Point(point.to_vec()).check(&self.spec())?;
                 let values: Vec<f32> = point.iter().map(|&x| x as f32).collect();
                 let point = Tensor::from_data(TensorData::new(values, [self.spec.dim]), (device, DType::F32));
-                Some(Point { value: Param::from_tensor(point).set_require_grad(learn) })
+                Some(FreePoint { value: Param::from_tensor(point).set_require_grad(learn) })
             }
         };
         Ok(self)
@@ -200,19 +200,19 @@ impl Head {
     ///
     /// # Errors
     /// [`Error::Shape`] if the width of the features differs from the dimension of the space.
-    pub fn lift(&self, features: Tensor<2>, side: Side) -> Result<Tensor<2>> {
+    pub fn lift(&self, features: Tensor<2>, tower: Tower) -> Result<Tensor<2>> {
         let [rows, width] = features.dims();
         if width != self.spec.dim {
             return Err(Error::Shape {
-                name: format!("features ({side:?})"),
+                name: format!("features ({tower:?})"),
                 found: vec![rows, width],
                 expected: format!("[B, {}] (the dimension of the space)", self.spec.dim),
             });
         }
         let features = features.cast(DType::F32);
-        let scale = match side {
-            Side::Image => &self.visual_scale,
-            Side::Text => &self.textual_scale,
+        let scale = match tower {
+            Tower::Image => &self.visual_scale,
+            Tower::Text => &self.textual_scale,
         };
         let manifold = self.manifold()?;
         Ok(match scale {
@@ -226,13 +226,13 @@ impl Head {
     ///
     /// # Errors
     /// As [`Head::manifold`].
-    pub fn space(&self) -> Result<Space> {
+    pub fn space(&self) -> Result<BatchSpace> {
         let manifold = self.manifold()?;
         let root = self.root.as_ref().map(|root| match self.spec.kind.as_str() {
             "sphere" => manifold.lift(root.value.val().unsqueeze()).squeeze_dim(0),
             _ => root.value.val(),
         });
-        Ok(Space {
+        Ok(BatchSpace {
             root: root.map_or(RootT::Origin, RootT::Point),
             manifold,
             curv: self.curv.as_ref().map(BoundedScalar::value),

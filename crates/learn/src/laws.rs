@@ -12,7 +12,7 @@ use crate::head::{Head, HeadConfig};
 use crate::methods::testkit::{
     Features, device, embed, head, head_at, method, numbers, pass, relative, scalar, settings, space_f64, try_pass,
 };
-use crate::methods::{Edges, Embedded, METHODS, MethodEntry, Space, entry};
+use crate::methods::{BatchPoints, BatchSpace, Edges, METHODS, MethodEntry, entry};
 
 const ROWS: usize = 8;
 const DIM: usize = 16;
@@ -243,7 +243,7 @@ fn gradient_is_the_derivative_of_the_value() {
         }
         for text in variants(line) {
             let method = method(line.name, text);
-            let lifted = |inputs: &[Tensor<2>], space: &Space| {
+            let lifted = |inputs: &[Tensor<2>], space: &BatchSpace| {
                 let views = std::array::from_fn(|view| inputs[view].clone());
                 embed(&views, |tangent, _| space.manifold.lift(tangent))
             };
@@ -255,7 +255,7 @@ fn gradient_is_the_derivative_of_the_value() {
             let checked = gradcheck(&inputs, 1e-6, |inputs| {
                 let row = |input: usize| inputs.get(input).map(|row| row.clone().reshape([-1]));
                 let space = space_f64(&spec, row(5), row(4).unwrap());
-                let batch = Embedded { frozen_chain: frozen.clone(), ..lifted(&inputs, &space) };
+                let batch = BatchPoints { frozen_chain: frozen.clone(), ..lifted(&inputs, &space) };
                 method.loss(&batch, &space).unwrap().total
             });
             assert_eq!(checked, Ok(()), "{} with `{text}`", line.name);
@@ -326,9 +326,9 @@ fn declared_views_are_exactly_those_read() {
             for (incomplete, read) in [
                 (without([0, 1]), declared(0)),
                 (without([2, 3]), declared(2)),
-                (Embedded { chain: None, ..complete.clone() }, chains),
-                (Embedded { frozen_chain: None, ..complete.clone() }, frozen),
-                (Embedded { edges: None, ..complete.clone() }, edges),
+                (BatchPoints { chain: None, ..complete.clone() }, chains),
+                (BatchPoints { frozen_chain: None, ..complete.clone() }, frozen),
+                (BatchPoints { edges: None, ..complete.clone() }, edges),
             ] {
                 match method.loss(&incomplete, &space) {
                     Ok(_) => assert!(!read, "{} `{text}`: a declared view is not read", line.name),
@@ -363,25 +363,25 @@ fn views_that_do_not_fit_together_are_refused() {
             continue;
         }
         let nothing = Tensor::<2>::zeros([0, DIM], &device());
-        let empty = Embedded {
+        let empty = BatchPoints {
             image: Some(nothing.clone()),
             text: Some(nothing.clone()),
             box_image: Some(nothing.clone()),
             box_text: Some(nothing.clone()),
             edges: Some(Edges { points: nothing, things: Vec::new(), parts: Vec::new() }),
-            ..Embedded::default()
+            ..BatchPoints::default()
         };
         let message = method.loss(&empty, &space).err().unwrap().to_string();
         assert!(message.contains("at least 1"), "{message}");
     }
 }
 
-fn embedded(head: &Head, features: &Features) -> Embedded {
+fn embedded(head: &Head, features: &Features) -> BatchPoints {
     let leaves = std::array::from_fn(|view| features.leaf(view, DType::F32, &device()));
-    embed(&leaves, |points, side| head.lift(points, side).unwrap())
+    embed(&leaves, |points, tower| head.lift(points, tower).unwrap())
 }
 
-fn take(batch: &mut Embedded, view: usize) {
+fn take(batch: &mut BatchPoints, view: usize) {
     *[&mut batch.image, &mut batch.text, &mut batch.box_image, &mut batch.box_text][view] = None;
 }
 

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::encoders::{TextualConfig, TextualEncoder, Tokens, VisualConfig, VisualEncoder};
-use crate::head::{Head, Side};
-use crate::params::{Fill, Init, Matrix};
+use crate::head::{Head, Tower};
+use crate::params::{Fill, Init, LinearWeight};
 
 /// Architecture of the two towers, and the pixel statistics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,13 +73,13 @@ pub struct Model {
 /// Linear map without bias, `[B, width] -> [B, D]`.
 #[derive(Module, Debug)]
 pub struct Projection {
-    weight: Matrix,
+    weight: LinearWeight,
 }
 
 /// A part of a model that can be frozen, by its field name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum ModelPart {
     /// The image encoder.
     Visual,
     /// The text encoder.
@@ -95,14 +95,14 @@ pub enum Part {
 impl Model {
     /// Freezes `parts`: their parameters become constants.
     #[must_use]
-    pub fn freeze(mut self, parts: &[Part]) -> Self {
+    pub fn freeze(mut self, parts: &[ModelPart]) -> Self {
         for part in parts {
             match part {
-                Part::Visual => self.visual = self.visual.no_grad(),
-                Part::Textual => self.textual = self.textual.no_grad(),
-                Part::VisualProj => self.visual_proj = self.visual_proj.no_grad(),
-                Part::TextualProj => self.textual_proj = self.textual_proj.no_grad(),
-                Part::Head => self.head = self.head.freeze_scalars(),
+                ModelPart::Visual => self.visual = self.visual.no_grad(),
+                ModelPart::Textual => self.textual = self.textual.no_grad(),
+                ModelPart::VisualProj => self.visual_proj = self.visual_proj.no_grad(),
+                ModelPart::TextualProj => self.textual_proj = self.textual_proj.no_grad(),
+                ModelPart::Head => self.head = self.head.freeze_scalars(),
             }
         }
         self
@@ -173,7 +173,7 @@ impl Model {
     /// # Errors
     /// As [`Model::encode_images`].
     pub fn embed_images(&self, pixels: Tensor<4>) -> Result<Tensor<2>> {
-        self.head.lift(self.encode_images(pixels)?, Side::Image)
+        self.head.lift(self.encode_images(pixels)?, Tower::Image)
     }
 
     /// Maps texts to points (space components), `[B, D]`.
@@ -181,7 +181,7 @@ impl Model {
     /// # Errors
     /// As [`Model::encode_texts`].
     pub fn embed_texts(&self, tokens: Tokens) -> Result<Tensor<2>> {
-        self.head.lift(self.encode_texts(tokens)?, Side::Text)
+        self.head.lift(self.encode_texts(tokens)?, Tower::Text)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Names and kinds of a model's parameters, and traversals over them.
 //!
-//! A model is a tree of Burn modules. Its leaves are the types of this file ([`Matrix`], [`Bias`], [`Norm`], [`Fixed`],
-//! [`Statistic`]) and [`BoundedScalar`](crate::scalars). The **type** of a leaf determines the kind of its parameter,
-//! so no code searches names for "bias" or "curv". A bare `Param` in any other struct (class token, positions,
-//! embedding table) is a weight.
+//! A model is a tree of Burn modules. Its leaves are the types of this file ([`LinearWeight`], [`Bias`], [`NormParam`],
+//! [`FreePoint`], [`FixedTable`], [`Statistic`]) and [`BoundedScalar`](crate::scalars). The **type** of a leaf
+//! determines the kind of its parameter, so no code searches names for "bias" or "curv". A bare `Param` in any other
+//! struct (class token, positions, embedding table) is a weight.
 //!
 //! [`visit_params`] and [`map_params`] traverse the parameters in declaration order, which is fixed for an
 //! architecture. The optimiser, checkpoints and logs use these two:
@@ -53,7 +53,7 @@ pub struct ParamInfo<'a> {
     pub name: &'a str,
     /// Its kind.
     pub kind: ParamKind,
-    /// `true` for a [`Matrix`]: stored in memory as `[in, out]`, which the engine multiplies without a copy, and
+    /// `true` for a [`LinearWeight`]: stored in memory as `[in, out]`, which the engine multiplies without a copy, and
     /// published as `[out, in]`.
     pub transposed: bool,
 }
@@ -72,18 +72,18 @@ pub trait ParamMapper {
 
 /// Calls `visitor` for every parameter of `module`.
 pub fn visit_params<M: Module>(module: &M, visitor: &mut impl ParamVisitor) {
-    module.visit(&mut Walk::new(visitor));
+    module.visit(&mut ParamTraversal::new(visitor));
 }
 
 /// Replaces every parameter of `module` by the result of `mapper`. The result is a leaf, detached from any graph. It
 /// keeps the parameter's gradient requirement and checkpointing strategy.
 pub fn map_params<M: Module>(module: M, mapper: &mut impl ParamMapper) -> M {
-    module.map(&mut Walk::new(mapper))
+    module.map(&mut ParamTraversal::new(mapper))
 }
 
 /// Weight of a linear map, stored as `[in, out]`.
 #[derive(Module, Debug)]
-pub struct Matrix {
+pub struct LinearWeight {
     /// The parameter.
     pub value: Param<Tensor<2>>,
 }
@@ -97,21 +97,21 @@ pub struct Bias {
 
 /// Gain or bias `[width]` of a normalisation.
 #[derive(Module, Debug)]
-pub struct Norm {
+pub struct NormParam {
     /// The parameter.
     pub value: Param<Tensor<1>>,
 }
 
 /// A free point `[D]`: no weight decay.
 #[derive(Module, Debug)]
-pub struct Point {
+pub struct FreePoint {
     /// The parameter.
     pub value: Param<Tensor<1>>,
 }
 
 /// A table `[1, tokens, width]` that is stored with the model and never trained.
 #[derive(Module, Debug)]
-pub struct Fixed {
+pub struct FixedTable {
     /// The parameter; it requires no gradient.
     pub value: Param<Tensor<3>>,
 }
@@ -130,13 +130,13 @@ pub struct Init {
     rng: Option<ChaCha8Rng>,
     device: Device,
     /// Largest allowed number of values over all parameters.
-    most: f64,
+    limit: f64,
     /// Number of values requested so far.
-    asked: f64,
+    requested: f64,
 }
 
 /// Upper limit of the parameter count (2^33). The largest published CLIP has 2.5e9 parameters.
-const MOST_PARAMETERS: f64 = 8_589_934_592.0;
+const MAX_PARAMETERS: f64 = 8_589_934_592.0;
 
 /// Distribution of the initial values of one parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -157,7 +157,7 @@ impl Init {
 
     /// Parameters on `device` that hold zeros until they are loaded.
     pub fn blank(device: &Device) -> Self {
-        Self { rng: None, device: device.clone(), most: MOST_PARAMETERS, asked: 0.0 }
+        Self { rng: None, device: device.clone(), limit: MAX_PARAMETERS, requested: 0.0 }
     }
 
     /// Zeros, to be overwritten from `weights`. The size limit is twice the weights plus 2^20 numbers, so a config that
@@ -166,15 +166,15 @@ impl Init {
     pub(crate) fn blank_for(weights: &crate::checkpoint::Weights, device: &Device) -> Self {
         let stored: f64 =
             weights.values().map(|array| array.shape.iter().map(|side| *side as f64).product::<f64>()).sum();
-        Self { most: (2.0 * stored + f64::from(1 << 20)).min(MOST_PARAMETERS), ..Self::blank(device) }
+        Self { limit: (2.0 * stored + f64::from(1 << 20)).min(MAX_PARAMETERS), ..Self::blank(device) }
     }
 
     /// Counts one more parameter against the limit. If this returns `false`, the parameter must not be allocated and
     /// [`Init::check`] fails.
     fn reserve(&mut self, shape: &[usize]) -> bool {
         // In f64, which does not overflow.
-        self.asked += shape.iter().map(|side| *side as f64).product::<f64>();
-        self.asked <= self.most
+        self.requested += shape.iter().map(|side| *side as f64).product::<f64>();
+        self.requested <= self.limit
     }
 
     /// Checks the size limit. Call it after a module is built.
@@ -182,11 +182,11 @@ impl Init {
     /// # Errors
     /// [`Error::Setting`] if it has more parameters than allowed; the module then holds placeholders.
     pub fn check(&self) -> Result<()> {
-        if self.asked <= self.most {
+        if self.requested <= self.limit {
             return Ok(());
         }
-        let found = format!("an architecture of at least {:.2e} numbers", self.asked);
-        Err(Error::setting("model", found, format!("at most {:.2e}, the limit for weights of this size", self.most)))
+        let found = format!("an architecture of at least {:.2e} numbers", self.requested);
+        Err(Error::setting("model", found, format!("at most {:.2e}, the limit for weights of this size", self.limit)))
     }
 
     /// The device of the parameters.
@@ -207,9 +207,9 @@ impl Init {
         Param::from_tensor(Tensor::from_data(TensorData::new(values, shape), &self.device))
     }
 
-    /// A [`Matrix`] from `width_in` to `width_out`.
-    pub fn matrix(&mut self, width_in: usize, width_out: usize, fill: Fill) -> Matrix {
-        Matrix { value: self.param([width_in, width_out], fill) }
+    /// A [`LinearWeight`] from `width_in` to `width_out`.
+    pub fn matrix(&mut self, width_in: usize, width_out: usize, fill: Fill) -> LinearWeight {
+        LinearWeight { value: self.param([width_in, width_out], fill) }
     }
 
     /// A [`Bias`].
@@ -217,9 +217,9 @@ impl Init {
         Bias { value: self.param([width], fill) }
     }
 
-    /// A [`Norm`].
-    pub fn norm(&mut self, width: usize, value: f32) -> Norm {
-        Norm { value: self.param([width], Fill::Constant(value)) }
+    /// A [`NormParam`].
+    pub fn norm(&mut self, width: usize, value: f32) -> NormParam {
+        NormParam { value: self.param([width], Fill::Constant(value)) }
     }
 
     /// A [`Statistic`].
@@ -227,11 +227,11 @@ impl Init {
         Statistic { value: self.param([width], Fill::Constant(value)).set_require_grad(false) }
     }
 
-    /// A [`Fixed`] table; its values are data, so they are set even in a blank model.
-    pub fn fixed(&mut self, shape: [usize; 3], values: impl FnOnce() -> Vec<f32>) -> Fixed {
+    /// A [`FixedTable`]; its values are data, so they are set even in a blank model.
+    pub fn fixed(&mut self, shape: [usize; 3], values: impl FnOnce() -> Vec<f32>) -> FixedTable {
         let (shape, values) = if self.reserve(&shape) { (shape, values()) } else { ([1; 3], vec![0.0]) };
         let table = Tensor::from_data(TensorData::new(values, shape), &self.device);
-        Fixed { value: Param::from_tensor(table).set_require_grad(false) }
+        FixedTable { value: Param::from_tensor(table).set_require_grad(false) }
     }
 }
 
@@ -255,13 +255,13 @@ fn normals(rng: &mut ChaCha8Rng, count: usize, std: f64) -> Vec<f32> {
 }
 
 /// Follows Burn's traversal and tracks the name and the kind of the current parameter.
-struct Walk<'a, T> {
+struct ParamTraversal<'a, T> {
     inner: &'a mut T,
     path: Vec<String>,
     containers: Vec<&'static str>,
 }
 
-impl<'a, T> Walk<'a, T> {
+impl<'a, T> ParamTraversal<'a, T> {
     fn new(inner: &'a mut T) -> Self {
         Self { inner, path: Vec::new(), containers: Vec::new() }
     }
@@ -292,24 +292,24 @@ impl<'a, T> Walk<'a, T> {
     }
 
     fn transposed(&self) -> bool {
-        self.containers.last() == Some(&MATRIX)
+        self.containers.last() == Some(&LINEAR_WEIGHT)
     }
 }
 
-const MATRIX: &str = "Struct:Matrix";
+const LINEAR_WEIGHT: &str = "Struct:LinearWeight";
 
 /// The leaf types, by the container names of Burn's traversal.
 const LEAVES: &[(&str, ParamKind)] = &[
-    (MATRIX, ParamKind::Weight),
+    (LINEAR_WEIGHT, ParamKind::Weight),
     ("Struct:Bias", ParamKind::Bias),
-    ("Struct:Norm", ParamKind::Norm),
-    ("Struct:Point", ParamKind::Bias),
-    ("Struct:Fixed", ParamKind::Fixed),
+    ("Struct:NormParam", ParamKind::Norm),
+    ("Struct:FreePoint", ParamKind::Bias),
+    ("Struct:FixedTable", ParamKind::Fixed),
     ("Struct:Statistic", ParamKind::Fixed),
     ("Struct:BoundedScalar", ParamKind::Scalar),
 ];
 
-impl<T: ParamVisitor> ModuleVisitor for Walk<'_, T> {
+impl<T: ParamVisitor> ModuleVisitor for ParamTraversal<'_, T> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let name = self.name();
         let info = ParamInfo { name: &name, kind: self.kind(), transposed: self.transposed() };
@@ -325,7 +325,7 @@ impl<T: ParamVisitor> ModuleVisitor for Walk<'_, T> {
     }
 }
 
-impl<T: ParamMapper> ModuleMapper for Walk<'_, T> {
+impl<T: ParamMapper> ModuleMapper for ParamTraversal<'_, T> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let name = self.name();
         let info = ParamInfo { name: &name, kind: self.kind(), transposed: self.transposed() };
@@ -357,20 +357,20 @@ mod tests {
     use super::*;
 
     #[derive(Module, Debug)]
-    struct Tree {
+    struct BranchedModule {
         bare: Param<Tensor<3>>,
         branches: Vec<Branch>,
-        table: Fixed,
+        table: FixedTable,
     }
 
     #[derive(Module, Debug)]
     struct Branch {
-        weight: Matrix,
+        weight: LinearWeight,
         bias: Bias,
-        gain: Norm,
+        gain: NormParam,
     }
 
-    fn tree(device: &Device) -> Tree {
+    fn tree(device: &Device) -> BranchedModule {
         let mut init = Init::seeded(1, device);
         let mut branch = || Branch {
             weight: init.matrix(2, 3, Fill::Normal(1.0)),
@@ -378,7 +378,7 @@ mod tests {
             gain: init.norm(3, 1.0),
         };
         let branches = vec![branch(), branch()];
-        Tree {
+        BranchedModule {
             bare: init.param([1, 1, 2], Fill::Uniform(1.0)),
             branches,
             table: init.fixed([1, 1, 2], || vec![3.0, 4.0]),
@@ -388,13 +388,13 @@ mod tests {
     #[test]
     fn the_type_of_a_leaf_is_its_kind_and_adds_nothing_to_its_name() {
         #[derive(Default)]
-        struct List(Vec<(String, ParamKind, bool)>);
-        impl ParamVisitor for List {
+        struct ParamList(Vec<(String, ParamKind, bool)>);
+        impl ParamVisitor for ParamList {
             fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, _: &Tensor<D>) {
                 self.0.push((param.name.to_owned(), param.kind, param.transposed));
             }
         }
-        let mut list = List::default();
+        let mut list = ParamList::default();
         visit_params(&tree(&Device::flex()), &mut list);
         let expected = [
             ("bare", ParamKind::Weight, false),

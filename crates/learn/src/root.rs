@@ -22,7 +22,7 @@ pub enum RootKind {
 
 impl RootKind {
     /// True if the root is a point that is stored beside the weights.
-    pub fn is_kept(self) -> bool {
+    pub fn is_stored(self) -> bool {
         matches!(self, Self::FixedText | Self::FixedMean | Self::Learned)
     }
 }

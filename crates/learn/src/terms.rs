@@ -8,7 +8,7 @@ use conifer_geometry::RootT;
 use conifer_kernels::{self as kernels, Answers, Asking, NceRule};
 use serde::{Deserialize, Serialize};
 
-use crate::methods::Space;
+use crate::methods::BatchSpace;
 use crate::{Error, Result};
 
 /// Which candidates a query is compared with in the denominator of [`info_nce`].
@@ -64,7 +64,7 @@ pub fn multi_positive_nce(
 /// The losses are [`multi_positive_nce`] of `pi - X(whole, part)` and of `X(part, whole)`, where X is the exterior
 /// angle at its first argument. The first is largest when the part lies straight behind its whole, the second when the
 /// whole lies straight back towards the root. Source: Wang et al., Sec. 3.2.
-pub fn angle_contrast(space: &Space, points: &Tensor<2>, answers: &Arc<Answers>) -> (Tensor<1>, Tensor<1>) {
+pub fn angle_contrast(space: &BatchSpace, points: &Tensor<2>, answers: &Arc<Answers>) -> (Tensor<1>, Tensor<1>) {
     let [wholes, parts] = answers.shape();
     let fused = space.manifold.fused_angles(points, &space.root).and_then(|angles| {
         let (scale, tiny) = (space.logit_scale.clone(), angles.tiny);
@@ -114,7 +114,7 @@ impl Denominator {
 ///
 /// # Errors
 /// [`Error::Setting`] if `max_aperture` is set and the root is not the origin: no released code covers that case.
-pub fn cone(space: &Space, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape) -> Result<Tensor<1>> {
+pub fn cone(space: &BatchSpace, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape) -> Result<Tensor<1>> {
     if shape.max_aperture.is_some() && !matches!(space.root, RootT::Origin) {
         return Err(Error::setting(
             "root",

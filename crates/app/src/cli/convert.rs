@@ -62,7 +62,7 @@ pub(crate) enum Activation {
     QuickGelu,
 }
 
-impl From<Activation> for conifer_learn::encoders::layers::Activation {
+impl From<Activation> for conifer_learn::encoders::layers::ActivationFn {
     fn from(activation: Activation) -> Self {
         match activation {
             Activation::Gelu => Self::Gelu,

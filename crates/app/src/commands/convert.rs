@@ -1,7 +1,7 @@
 use anyhow::{Context as _, ensure};
 use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
-use conifer_learn::checkpoint::{self, Opened, published};
+use conifer_learn::checkpoint::{self, OpenedModel, published};
 use serde_json::json;
 
 use crate::cli::{Convert, WeightArg};
@@ -30,7 +30,7 @@ pub(crate) fn run(mut args: Convert, as_json: bool) -> anyhow::Result<()> {
         Some(path) => Some(Tokenizer::open(path).context("--tokenizer")?),
         None => opened.tokenizer().context("give another tokenizer with --tokenizer")?,
     };
-    let Opened { model, manifest, .. } = opened;
+    let OpenedModel { model, manifest, .. } = opened;
     let what = match (&args.to, foreign) {
         (Some(layout), _) => {
             published::export_folder(layout, &model, &manifest, tokenizer.as_ref(), &args.output).context("--to")?;

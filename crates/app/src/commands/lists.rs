@@ -1,6 +1,6 @@
 use conifer_eval::BENCHMARKS;
 use conifer_learn::encoders::ENCODERS;
-use conifer_learn::head::Side;
+use conifer_learn::head::Tower;
 use conifer_learn::methods::METHODS;
 use conifer_space::SPACES;
 use serde_json::json;
@@ -50,13 +50,13 @@ pub(crate) fn benchmarks(as_json: bool) -> anyhow::Result<()> {
 /// Prints the registry of encoders.
 pub(crate) fn encoders(as_json: bool) -> anyhow::Result<()> {
     let reads = |side| match side {
-        Side::Image => "photos",
-        Side::Text => "texts",
+        Tower::Image => "photos",
+        Tower::Text => "texts",
     };
     if as_json {
         let rows: Vec<_> = ENCODERS
             .iter()
-            .map(|it| json!({ "name": it.name, "reads": reads(it.side), "summary": it.summary, "presets": (it.presets)() }))
+            .map(|it| json!({ "name": it.name, "reads": reads(it.tower), "summary": it.summary, "presets": (it.presets)() }))
             .collect();
         return print_json(&rows);
     }
@@ -64,7 +64,7 @@ pub(crate) fn encoders(as_json: bool) -> anyhow::Result<()> {
     rows.extend(
         ENCODERS
             .iter()
-            .map(|it| vec![it.name.into(), reads(it.side).into(), (it.presets)().join(", "), it.summary.into()]),
+            .map(|it| vec![it.name.into(), reads(it.tower).into(), (it.presets)().join(", "), it.summary.into()]),
     );
     print(&columns(&rows))
 }

@@ -14,7 +14,7 @@ use conifer_eval::{Benchmark, Context, Input, Options, Record};
 use conifer_learn::checkpoint::state::{CONFIG, latest_checkpoint};
 use conifer_learn::config::Config;
 use conifer_learn::embed::Embedder;
-use conifer_learn::train::{Event, Observer, Outcome, Snapshot, Trainer};
+use conifer_learn::train::{Event, ModelSnapshot, Observer, Outcome, Trainer};
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 use serde_json::json;
@@ -182,7 +182,7 @@ impl Observer for Watch<'_> {
         (self.also)(event);
     }
 
-    fn evaluate(&mut self, now: &Snapshot<'_>) -> Result<Vec<(String, f64)>, Box<dyn Error + Send + Sync>> {
+    fn evaluate(&mut self, now: &ModelSnapshot<'_>) -> Result<Vec<(String, f64)>, Box<dyn Error + Send + Sync>> {
         let Some(evaluation) = &self.evaluation else { return Ok(Vec::new()) };
         self.measured = evaluation.measure(now)?;
         let name = |it: &Record| format!("{}/{}/{}", it.benchmark, it.split, it.metric);
@@ -233,7 +233,7 @@ impl Evaluation {
         Ok(Some(Self { source, tree, benchmarks, options }))
     }
 
-    fn measure(&self, now: &Snapshot<'_>) -> anyhow::Result<Vec<Record>> {
+    fn measure(&self, now: &ModelSnapshot<'_>) -> anyhow::Result<Vec<Record>> {
         let name = format!("step {}", now.step);
         let embedder = Embedder::new(&name, now.model, now.manifest.clone(), now.tokenizer.clone())?;
         let embedder = ModelEmbedder::new(embedder);

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::published::{self, ImportOptions, export_folder, import};
 use super::*;
-use crate::encoders::layers::Activation;
+use crate::encoders::layers::ActivationFn;
 use crate::encoders::{ClipVitConfig, TextTransformerConfig, TextualConfig, Tokens, VisualConfig};
 use crate::head::{Head, HeadConfig};
 use crate::model::PixelStatistics;
@@ -32,9 +32,9 @@ pub(super) fn golden(folder: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-pub(super) struct Io(BTreeMap<String, (Vec<usize>, Vec<f32>)>);
+pub(super) struct ClipGolden(BTreeMap<String, (Vec<usize>, Vec<f32>)>);
 
-impl Io {
+impl ClipGolden {
     pub(super) fn read(folder: &Path) -> Self {
         let bytes = fs::read(folder.join("io.safetensors")).unwrap();
         let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -92,7 +92,7 @@ impl Io {
 
 /// Relative errors of the image and the text output.
 fn errors(folder: &Path, model: &Model, manifest: &Manifest) -> [(&'static str, f64); 2] {
-    let io = Io::read(folder);
+    let io = ClipGolden::read(folder);
     let (pixels, tokens) = (io.pixels(model.config().pixels), io.tokens(manifest.texts.end_of_text));
     if io.0.contains_key("out.image") {
         // open_clip's reference outputs are not normalised.
@@ -151,7 +151,7 @@ fn a_trainers_checkpoint_needs_no_config() {
     assert_eq!(export(&model), export(&with));
     assert!(errors(&folder, &model, &manifest).iter().all(|(_, error)| *error < 1e-5));
     // The other activation gives other outputs.
-    let quick = ImportOptions { activation: Activation::QuickGelu, ..options };
+    let quick = ImportOptions { activation: ActivationFn::QuickGelu, ..options };
     let (model, manifest) = import(&path, &quick, &Device::flex()).unwrap();
     assert!(errors(&folder, &model, &manifest).iter().all(|(_, error)| *error > 1e-4));
 }
@@ -166,7 +166,7 @@ fn small() -> (Model, Manifest) {
             depth: 2,
             heads: 7,
             mlp_ratio: 23.0 / 14.0,
-            activation: Activation::QuickGelu,
+            activation: ActivationFn::QuickGelu,
         }),
         textual: TextualConfig::TextTransformer(TextTransformerConfig {
             vocabulary: 30,
@@ -175,7 +175,7 @@ fn small() -> (Model, Manifest) {
             depth: 3,
             heads: 2,
             mlp_ratio: 3.0,
-            activation: Activation::QuickGelu,
+            activation: ActivationFn::QuickGelu,
         }),
         pixels: PixelStatistics { mean: [0.1, 0.2, 0.3], std: [0.7, 0.8, 0.9] },
     };
@@ -292,9 +292,9 @@ fn tensors_that_do_not_fit_are_listed_by_their_names_in_the_file() {
     let message = damaged("hf-clip", &keep, &|tensors| {
         tensors.remove("text_model.final_layer_norm.bias");
         tensors.remove("vision_model.encoder.layers.1.self_attn.k_proj.weight");
-        tensors.insert("text_projection.weight".into(), Array::f32([10, 13], vec![0.0; 130]));
-        tensors.insert("vision_model.post_layernorm.bias".into(), Array::f32([14], vec![f32::NAN; 14]));
-        tensors.insert("visual_projection.bias".into(), Array::f32([10], vec![0.0; 10]));
+        tensors.insert("text_projection.weight".into(), WeightArray::f32([10, 13], vec![0.0; 130]));
+        tensors.insert("vision_model.post_layernorm.bias".into(), WeightArray::f32([14], vec![f32::NAN; 14]));
+        tensors.insert("visual_projection.bias".into(), WeightArray::f32([10], vec![0.0; 10]));
     });
     for part in [
         "model.safetensors: 5 tensors do not fit",
@@ -308,8 +308,8 @@ fn tensors_that_do_not_fit_are_listed_by_their_names_in_the_file() {
     }
     let message = damaged("open-clip", &keep, &|tensors| {
         tensors.remove("visual.class_embedding");
-        tensors.insert("visual.proj".into(), Array::f32([10, 14], vec![0.0; 140]));
-        tensors.insert("logit_bias".into(), Array::f32([], vec![0.0]));
+        tensors.insert("visual.proj".into(), WeightArray::f32([10, 14], vec![0.0; 140]));
+        tensors.insert("logit_bias".into(), WeightArray::f32([], vec![0.0]));
     });
     for part in [
         "open_clip_model.safetensors: 3 tensors do not fit",

@@ -13,10 +13,10 @@ use conifer_data::transform::EvalCrop;
 use conifer_space::ManifoldSpec;
 use serde::Deserialize;
 
-use super::layout::{Place, gather, read_json};
-use super::published::{Format, ImportOptions};
-use super::stored::Stored;
-use super::weights::Array;
+use super::layout::{TensorMapping, gather, read_json};
+use super::published::{CheckpointFormat, ImportOptions};
+use super::stored::StateDict;
+use super::weights::WeightArray;
 use super::{ImageFeed, Manifest, TextFeed, weights};
 use crate::encoders::bert::BERT_NORM_EPSILON;
 use crate::encoders::efficientnet::STAGES;
@@ -26,7 +26,7 @@ use crate::model::{Model, ModelConfig, PixelStatistics};
 use crate::params::Init;
 use crate::{Error, Result};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: CheckpointFormat = CheckpointFormat {
     name: "hf-align",
     summary: "the folder of transformers' AlignModel",
     files: &["model.safetensors", "pytorch_model.bin"],
@@ -35,7 +35,7 @@ pub(super) const FORMAT: Format = Format {
     export: None,
 };
 
-fn import(mut stored: Stored, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
+fn import(mut stored: StateDict, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
     let folder = stored.path.parent().unwrap_or(Path::new("")).to_owned();
     let path = folder.join("config.json");
     let config: Config = read_json(&path)?;
@@ -53,7 +53,7 @@ fn import(mut stored: Stored, options: &ImportOptions, device: &Device) -> Resul
         let found = format!("{dim}, but the network ends with {last} channels");
         return Err(wrong("projection_dim", &found, "equal numbers, because photographs are not projected"));
     }
-    let Preprocessing { pixels, images, image_size } = preprocessing(&folder.join("preprocessor_config.json"))?;
+    let AlignPreprocessing { pixels, images, image_size } = preprocessing(&folder.join("preprocessor_config.json"))?;
     let described = ModelConfig {
         visual: VisualConfig::EfficientNet(EfficientNetConfig {
             image_size: image_size.unwrap_or(visual.image_size),
@@ -76,9 +76,9 @@ fn import(mut stored: Stored, options: &ImportOptions, device: &Device) -> Resul
     let model = Model::new(&described, head, &mut init).map_err(super::in_file(&path))?;
     let own = ["visual_proj.weight", "textual_proj.weight"];
     let needed = weights::shapes(&model).into_iter().filter(|(name, _)| !own.contains(&name.as_str())).collect();
-    let mut weights = gather(needed, stored.weights, place, &stored.path)?;
+    let mut weights = gather(needed, stored.weights, mapping, &stored.path)?;
     let identity = (0..dim * dim).map(|i| f32::from(u8::from(i / dim == i % dim))).collect::<Vec<_>>();
-    weights.extend(own.map(|name| (name.to_owned(), Array::f32([dim, dim], identity.clone()))));
+    weights.extend(own.map(|name| (name.to_owned(), WeightArray::f32([dim, dim], identity.clone()))));
     invert_temperature(&mut weights, &stored.path)?;
     let model = weights::import(model, weights, &stored.path)?;
 
@@ -94,10 +94,10 @@ const SEPARATOR: u32 = 102;
 
 /// ALIGN stores the temperature, by which it divides; conifer stores the logarithm of its inverse.
 fn invert_temperature(weights: &mut weights::Weights, path: &Path) -> Result<()> {
-    let stored = weights.get("logit_scale").and_then(Array::floats).and_then(|values| values.first().copied());
+    let stored = weights.get("logit_scale").and_then(WeightArray::floats).and_then(|values| values.first().copied());
     match stored {
         Some(temperature) if temperature > 0.0 => {
-            weights.insert("logit_scale".into(), Array::f32([], vec![-temperature.ln()]));
+            weights.insert("logit_scale".into(), WeightArray::f32([], vec![-temperature.ln()]));
             Ok(())
         }
         other => {
@@ -113,8 +113,8 @@ fn invert_temperature(weights: &mut weights::Weights, path: &Path) -> Result<()>
 struct Config {
     model_type: String,
     projection_dim: usize,
-    text_config: Text,
-    vision_config: Vision,
+    text_config: AlignTextConfig,
+    vision_config: AlignVisionConfig,
 }
 
 impl Default for Config {
@@ -122,15 +122,15 @@ impl Default for Config {
         Self {
             model_type: "absent".into(),
             projection_dim: 640,
-            text_config: Text::default(),
-            vision_config: Vision::default(),
+            text_config: AlignTextConfig::default(),
+            vision_config: AlignVisionConfig::default(),
         }
     }
 }
 
 #[derive(Deserialize)]
 #[serde(default)]
-struct Text {
+struct AlignTextConfig {
     vocab_size: usize,
     hidden_size: usize,
     num_hidden_layers: usize,
@@ -144,7 +144,7 @@ struct Text {
     eos_token_id: Option<u32>,
 }
 
-impl Default for Text {
+impl Default for AlignTextConfig {
     fn default() -> Self {
         Self {
             vocab_size: 30_522,
@@ -162,7 +162,7 @@ impl Default for Text {
     }
 }
 
-impl Text {
+impl AlignTextConfig {
     fn architecture(&self, projection: usize, options: &ImportOptions, path: &Path) -> Result<BertConfig> {
         let wrong = |key: &str, found: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
             Error::format(path, format!("`text_config.{key}` is {found}; expected {expected}"))
@@ -188,7 +188,7 @@ impl Text {
 
 #[derive(Deserialize)]
 #[serde(default)]
-struct Vision {
+struct AlignVisionConfig {
     num_channels: usize,
     image_size: usize,
     width_coefficient: f64,
@@ -208,7 +208,7 @@ struct Vision {
     batch_norm_eps: f64,
 }
 
-impl Default for Vision {
+impl Default for AlignVisionConfig {
     fn default() -> Self {
         Self {
             num_channels: 3,
@@ -232,7 +232,7 @@ impl Default for Vision {
     }
 }
 
-impl Vision {
+impl AlignVisionConfig {
     fn architecture(&self, path: &Path) -> Result<EfficientNetConfig> {
         let wrong = |key: &str, found: String, expected: &str| {
             Error::format(path, format!("`vision_config.{key}` is {found}; expected {expected}"))
@@ -283,7 +283,7 @@ impl Vision {
     }
 }
 
-struct Preprocessing {
+struct AlignPreprocessing {
     pixels: PixelStatistics,
     images: ImageFeed,
     image_size: Option<usize>,
@@ -292,9 +292,9 @@ struct Preprocessing {
 /// Keys of `preprocessor_config.json`, with the defaults of `EfficientNetImageProcessor`.
 #[derive(Deserialize)]
 #[serde(default)]
-struct Preprocessor {
+struct AlignProcessorConfig {
     do_center_crop: bool,
-    crop_size: Option<Side>,
+    crop_size: Option<AlignCropSize>,
     rescale_factor: f64,
     rescale_offset: bool,
     do_normalize: bool,
@@ -304,11 +304,11 @@ struct Preprocessor {
 }
 
 #[derive(Deserialize)]
-struct Side {
+struct AlignCropSize {
     height: usize,
 }
 
-impl Default for Preprocessor {
+impl Default for AlignProcessorConfig {
     fn default() -> Self {
         Self {
             do_center_crop: false,
@@ -323,12 +323,12 @@ impl Default for Preprocessor {
     }
 }
 
-fn preprocessing(path: &Path) -> Result<Preprocessing> {
+fn preprocessing(path: &Path) -> Result<AlignPreprocessing> {
     if !path.is_file() {
         let pixels = PixelStatistics { mean: [0.5; 3], std: [0.5; 3] };
-        return Ok(Preprocessing { pixels, images: ImageFeed::default(), image_size: None });
+        return Ok(AlignPreprocessing { pixels, images: ImageFeed::default(), image_size: None });
     }
-    let read: Preprocessor = read_json(path)?;
+    let read: AlignProcessorConfig = read_json(path)?;
     let crop = if read.do_center_crop { EvalCrop::Center } else { EvalCrop::Squeeze };
     // For bytes 255 p the processor computes (255 p f - offset - mean) / std, and divides by std again under
     // `include_top`. This is written as (p - m) / s.
@@ -347,27 +347,27 @@ fn preprocessing(path: &Path) -> Result<Preprocessing> {
     }
     let pixels = PixelStatistics { mean: channels.map(|(mean, _)| mean), std: channels.map(|(_, std)| std) };
     let image_size = read.crop_size.filter(|_| read.do_center_crop).map(|side| side.height);
-    Ok(Preprocessing { pixels, images: ImageFeed { crop }, image_size })
+    Ok(AlignPreprocessing { pixels, images: ImageFeed { crop }, image_size })
 }
 
 /// Tensor names of `AlignModel`. Below `visual` they equal ours.
-fn place(name: &str) -> Place {
+fn mapping(name: &str) -> TensorMapping {
     let Some(rest) = name.strip_prefix("textual.") else {
-        return Place::Same(match name {
+        return TensorMapping::Same(match name {
             "logit_scale" => "temperature".into(),
             _ => name.replacen("visual.", "vision_model.", 1),
         });
     };
     if let Some(leaf) = rest.strip_prefix("projection.") {
-        return Place::Same(format!("text_projection.{leaf}"));
+        return TensorMapping::Same(format!("text_projection.{leaf}"));
     }
     let rest = rest.replace("layer_norm.", "LayerNorm.");
     match rest.split_once(".qkv.") {
         Some((before, leaf)) => {
             let part = |part: &str| format!("text_model.{before}.self.{part}.{leaf}");
-            Place::Parts(["query", "key", "value"].map(part).into())
+            TensorMapping::Parts(["query", "key", "value"].map(part).into())
         }
-        None => Place::Same(format!("text_model.{rest}")),
+        None => TensorMapping::Same(format!("text_model.{rest}")),
     }
 }
 
@@ -378,7 +378,7 @@ mod tests {
 
     use burn::tensor::{Tensor, TensorData};
 
-    use super::super::clip_tests::{Io, golden};
+    use super::super::clip_tests::{ClipGolden, golden};
     use super::super::published::import;
     use super::*;
     use crate::encoders::Tokens;
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn align_reproduces_its_outputs_and_is_saved_and_loaded_whole() {
         let Some(folder) = golden("hf_align") else { return };
-        let io = Io::read(&folder);
+        let io = ClipGolden::read(&folder);
         let saved = tempfile::tempdir().unwrap();
         for device in [Device::flex(), Device::flex().autodiff()] {
             let (model, manifest) = import(&folder, &ImportOptions::default(), &device).unwrap();
@@ -448,13 +448,13 @@ mod tests {
 
     #[test]
     fn widths_are_rounded_as_in_the_published_network() {
-        let b7 = Vision::default().architecture(Path::new("x")).unwrap();
+        let b7 = AlignVisionConfig::default().architecture(Path::new("x")).unwrap();
         assert_eq!((b7.stem, b7.channels), (64, [32, 48, 80, 160, 224, 384, 640]));
         assert_eq!(b7.repeats, [4, 7, 7, 10, 10, 13, 4]);
-        let b0 = Vision { width_coefficient: 1.0, depth_coefficient: 1.0, ..Vision::default() };
+        let b0 = AlignVisionConfig { width_coefficient: 1.0, depth_coefficient: 1.0, ..AlignVisionConfig::default() };
         let b0 = b0.architecture(Path::new("x")).unwrap();
         assert_eq!((b0.stem, b0.channels), (32, [16, 24, 40, 80, 112, 192, 320]));
-        let odd = Vision { in_channels: [32, 16, 24, 48, 80, 112, 192], ..Vision::default() };
+        let odd = AlignVisionConfig { in_channels: [32, 16, 24, 48, 80, 112, 192], ..AlignVisionConfig::default() };
         let message = odd.architecture(Path::new("x")).unwrap_err().to_string();
         assert!(message.contains("expected 80 where a stage reads 96 channels"), "{message}");
     }

@@ -1,7 +1,8 @@
 //! Converts a CLIP between our tensor names and those of another layout: gathers tensors from it, and scatters them
 //! into it.
 //!
-//! A layout is one function from our names to a [`Place`]. Reading and writing both follow it, so they cannot disagree.
+//! A layout is one function from our names to a [`TensorMapping`]. Reading and writing both follow it, so they cannot
+//! disagree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,8 @@ use conifer_space::ManifoldSpec;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::stored::Stored;
-use super::weights::{self, Array, Values, Weights, transpose};
+use super::stored::StateDict;
+use super::weights::{self, WeightArray, WeightValues, Weights, transpose};
 use super::{ImageFeed, Manifest, TextFeed};
 use crate::encoders::{ClipVitConfig, TextTransformerConfig, TextualConfig, VisualConfig};
 use crate::head::{Head, HeadConfig};
@@ -23,7 +24,7 @@ use crate::{Error, Result};
 
 /// Where another layout stores one of our tensors.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum TensorMapping {
     /// Under this name, unchanged.
     Same(String),
     /// A matrix, stored as `[in, out]`. PyTorch's linear layers, and our published form, use `[out, in]`.
@@ -32,7 +33,7 @@ pub(super) enum Place {
     Parts(Vec<String>),
 }
 
-impl Place {
+impl TensorMapping {
     /// Names and shapes of the tensors that are stored for one of our tensors of this shape.
     fn stored(&self, shape: &[usize]) -> Vec<(&str, Vec<usize>)> {
         match self {
@@ -57,27 +58,27 @@ impl Place {
 pub(super) fn gather(
     needed: Vec<(String, Vec<usize>)>,
     mut stored: Weights,
-    place: fn(&str) -> Place,
+    mapping: fn(&str) -> TensorMapping,
     path: &Path,
 ) -> Result<Weights> {
     let mut gathered = Weights::new();
     let mut problems = Vec::new();
     for (name, shape) in needed {
-        let place = place(&name);
-        let parts: Vec<_> = place
+        let mapping = mapping(&name);
+        let parts: Vec<_> = mapping
             .stored(&shape)
             .into_iter()
             .map(|(name, expected)| take(&mut stored, name, &expected).map_err(|problem| problems.push(problem)))
             .collect();
         // Every part has been checked above, so that all problems are listed.
         let Ok(mut parts) = parts.into_iter().collect::<Result<Vec<Vec<f32>>, ()>>() else { continue };
-        let values = match (&place, shape.as_slice()) {
-            (Place::Transposed(_), &[rows, columns]) => transpose(&parts.concat(), columns, rows),
+        let values = match (&mapping, shape.as_slice()) {
+            (TensorMapping::Transposed(_), &[rows, columns]) => transpose(&parts.concat(), columns, rows),
             // The usual case reuses the buffer.
             _ if parts.len() == 1 => parts.swap_remove(0),
             _ => parts.concat(),
         };
-        gathered.insert(name, Array::f32(shape, values));
+        gathered.insert(name, WeightArray::f32(shape, values));
     }
     problems.extend(stored.iter().map(|(name, array)| format!("unexpected `{name}` {:?}", array.shape)));
     match problems.is_empty() {
@@ -92,7 +93,7 @@ fn take(stored: &mut Weights, name: &str, expected: &[usize]) -> Result<Vec<f32>
     if array.shape != expected && !(expected.is_empty() && array.shape == [1]) {
         return Err(format!("`{name}` is {:?}, expected {expected:?}", array.shape));
     }
-    let Values::F32(values) = array.values else {
+    let WeightValues::F32(values) = array.values else {
         return Err(format!("`{name}` is boolean, expected f32"));
     };
     match values.iter().find(|value| !value.is_finite()) {
@@ -102,21 +103,21 @@ fn take(stored: &mut Weights, name: &str, expected: &[usize]) -> Result<Vec<f32>
 }
 
 /// The tensors of `model` in the other layout.
-pub(super) fn scatter(model: &Model, place: fn(&str) -> Place) -> Weights {
+pub(super) fn scatter(model: &Model, mapping: fn(&str) -> TensorMapping) -> Weights {
     let mut own = weights::export(model);
     let mut scattered = Weights::new();
     for (name, shape) in weights::shapes(model) {
-        let Some(Values::F32(values)) = own.remove(&name).map(|array| array.values) else { continue };
-        let place = place(&name);
-        let parts = place.stored(&shape);
-        match (&place, shape.as_slice()) {
-            (Place::Transposed(name), &[rows, columns]) => {
-                scattered.insert(name.clone(), Array::f32([columns, rows], transpose(&values, rows, columns)));
+        let Some(WeightValues::F32(values)) = own.remove(&name).map(|array| array.values) else { continue };
+        let mapping = mapping(&name);
+        let parts = mapping.stored(&shape);
+        match (&mapping, shape.as_slice()) {
+            (TensorMapping::Transposed(name), &[rows, columns]) => {
+                scattered.insert(name.clone(), WeightArray::f32([columns, rows], transpose(&values, rows, columns)));
             }
             _ => {
                 let size = (values.len() / parts.len()).max(1);
                 for ((name, shape), values) in parts.into_iter().zip(values.chunks(size)) {
-                    scattered.insert(name.to_owned(), Array::f32(shape, values.to_vec()));
+                    scattered.insert(name.to_owned(), WeightArray::f32(shape, values.to_vec()));
                 }
             }
         }
@@ -155,11 +156,11 @@ pub(super) fn clip_towers<'a>(
     }
 }
 
-/// Data for which neither layout has a key. It is stored under the key [`OURS`] of the layout's config, which other
-/// readers ignore.
+/// Data for which neither layout has a key. It is stored under the key [`CONIFER_SECTION`] of the layout's config. Other
+/// readers ignore that key.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Ours {
+pub(super) struct ConiferSection {
     /// The training method.
     pub(super) method: Option<String>,
     /// Apex of the cones.
@@ -170,10 +171,10 @@ pub(super) struct Ours {
     pub(super) apex: Option<Apex>,
 }
 
-/// Config key of [`Ours`].
-pub(super) const OURS: &str = "conifer";
+/// Config key of [`ConiferSection`].
+pub(super) const CONIFER_SECTION: &str = "conifer";
 
-impl Ours {
+impl ConiferSection {
     pub(super) fn of(model: &Model, manifest: &Manifest) -> Self {
         Self {
             method: Some(manifest.method.clone()),
@@ -190,13 +191,13 @@ pub(super) fn decimal(values: [f32; 3]) -> [f64; 3] {
 
 /// A CLIP, as the config of another system describes it.
 #[derive(Debug)]
-pub(super) struct Described {
+pub(super) struct ClipDescription {
     pub(super) model: ModelConfig,
     /// Dimension of the embeddings.
     pub(super) dim: usize,
     pub(super) images: ImageFeed,
     pub(super) texts: TextFeed,
-    pub(super) ours: Ours,
+    pub(super) conifer: ConiferSection,
     /// The config, or the weights file if there is no config.
     pub(super) path: PathBuf,
 }
@@ -207,13 +208,13 @@ pub(super) struct Described {
 /// As [`gather`]; [`Error::Format`] for a description far too large for its tensors; [`Error::Setting`] for an invalid
 /// one.
 pub(super) fn assemble(
-    described: Described,
-    stored: Stored,
-    place: fn(&str) -> Place,
+    described: ClipDescription,
+    stored: StateDict,
+    mapping: fn(&str) -> TensorMapping,
     method: Option<&str>,
     device: &Device,
 ) -> Result<(Model, Manifest)> {
-    let Stored { path, weights: tensors, .. } = stored;
+    let StateDict { path, weights: tensors, .. } = stored;
     let beside = path.file_name().unwrap_or_default().to_string_lossy();
     super::check_size(&described.model, &tensors, &described.path, &beside)?;
     let head_config = HeadConfig::default();
@@ -221,13 +222,13 @@ pub(super) fn assemble(
     let head = Head::new(&ManifoldSpec::sphere(described.dim), &head_config, device).map_err(in_config())?;
     let mut init = Init::blank_for(&tensors, device);
     let model = Model::new(&described.model, head, &mut init).map_err(in_config())?;
-    let weights = gather(weights::shapes(&model), tensors, place, &path)?;
+    let weights = gather(weights::shapes(&model), tensors, mapping, &path)?;
     let model = weights::import(model, weights, &path)?;
-    let method = method.or(described.ours.method.as_deref()).unwrap_or("clip");
+    let method = method.or(described.conifer.method.as_deref()).unwrap_or("clip");
     let mut manifest = Manifest::new(&model, &head_config, method, described.texts);
     manifest.images = described.images;
-    manifest.root = described.ours.root;
-    manifest.apex = described.ours.apex;
+    manifest.root = described.conifer.root;
+    manifest.apex = described.conifer.apex;
     Ok((model, manifest))
 }
 

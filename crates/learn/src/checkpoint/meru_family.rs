@@ -11,8 +11,8 @@ use std::path::Path;
 use burn::tensor::Device;
 use conifer_space::ManifoldSpec;
 
-use super::published::{Format, ImportOptions, no_rule};
-use super::stored::Stored;
+use super::published::{CheckpointFormat, ImportOptions, no_rule};
+use super::stored::StateDict;
 use super::{Precision, in_file, weights};
 use crate::checkpoint::{Manifest, TextFeed};
 use crate::encoders::{TextTransformerConfig, TextualConfig, VisualConfig, VitConfig};
@@ -21,7 +21,7 @@ use crate::model::{Model, ModelConfig, PixelStatistics};
 use crate::params::Init;
 use crate::{Error, Result};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: CheckpointFormat = CheckpointFormat {
     name: "meru",
     summary: "the MERU family's state dict",
     files: &[],
@@ -30,8 +30,8 @@ pub(super) const FORMAT: Format = Format {
     export: None,
 };
 
-fn import(stored: Stored, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
-    let shapes = Shapes(&stored);
+fn import(stored: StateDict, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
+    let shapes = MeruShapes(&stored);
     let config = ModelConfig {
         visual: VisualConfig::Vit(shapes.vit(options.visual_heads)?),
         textual: TextualConfig::TextTransformer(shapes.text_transformer(options)?),
@@ -69,9 +69,9 @@ pub(super) fn export(model: &Model, path: &Path, precision: Precision) -> Result
 const PUBLISHED_SPACES: [&str; 4] = ["sphere", "lorentz", "product_l1", "product_l2"];
 
 /// Reads the architecture from the tensor shapes.
-struct Shapes<'a>(&'a Stored);
+struct MeruShapes<'a>(&'a StateDict);
 
-impl Shapes<'_> {
+impl MeruShapes<'_> {
     fn vit(&self, heads: Option<usize>) -> Result<VitConfig> {
         let [_, tokens, width] = self.0.dims("visual.pos_embed")?;
         let [_, _, _, patch] = self.0.dims("visual.patch_embed.proj.weight")?;

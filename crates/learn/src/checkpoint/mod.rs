@@ -43,8 +43,8 @@ use conifer_space::files;
 
 pub use folder::replace_folder;
 pub use manifest::{ImageFeed, Manifest, TextFeed};
-pub use reference::{Opened, open};
-pub use weights::{Array, Precision, Values, Weights, export};
+pub use reference::{OpenedModel, open};
+pub use weights::{Precision, WeightArray, WeightValues, Weights, export};
 
 use crate::Result;
 use crate::model::{Model, ModelConfig};

@@ -14,17 +14,18 @@ use conifer_data::transform::EvalCrop;
 use serde_json::{Map, Value, json};
 
 use super::layout::{
-    CLIP_PIXELS, Described, OURS, Ours, Place, assemble, clip_towers, decimal, read_json, scatter, write_json,
+    CLIP_PIXELS, CONIFER_SECTION, ClipDescription, ConiferSection, TensorMapping, assemble, clip_towers, decimal,
+    read_json, scatter, write_json,
 };
-use super::published::{Format, ImportOptions, no_rule};
-use super::stored::Stored;
+use super::published::{CheckpointFormat, ImportOptions, no_rule};
+use super::stored::StateDict;
 use super::{ImageFeed, Manifest, TOKENIZER, TextFeed, weights};
-use crate::encoders::layers::Activation;
+use crate::encoders::layers::ActivationFn;
 use crate::encoders::{ClipVitConfig, TextTransformerConfig, TextualConfig, VisualConfig};
 use crate::model::{Model, ModelConfig, PixelStatistics};
 use crate::{Error, Result};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: CheckpointFormat = CheckpointFormat {
     name: NAME,
     summary: "the folder of open_clip, and its trainer's checkpoints",
     files: &[WEIGHTS, "open_clip_pytorch_model.bin"],
@@ -37,22 +38,22 @@ const NAME: &str = "open-clip";
 const WEIGHTS: &str = "open_clip_model.safetensors";
 const CONFIG: &str = "open_clip_config.json";
 
-fn import(stored: Stored, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
+fn import(stored: StateDict, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
     let config = stored.path.parent().unwrap_or(Path::new("")).join(CONFIG);
     let described = match config.is_file() {
         true => from_config(config, options)?,
         false => from_shapes(&stored, options)?,
     };
-    assemble(described, stored, place, options.method.as_deref(), device)
+    assemble(described, stored, mapping, options.method.as_deref(), device)
 }
 
-fn from_config(path: PathBuf, options: &ImportOptions) -> Result<Described> {
-    let mut whole = Section { path: &path, name: String::new(), keys: read_json(&path)? };
-    let mut model = whole.section("model_cfg")?;
+fn from_config(path: PathBuf, options: &ImportOptions) -> Result<ClipDescription> {
+    let mut root = OpenClipSection { path: &path, name: String::new(), keys: read_json(&path)? };
+    let mut model = root.section("model_cfg")?;
     let (mut vision, mut text) = (model.section("vision_cfg")?, model.section("text_cfg")?);
     let activation = match model.flag("quick_gelu")? {
-        true => Activation::QuickGelu,
-        false => Activation::Gelu,
+        true => ActivationFn::QuickGelu,
+        false => ActivationFn::Gelu,
     };
     let dim = model.size("embed_dim", None)?;
 
@@ -86,14 +87,13 @@ fn from_config(path: PathBuf, options: &ImportOptions) -> Result<Described> {
     text.finish(&idle, &["hf_"], &[("pool_type", "argmax"), ("proj_type", "linear")])?;
     model.finish(&["init_logit_scale", "cast_dtype", "output_dict"], &[], &[])?;
 
-    let (pixels, images) = preprocessing(whole.section("preprocess_cfg")?)?;
-    let ours = match whole.keys.remove(OURS) {
-        Some(ours) => {
-            serde_json::from_value(ours).map_err(|error| Error::format(&path, format!("`{OURS}`: {error}")))?
-        }
-        None => Ours::default(),
+    let (pixels, images) = preprocessing(root.section("preprocess_cfg")?)?;
+    let conifer = match root.keys.remove(CONIFER_SECTION) {
+        Some(section) => serde_json::from_value(section)
+            .map_err(|error| Error::format(&path, format!("`{CONIFER_SECTION}`: {error}")))?,
+        None => ConiferSection::default(),
     };
-    Ok(Described {
+    Ok(ClipDescription {
         model: ModelConfig {
             visual: VisualConfig::ClipVit(visual),
             textual: TextualConfig::TextTransformer(textual),
@@ -102,12 +102,12 @@ fn from_config(path: PathBuf, options: &ImportOptions) -> Result<Described> {
         dim,
         images,
         texts: feed(vocabulary, padding, options),
-        ours,
+        conifer,
         path,
     })
 }
 
-fn preprocessing(mut section: Section<'_>) -> Result<(PixelStatistics, ImageFeed)> {
+fn preprocessing(mut section: OpenClipSection<'_>) -> Result<(PixelStatistics, ImageFeed)> {
     let PixelStatistics { mean, std } = CLIP_PIXELS;
     let pixels = PixelStatistics { mean: section.channels("mean", mean)?, std: section.channels("std", std)? };
     let crop = match section.word("resize_mode", "shortest")?.as_str() {
@@ -122,7 +122,7 @@ fn preprocessing(mut section: Section<'_>) -> Result<(PixelStatistics, ImageFeed
 }
 
 /// Describes a trainer's checkpoint from its tensor shapes.
-fn from_shapes(stored: &Stored, options: &ImportOptions) -> Result<Described> {
+fn from_shapes(stored: &StateDict, options: &ImportOptions) -> Result<ClipDescription> {
     let rule = |width: usize| width.is_multiple_of(64).then_some(width / 64);
     let [tokens, width] = stored.dims("visual.positional_embedding")?;
     let [_, _, _, patch] = stored.dims("visual.conv1.weight")?;
@@ -149,7 +149,7 @@ fn from_shapes(stored: &Stored, options: &ImportOptions) -> Result<Described> {
         activation: options.activation,
     };
     let [_, dim] = stored.dims("text_projection")?;
-    Ok(Described {
+    Ok(ClipDescription {
         model: ModelConfig {
             visual: VisualConfig::ClipVit(visual),
             textual: TextualConfig::TextTransformer(textual),
@@ -158,7 +158,7 @@ fn from_shapes(stored: &Stored, options: &ImportOptions) -> Result<Described> {
         dim,
         images: ImageFeed::default(),
         texts: feed(vocabulary, 0, options),
-        ours: Ours::default(),
+        conifer: ConiferSection::default(),
         path: stored.path.clone(),
     })
 }
@@ -169,18 +169,18 @@ fn feed(vocabulary: usize, padding: u32, options: &ImportOptions) -> TextFeed {
 }
 
 /// A table of the config. Keys are removed when they are read, so that the unknown keys remain.
-struct Section<'a> {
+struct OpenClipSection<'a> {
     path: &'a Path,
     name: String,
     keys: Map<String, Value>,
 }
 
-impl<'a> Section<'a> {
-    fn section(&mut self, key: &str) -> Result<Section<'a>> {
+impl<'a> OpenClipSection<'a> {
+    fn section(&mut self, key: &str) -> Result<OpenClipSection<'a>> {
         let name = self.full(key);
         match self.keys.remove(key) {
-            None => Ok(Section { path: self.path, name, keys: Map::new() }),
-            Some(Value::Object(keys)) => Ok(Section { path: self.path, name, keys }),
+            None => Ok(OpenClipSection { path: self.path, name, keys: Map::new() }),
+            Some(Value::Object(keys)) => Ok(OpenClipSection { path: self.path, name, keys }),
             Some(other) => Err(self.wrong(key, other, "a table")),
         }
     }
@@ -257,12 +257,12 @@ impl<'a> Section<'a> {
 }
 
 /// Tensor names of open_clip's `CLIP`. Below `visual` and within a block they equal ours.
-fn place(name: &str) -> Place {
+fn mapping(name: &str) -> TensorMapping {
     match name {
-        "visual_proj.weight" => Place::Transposed("visual.proj".into()),
-        "textual_proj.weight" => Place::Transposed("text_projection".into()),
-        "textual.posit_embed" => Place::Same("positional_embedding".into()),
-        _ => Place::Same(match name.strip_prefix("textual.") {
+        "visual_proj.weight" => TensorMapping::Transposed("visual.proj".into()),
+        "textual_proj.weight" => TensorMapping::Transposed("text_projection".into()),
+        "textual.posit_embed" => TensorMapping::Same("positional_embedding".into()),
+        _ => TensorMapping::Same(match name.strip_prefix("textual.") {
             Some(rest) if rest.starts_with("resblocks.") => format!("transformer.{rest}"),
             Some(rest) => rest.replacen("token_embed.", "token_embedding.", 1),
             None => name.to_owned(),
@@ -296,7 +296,7 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
     let config = json!({
         "model_cfg": {
             "embed_dim": model.head.spec().dim,
-            "quick_gelu": visual.activation == Activation::QuickGelu,
+            "quick_gelu": visual.activation == ActivationFn::QuickGelu,
             "vision_cfg": {
                 "image_size": visual.image_size,
                 "layers": visual.depth,
@@ -313,13 +313,13 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
             "interpolation": "bicubic",
             "resize_mode": if manifest.images.crop == EvalCrop::Center { "shortest" } else { "squash" },
         },
-        OURS: Ours::of(model, manifest),
+        CONIFER_SECTION: ConiferSection::of(model, manifest),
     });
     write_json(&config, &folder.join(CONFIG))?;
     if let Some(tokenizer) = tokenizer {
         tokenizer.save(&folder.join(TOKENIZER))?;
     }
-    weights::save_for_torch(&scatter(model, place), &folder.join(WEIGHTS))
+    weights::save_for_torch(&scatter(model, mapping), &folder.join(WEIGHTS))
 }
 
 /// The ratio for which `floor(width * ratio)` is `hidden`. The plain quotient can round to just below it.

@@ -9,7 +9,7 @@ use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use conifer_space::ManifoldSpec;
 
 use super::*;
-use crate::encoders::layers::Activation;
+use crate::encoders::layers::ActivationFn;
 use crate::encoders::{TextTransformerConfig, TextualConfig, Tokens, VisualConfig, VitConfig};
 use crate::head::{Head, HeadConfig};
 use crate::model::PixelStatistics;
@@ -28,7 +28,7 @@ fn model(device: &Device) -> (Model, Manifest) {
             depth: 2,
             heads: 2,
             mlp_ratio: 4.0,
-            activation: Activation::Gelu,
+            activation: ActivationFn::Gelu,
         }),
         pixels: PixelStatistics::default(),
     };
@@ -51,12 +51,12 @@ fn points(model: &Model, device: &Device) -> Tensor<2> {
 }
 
 /// Sum of |gradient| |weight| over all rounded weights.
-struct Slopes<'a> {
+struct RoundingSensitivity<'a> {
     gradients: &'a Gradients,
     sum: f32,
 }
 
-impl ParamVisitor for Slopes<'_> {
+impl ParamVisitor for RoundingSensitivity<'_> {
     fn visit<const D: usize>(&mut self, _param: &ParamInfo<'_>, value: &Tensor<D>) {
         if let Some(gradient) = value.grad(self.gradients) {
             let weight = value.clone().without_autodiff();
@@ -103,9 +103,9 @@ fn rounded_weights_are_half_the_size_and_move_points_by_no_more_than_they_must()
         let component = points(&model, &device).slice([at / 8..at / 8 + 1, at % 8..at % 8 + 1]).sum();
         let value = component.clone().into_scalar::<f32>();
         let gradients = component.backward();
-        let mut slopes = Slopes { gradients: &gradients, sum: 0.0 };
-        visit_params(&model, &mut slopes);
-        let bound = ROUNDING * slopes.sum;
+        let mut sensitivity = RoundingSensitivity { gradients: &gradients, sum: 0.0 };
+        visit_params(&model, &mut sensitivity);
+        let bound = ROUNDING * sensitivity.sum;
         assert!((after - value).abs() <= bound, "component {at}: {value} became {after}, bound {bound}");
         most = most.max((after - value).abs() / bound);
     }

@@ -1,7 +1,7 @@
 //! Reads and writes checkpoints in the layouts of other systems.
 //!
 //! [`FORMATS`] lists the supported layouts; a file is recognised by its tensor names. To add a layout, add a file with
-//! a [`Format`] to this folder and an entry to the table.
+//! a [`CheckpointFormat`] to this folder and an entry to the table.
 //!
 //! Values that the tensors do not determine (heads, activation, pixel statistics, end of text) come from the configs
 //! beside the file, if the layout has any, otherwise from [`ImportOptions`].
@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
 
-use super::stored::Stored;
+use super::stored::StateDict;
 use super::{Manifest, Precision, hf_align, hf_clip, meru_family, moco, open_clip, replace_folder};
-use crate::encoders::layers::Activation;
+use crate::encoders::layers::ActivationFn;
 use crate::model::Model;
 use crate::{Error, Result};
 
 /// All supported layouts.
-pub const FORMATS: &[Format] =
+pub const FORMATS: &[CheckpointFormat] =
     &[meru_family::FORMAT, hf_clip::FORMAT, open_clip::FORMAT, hf_align::FORMAT, moco::FORMAT];
 
 /// A published layout.
 #[derive(Debug)]
-pub struct Format {
+pub struct CheckpointFormat {
     /// Its name on the command line.
     pub name: &'static str,
     /// One-line description for listings.
@@ -32,12 +32,12 @@ pub struct Format {
     pub(super) files: &'static [&'static str],
     /// Prefixes of tensor names that occur in its files and in no other layout's.
     pub(super) marks: &'static [&'static str],
-    pub(super) import: fn(Stored, &ImportOptions, &Device) -> Result<(Model, Manifest)>,
+    pub(super) import: fn(StateDict, &ImportOptions, &Device) -> Result<(Model, Manifest)>,
     /// Writes a folder in this layout; `None` if that is not supported.
-    pub(super) export: Option<Export>,
+    pub(super) export: Option<ExportFn>,
 }
 
-pub(super) type Export = fn(&Model, &Manifest, Option<&Tokenizer>, &Path) -> Result<()>;
+pub(super) type ExportFn = fn(&Model, &Manifest, Option<&Tokenizer>, &Path) -> Result<()>;
 
 /// Values that the tensors of a published checkpoint do not determine.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,7 +51,7 @@ pub struct ImportOptions {
     /// Heads of the text tower; default: the published rule.
     pub textual_heads: Option<usize>,
     /// Non-linearity of the text tower, and of both towers of an open_clip checkpoint without its config.
-    pub activation: Activation,
+    pub activation: ActivationFn,
     /// Id of the end of text; default: the config's, or else the last id of the vocabulary.
     pub end_of_text: Option<u32>,
 }
@@ -63,7 +63,7 @@ pub struct ImportOptions {
 /// [`Error::Weights`] listing all tensors that are missing, unexpected or of another shape; [`Error::Setting`] for a
 /// number of heads that is not given and has no rule.
 pub fn import(path: &Path, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
-    let stored = Stored::read(&weights_file(path)?)?;
+    let stored = StateDict::read(&weights_file(path)?)?;
     let Some(format) = FORMATS.iter().find(|format| stored.has(format.marks)) else {
         let marks: Vec<_> =
             FORMATS.iter().map(|it| format!("`{}...` ({})", it.marks.join("...` or `"), it.name)).collect();

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// A model and its location.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedModel {
     /// The file or folder it was read from.
     pub path: PathBuf,
     /// The model, on the requested device.
@@ -27,22 +27,22 @@ pub struct Opened {
 
 /// Opens a checkpoint folder, the newest checkpoint of a run, or a published model: its file, its folder, or its name
 /// on the hub ([`hub::locate`]). A checkpoint whose replacement was interrupted is read from the folder to which it was
-/// moved; [`Opened::path`] names that folder. `options` supplies values that the files of a published model lack.
+/// moved; [`OpenedModel::path`] names that folder. `options` supplies values that the files of a published model lack.
 ///
 /// # Errors
 /// As [`hub::locate`], [`latest_checkpoint`], [`load`] and [`published::import`].
-pub fn open(reference: &Path, options: &ImportOptions, device: &Device) -> Result<Opened> {
+pub fn open(reference: &Path, options: &ImportOptions, device: &Device) -> Result<OpenedModel> {
     let path = hub::locate(&files::resolve(reference))?;
     if published::is_published(&path) {
         let (model, manifest) = published::import(&path, options, device)?;
-        return Ok(Opened { path, model, manifest, published: true });
+        return Ok(OpenedModel { path, model, manifest, published: true });
     }
     let path = latest_checkpoint(&path)?;
     let (model, manifest) = load(&path, device)?;
-    Ok(Opened { path, model, manifest, published: false })
+    Ok(OpenedModel { path, model, manifest, published: false })
 }
 
-impl Opened {
+impl OpenedModel {
     /// Loads the tokenizer of the model. `None` for a published model without a `tokenizer.json` in its folder, and for
     /// a checkpoint that was converted without a tokenizer.
     ///
@@ -59,7 +59,7 @@ impl Opened {
     /// Loads the tokenizer, for callers that require one.
     ///
     /// # Errors
-    /// As [`Opened::tokenizer`]; [`Error::Setting`] if there is none.
+    /// As [`OpenedModel::tokenizer`]; [`Error::Setting`] if there is none.
     pub fn need_tokenizer(&self) -> Result<Tokenizer> {
         self.tokenizer()?.ok_or_else(|| {
             let expected = format!(

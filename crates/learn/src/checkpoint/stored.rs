@@ -14,12 +14,12 @@ use conifer_data::guard;
 use pytorch_reader::{DType as StoredType, PickleValue, PytorchReader};
 
 use super::archive;
-use super::weights::{self, Array, Weights};
+use super::weights::{self, WeightArray, Weights};
 use crate::{Error, Result};
 
 /// The state dict of one published file.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct StateDict {
     /// The file.
     pub(super) path: PathBuf,
     /// Tensors by their name in the state dict.
@@ -28,7 +28,7 @@ pub(super) struct Stored {
     pub(super) root: Option<Vec<f64>>,
 }
 
-impl Stored {
+impl StateDict {
     /// Reads every tensor of the state dict in `path`, as f32 or boolean.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Stored {
             true => {
                 let stored = weights::load_where(path, |name| !is_counter(name))?;
                 let container = container(stored.keys());
-                let own = |(name, array): (String, Array)| Some((own_name(&name, container)?.to_owned(), array));
+                let own = |(name, array): (String, WeightArray)| Some((own_name(&name, container)?.to_owned(), array));
                 stored.into_iter().filter_map(own).collect()
             }
         };
@@ -57,7 +57,7 @@ impl Stored {
     ///
     /// # Errors
     /// [`Error::Format`] if it is missing.
-    pub(super) fn get(&self, name: &str) -> Result<&Array> {
+    pub(super) fn get(&self, name: &str) -> Result<&WeightArray> {
         let expected = "expected it, because its shape determines the architecture";
         self.weights.get(name).ok_or_else(|| Error::format(&self.path, format!("holds no tensor `{name}`; {expected}")))
     }
@@ -65,7 +65,7 @@ impl Stored {
     /// The shape of a tensor with `N` dimensions, none of them 0.
     ///
     /// # Errors
-    /// As [`Stored::get`], and for another rank.
+    /// As [`StateDict::get`], and for another rank.
     pub(super) fn dims<const N: usize>(&self, name: &str) -> Result<[usize; N]> {
         let shape = self.get(name)?.shape.as_slice();
         match shape.try_into() {
@@ -113,21 +113,21 @@ fn read_pickle(path: &Path) -> Result<Weights> {
     refuse_code(path, &content, "")?;
     let tensors = guarded(|| PytorchReader::new(path)).map_err(unreadable)?.into_tensors();
     let container = container(tensors.keys());
-    let wanted = tensors.iter().filter(|(name, _)| own_name(name, container).is_some());
-    check_total(wanted.map(|(name, tensor)| (name.as_str(), tensor.shape(), tensor.dtype().size())), file_bytes)
+    let own = tensors.iter().filter(|(name, _)| own_name(name, container).is_some());
+    check_total(own.map(|(name, tensor)| (name.as_str(), tensor.shape(), tensor.dtype().size())), file_bytes)
         .map_err(|detail| Error::format(path, detail))?;
     let mut weights = Weights::new();
     for (name, tensor) in tensors {
         let Some(key) = own_name(&name, container) else { continue };
         let bytes = guarded(|| tensor.read()).map_err(|error| Error::format(path, error))?;
         let shape = tensor.shape().to_vec();
-        let floats = |dtype| Array::f32(shape.clone(), weights::wider(&bytes, dtype));
+        let floats = |dtype| WeightArray::f32(shape.clone(), weights::wider(&bytes, dtype));
         let array = match tensor.dtype() {
             StoredType::F32 => floats(DType::F32),
             StoredType::F16 => floats(DType::F16),
             StoredType::BF16 => floats(DType::BF16),
             StoredType::F64 => floats(DType::F64),
-            StoredType::Bool => Array::bool(shape, bytes.iter().map(|&byte| byte != 0).collect()),
+            StoredType::Bool => WeightArray::bool(shape, bytes.iter().map(|&byte| byte != 0).collect()),
             other => {
                 return Err(Error::format(
                     path,
@@ -196,14 +196,14 @@ fn is_counter(name: &str) -> bool {
 }
 
 /// Rejects a pickle that contains anything other than tensors, containers and plain values.
-fn refuse_code(path: &Path, value: &PickleValue, place: &str) -> Result<()> {
+fn refuse_code(path: &Path, value: &PickleValue, location: &str) -> Result<()> {
     const DATA: &[&str] = &["torch.Tensor", "torch.TypedStorage", "torch.UntypedStorage"];
-    let below = |key: &str| if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
+    let below = |key: &str| if location.is_empty() { key.to_owned() } else { format!("{location}.{key}") };
     match value {
         PickleValue::Unsupported(name) if !DATA.contains(&name.as_str()) => Err(Error::format(
             path,
             format!(
-                "refers to the Python object `{name}` at `{place}`; expected tensors and plain values only. Loading it in Python could run \
+                "refers to the Python object `{name}` at `{location}`; expected tensors and plain values only. Loading it in Python could run \
                  code, so it is refused; nothing was run"
             ),
         )),

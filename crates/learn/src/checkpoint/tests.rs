@@ -15,8 +15,8 @@ use safetensors::SafeTensors;
 use super::published::{self, ImportOptions};
 use super::*;
 use crate::encoders::{TextTransformerConfig, TextualConfig, Tokens, VisualConfig, VitConfig};
-use crate::head::{Head, HeadConfig, Side};
-use crate::methods::{Embedded, entry};
+use crate::head::{Head, HeadConfig, Tower};
+use crate::methods::{BatchPoints, entry};
 use crate::model::{ModelConfig, PixelStatistics};
 use crate::params::{Init, ParamInfo, ParamVisitor, visit_params};
 
@@ -43,11 +43,11 @@ fn options(method: &str) -> ImportOptions {
 }
 
 /// Inputs of the released model, and the outputs that it computed.
-struct Io {
+struct MeruGolden {
     tensors: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
 }
 
-impl Io {
+impl MeruGolden {
     fn read(path: &Path) -> Self {
         let bytes = fs::read(path).unwrap();
         let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -103,14 +103,14 @@ fn relative(found: &[f32], expected: &[f32]) -> f64 {
 
 /// The projected vector and the point of every view; the file has them as `out.<view>.euclidean` and
 /// `out.<view>.embedding`.
-fn views(model: &Model, io: &Io) -> Vec<(&'static str, Tensor<2>, Tensor<2>)> {
+fn views(model: &Model, io: &MeruGolden) -> Vec<(&'static str, Tensor<2>, Tensor<2>)> {
     let image = |view, name| {
         let vector = model.encode_images(io.pixels(name)).unwrap();
-        (view, vector.clone(), model.head.lift(vector, Side::Image).unwrap())
+        (view, vector.clone(), model.head.lift(vector, Tower::Image).unwrap())
     };
     let text = |view, name| {
         let vector = model.encode_texts(io.tokens(name)).unwrap();
-        (view, vector.clone(), model.head.lift(vector, Side::Text).unwrap())
+        (view, vector.clone(), model.head.lift(vector, Tower::Text).unwrap())
     };
     vec![
         image("image", "in.pixels"),
@@ -120,7 +120,7 @@ fn views(model: &Model, io: &Io) -> Vec<(&'static str, Tensor<2>, Tensor<2>)> {
     ]
 }
 
-fn check_views(model: &Model, io: &Io, what: &str) {
+fn check_views(model: &Model, io: &MeruGolden, what: &str) {
     for (view, vector, point) in views(model, io) {
         for (kind, found) in [("euclidean", vector), ("embedding", point)] {
             let error = relative(&floats(found), io.get(&format!("out.{view}.{kind}")));
@@ -137,7 +137,7 @@ fn released_checkpoints_reproduce_their_outputs() {
         else {
             return;
         };
-        let io = Io::read(&io);
+        let io = MeruGolden::read(&io);
         for device in [Device::flex(), Device::flex().autodiff()] {
             let (model, manifest) = published::import(&pth, &options(name), &device).unwrap();
             check_views(&model, &io, name);
@@ -158,12 +158,12 @@ fn released_checkpoints_reproduce_their_outputs() {
 }
 
 /// Gradients by published name, in PyTorch's layout.
-struct Collect<'a> {
+struct NamedGradients<'a> {
     gradients: &'a Gradients,
     found: BTreeMap<String, Vec<f32>>,
 }
 
-impl ParamVisitor for Collect<'_> {
+impl ParamVisitor for NamedGradients<'_> {
     fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
         if let Some(gradient) = value.grad(self.gradients) {
             let gradient = if param.transposed { gradient.swap_dims(0, 1) } else { gradient };
@@ -181,23 +181,23 @@ fn released_checkpoints_reproduce_their_loss_and_gradients() {
         else {
             return;
         };
-        let io = Io::read(&io);
+        let io = MeruGolden::read(&io);
         let (model, _) = published::import(&pth, &options(name), &Device::flex().autodiff()).unwrap();
         let method = (entry(name).unwrap().from_config)(&toml::from_str("reference = true").unwrap()).unwrap();
         let mut points = views(&model, &io).into_iter().map(|(_, _, point)| point);
-        let batch = Embedded {
+        let batch = BatchPoints {
             image: points.next(),
             text: points.next(),
             box_image: points.next(),
             box_text: points.next(),
-            ..Embedded::default()
+            ..BatchPoints::default()
         };
         let loss = method.loss(&batch, &model.head.space().unwrap()).unwrap();
         let error = relative(&floats(loss.total.clone()), io.get("out.loss"));
         assert!(error < 1e-5, "{name}: the loss is off by {error:e}");
 
         let gradients = loss.total.backward();
-        let mut collect = Collect { gradients: &gradients, found: BTreeMap::new() };
+        let mut collect = NamedGradients { gradients: &gradients, found: BTreeMap::new() };
         visit_params(&model, &mut collect);
         let expected: Vec<_> = io.tensors.keys().filter_map(|key| key.strip_prefix("grad.")).collect();
         assert_eq!(expected.len(), 7, "{name}");
@@ -236,7 +236,7 @@ fn converting_a_released_checkpoint_there_and_back_changes_no_bit() {
         save(&native, &model, &manifest, None).unwrap();
         let (loaded, read) = load(&native, &Device::flex()).unwrap();
         assert_eq!(read, manifest);
-        check_views(&loaded, &Io::read(&io), name);
+        check_views(&loaded, &MeruGolden::read(&io), name);
 
         let exported = folder.path().join(format!("{name}.safetensors"));
         published::export(&loaded, &exported, Precision::F32).unwrap();
@@ -272,7 +272,7 @@ pub(super) fn small(space: &ManifoldSpec) -> (Model, Manifest) {
             depth: 1,
             heads: 2,
             mlp_ratio: 4.0,
-            activation: crate::encoders::layers::Activation::QuickGelu,
+            activation: crate::encoders::layers::ActivationFn::QuickGelu,
         }),
         pixels: PixelStatistics { mean: [0.5, 0.25, 0.125], std: [0.5; 3] },
     };
@@ -336,7 +336,7 @@ fn a_single_feature_scale_is_exported_for_each_factor() {
     let model = Model::new(model.config(), head, &mut Init::seeded(1, &Device::flex())).unwrap();
     let weights = export(&model);
     for name in ["visual_alpha", "visual_concept_alphas.0", "visual_concept_alphas.1", "textual_concept_alphas.1"] {
-        assert_eq!(weights[name], Array::f32([], vec![0.25_f32.ln()]), "{name}");
+        assert_eq!(weights[name], WeightArray::f32([], vec![0.25_f32.ln()]), "{name}");
     }
     // The tensors added for PyTorch are accepted on import.
     weights::import(model, weights, Path::new("x")).unwrap();
@@ -348,10 +348,10 @@ fn weights_that_do_not_fit_are_listed_in_one_message() {
     let mut weights = export(&model);
     weights.remove("visual.norm.bias");
     weights.remove("curv");
-    weights.insert("visual_proj.weight".into(), Array::f32([8, 9], vec![0.0; 72]));
-    weights.insert("logit_scale".into(), Array::f32([], vec![f32::NAN]));
-    weights.insert("visual.head.weight".into(), Array::f32([1], vec![0.0]));
-    weights.insert("pixel_mean".into(), Array::f32([3, 1, 1], vec![0.0; 3]));
+    weights.insert("visual_proj.weight".into(), WeightArray::f32([8, 9], vec![0.0; 72]));
+    weights.insert("logit_scale".into(), WeightArray::f32([], vec![f32::NAN]));
+    weights.insert("visual.head.weight".into(), WeightArray::f32([1], vec![0.0]));
+    weights.insert("pixel_mean".into(), WeightArray::f32([3, 1, 1], vec![0.0; 3]));
     let message = weights::import(model, weights, Path::new("some/file")).unwrap_err().to_string();
     for part in [
         "some/file: 6 tensors do not fit",
@@ -524,7 +524,7 @@ fn older_files_and_wrapped_models_are_read() {
     let options = ImportOptions {
         visual_heads: Some(2),
         textual_heads: Some(2),
-        activation: crate::encoders::layers::Activation::QuickGelu,
+        activation: crate::encoders::layers::ActivationFn::QuickGelu,
         ..ImportOptions::default()
     };
     let (read, manifest) = published::import(&path, &options, &Device::flex()).unwrap();

@@ -23,50 +23,50 @@ pub(super) fn count(weights: &Weights) -> usize {
 }
 
 /// Tensors by published name, in PyTorch's layout.
-pub type Weights = BTreeMap<String, Array>;
+pub type Weights = BTreeMap<String, WeightArray>;
 
 /// One stored tensor, row major.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Array {
+pub struct WeightArray {
     /// Its shape; empty for a scalar.
     pub shape: Vec<usize>,
     /// Its elements.
-    pub values: Values,
+    pub values: WeightValues,
 }
 
-/// Elements of an [`Array`].
+/// Elements of a [`WeightArray`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Values {
+pub enum WeightValues {
     /// Floating-point values.
     F32(Vec<f32>),
     /// Masks.
     Bool(Vec<bool>),
 }
 
-impl Array {
+impl WeightArray {
     /// An f32 tensor.
     pub fn f32(shape: impl Into<Vec<usize>>, values: Vec<f32>) -> Self {
-        Self { shape: shape.into(), values: Values::F32(values) }
+        Self { shape: shape.into(), values: WeightValues::F32(values) }
     }
 
     /// A boolean tensor.
     pub fn bool(shape: impl Into<Vec<usize>>, values: Vec<bool>) -> Self {
-        Self { shape: shape.into(), values: Values::Bool(values) }
+        Self { shape: shape.into(), values: WeightValues::Bool(values) }
     }
 
     /// The elements in their stored form: little endian, one byte for a boolean.
     pub fn to_le_bytes(&self) -> Vec<u8> {
         match &self.values {
-            Values::F32(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-            Values::Bool(values) => values.iter().map(|&value| u8::from(value)).collect(),
+            WeightValues::F32(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            WeightValues::Bool(values) => values.iter().map(|&value| u8::from(value)).collect(),
         }
     }
 
     /// The elements, if they are f32.
     pub fn floats(&self) -> Option<&[f32]> {
         match &self.values {
-            Values::F32(values) => Some(values),
-            Values::Bool(_) => None,
+            WeightValues::F32(values) => Some(values),
+            WeightValues::Bool(_) => None,
         }
     }
 }
@@ -85,21 +85,21 @@ pub enum Precision {
 
 impl Precision {
     /// True if this tensor is rounded.
-    fn rounds(self, array: &Array) -> bool {
+    fn rounds(self, array: &WeightArray) -> bool {
         let long = array.shape.iter().filter(|&&side| side > 1).count();
         self == Precision::Bf16 && long > 1 && array.floats().is_some()
     }
 }
 
 /// A tensor to write, and its precision.
-struct Outgoing<'a>(&'a Array, Precision);
+struct WeightArrayView<'a>(&'a WeightArray, Precision);
 
-impl View for Outgoing<'_> {
+impl View for WeightArrayView<'_> {
     fn dtype(&self) -> Dtype {
         match self.0.values {
-            Values::F32(_) if self.1.rounds(self.0) => Dtype::BF16,
-            Values::F32(_) => Dtype::F32,
-            Values::Bool(_) => Dtype::BOOL,
+            WeightValues::F32(_) if self.1.rounds(self.0) => Dtype::BF16,
+            WeightValues::F32(_) => Dtype::F32,
+            WeightValues::Bool(_) => Dtype::BOOL,
         }
     }
 
@@ -109,7 +109,7 @@ impl View for Outgoing<'_> {
 
     fn data(&self) -> Cow<'_, [u8]> {
         match &self.0.values {
-            Values::F32(values) if self.1.rounds(self.0) => {
+            WeightValues::F32(values) if self.1.rounds(self.0) => {
                 values.iter().flat_map(|&value| bf16::from_f32(value).to_le_bytes()).collect()
             }
             _ => self.0.to_le_bytes().into(),
@@ -118,9 +118,9 @@ impl View for Outgoing<'_> {
 
     fn data_len(&self) -> usize {
         match &self.0.values {
-            Values::F32(values) if self.1.rounds(self.0) => 2 * values.len(),
-            Values::F32(values) => 4 * values.len(),
-            Values::Bool(values) => values.len(),
+            WeightValues::F32(values) if self.1.rounds(self.0) => 2 * values.len(),
+            WeightValues::F32(values) => 4 * values.len(),
+            WeightValues::Bool(values) => values.len(),
         }
     }
 }
@@ -128,11 +128,11 @@ impl View for Outgoing<'_> {
 /// All tensors of a published checkpoint of this architecture: parameters, the scalars of the head, and the constant
 /// buffers that PyTorch's strict loading requires (`constants`).
 pub fn export(model: &Model) -> Weights {
-    let mut exporter = Exporter { weights: constants(model) };
+    let mut exporter = WeightExporter { weights: constants(model) };
     visit_params(model, &mut exporter);
     for scalar in model.head.scalars() {
         for (name, log) in scalar.names().iter().zip(scalar.log_values()) {
-            exporter.weights.insert(name.clone(), Array::f32([], vec![log]));
+            exporter.weights.insert(name.clone(), WeightArray::f32([], vec![log]));
         }
     }
     exporter.weights
@@ -148,8 +148,8 @@ pub(super) fn shapes(model: &Model) -> Vec<(String, Vec<usize>)> {
 
 /// Names and published shapes of the parameters of any module.
 pub(super) fn shapes_of(module: &impl Module) -> Vec<(String, Vec<usize>)> {
-    struct Shapes(Vec<(String, Vec<usize>)>);
-    impl ParamVisitor for Shapes {
+    struct ParamShapes(Vec<(String, Vec<usize>)>);
+    impl ParamVisitor for ParamShapes {
         fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
             if !is_head(param.name) {
                 let mut shape = value.dims().to_vec();
@@ -160,7 +160,7 @@ pub(super) fn shapes_of(module: &impl Module) -> Vec<(String, Vec<usize>)> {
             }
         }
     }
-    let mut shapes = Shapes(Vec::new());
+    let mut shapes = ParamShapes(Vec::new());
     visit_params(module, &mut shapes);
     shapes.0
 }
@@ -170,7 +170,7 @@ pub(super) fn shapes_of(module: &impl Module) -> Vec<(String, Vec<usize>)> {
 /// # Errors
 /// [`Error::Weights`] listing every tensor that is missing or of another shape.
 pub(super) fn import_module<M: Module>(module: M, mut weights: Weights, path: &Path) -> Result<M> {
-    let mut importer = Importer { weights: &mut weights, problems: Vec::new() };
+    let mut importer = WeightImporter { weights: &mut weights, problems: Vec::new() };
     let module = map_params(module, &mut importer);
     match importer.problems {
         problems if problems.is_empty() => Ok(module),
@@ -185,10 +185,11 @@ pub(super) fn import_module<M: Module>(module: M, mut weights: Weights, path: &P
 /// [`Error::Weights`] listing every tensor that is missing, unexpected or of another shape; `path` is used only in the
 /// message.
 pub(super) fn import(model: Model, mut weights: Weights, path: &Path) -> Result<Model> {
-    let bad = |array: &Array| array.floats().and_then(|values| values.iter().copied().find(|value| !value.is_finite()));
+    let bad =
+        |array: &WeightArray| array.floats().and_then(|values| values.iter().copied().find(|value| !value.is_finite()));
     let infinite: Vec<_> = weights.iter().filter_map(|(name, array)| Some((name.clone(), bad(array)?))).collect();
     let constants = constants(&model);
-    let mut importer = Importer { weights: &mut weights, problems: Vec::new() };
+    let mut importer = WeightImporter { weights: &mut weights, problems: Vec::new() };
     let mut model = map_params(model, &mut importer);
     let mut problems = importer.problems;
     model.head = import_head(model.head, &mut weights, &mut problems);
@@ -219,8 +220,8 @@ pub(super) fn import(model: Model, mut weights: Weights, path: &Path) -> Result<
 fn constants(model: &Model) -> Weights {
     let mut weights = Weights::new();
     let pixels = model.config().pixels;
-    weights.insert("pixel_mean".into(), Array::f32([3, 1, 1], pixels.mean.to_vec()));
-    weights.insert("pixel_std".into(), Array::f32([3, 1, 1], pixels.std.to_vec()));
+    weights.insert("pixel_mean".into(), WeightArray::f32([3, 1, 1], pixels.mean.to_vec()));
+    weights.insert("pixel_std".into(), WeightArray::f32([3, 1, 1], pixels.std.to_vec()));
     for (name, array) in model.visual.buffers() {
         weights.insert(format!("visual.{name}"), array);
     }
@@ -229,7 +230,7 @@ fn constants(model: &Model) -> Weights {
     }
     let spec = model.head.spec();
     if spec.kind.starts_with("product_") {
-        let scalar = |log: f32| Array::f32([], vec![log]);
+        let scalar = |log: f32| WeightArray::f32([], vec![log]);
         let initial_scale = -0.5 * (spec.dim as f32).ln();
         weights.insert("curv".into(), scalar(0.0));
         for side in ["visual", "textual"] {
@@ -269,8 +270,8 @@ fn save_with(
     note: Option<HashMap<String, String>>,
     path: &Path,
 ) -> Result<()> {
-    let outgoing = weights.iter().map(|(name, array)| (name.clone(), Outgoing(array, precision)));
-    safetensors_file::write(outgoing.collect(), note, path)
+    let views = weights.iter().map(|(name, array)| (name.clone(), WeightArrayView(array, precision)));
+    safetensors_file::write(views.collect(), note, path)
 }
 
 /// Reads a safetensors file; half precision and f64 become f32.
@@ -281,8 +282,8 @@ pub(super) fn load(path: &Path) -> Result<Weights> {
     load_where(path, |_| true)
 }
 
-/// Like [`load`], for the tensors whose name is `wanted`.
-pub(super) fn load_where(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Weights> {
+/// Like [`load`], for the tensors whose name `select` accepts.
+pub(super) fn load_where(path: &Path, select: impl Fn(&str) -> bool) -> Result<Weights> {
     let bytes = fs::read(path).map_err(Error::io(path))?;
     let unreadable = |error: String| {
         Error::format(path, format!("not a complete safetensors file ({} bytes): {error}", bytes.len()))
@@ -291,15 +292,15 @@ pub(super) fn load_where(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<W
         .map_err(unreadable)?
         .map_err(|error| unreadable(error.to_string()))?;
     file.iter()
-        .filter(|(name, _)| wanted(name))
+        .filter(|(name, _)| select(name))
         .map(|(name, view)| {
             let shape = view.shape().to_vec();
             let array = match view.dtype() {
-                Dtype::F32 => Array::f32(shape, view.data().chunks_exact(4).map(le_f32).collect()),
-                Dtype::BOOL => Array::bool(shape, view.data().iter().map(|&byte| byte != 0).collect()),
-                Dtype::F16 => Array::f32(shape, wider(view.data(), burn::tensor::DType::F16)),
-                Dtype::BF16 => Array::f32(shape, wider(view.data(), burn::tensor::DType::BF16)),
-                Dtype::F64 => Array::f32(shape, wider(view.data(), burn::tensor::DType::F64)),
+                Dtype::F32 => WeightArray::f32(shape, view.data().chunks_exact(4).map(le_f32).collect()),
+                Dtype::BOOL => WeightArray::bool(shape, view.data().iter().map(|&byte| byte != 0).collect()),
+                Dtype::F16 => WeightArray::f32(shape, wider(view.data(), burn::tensor::DType::F16)),
+                Dtype::BF16 => WeightArray::f32(shape, wider(view.data(), burn::tensor::DType::BF16)),
+                Dtype::F64 => WeightArray::f32(shape, wider(view.data(), burn::tensor::DType::F64)),
                 other => {
                     return Err(Error::format(
                         path,
@@ -327,11 +328,11 @@ fn is_head(name: &str) -> bool {
     name.starts_with("head.")
 }
 
-struct Exporter {
+struct WeightExporter {
     weights: Weights,
 }
 
-impl ParamVisitor for Exporter {
+impl ParamVisitor for WeightExporter {
     fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
         if is_head(param.name) {
             return;
@@ -339,19 +340,19 @@ impl ParamVisitor for Exporter {
         let shape = value.dims().to_vec();
         let floats: Vec<f32> = value.to_data().iter::<f32>().collect();
         let array = match param.transposed {
-            true => Array::f32([shape[1], shape[0]], transpose(&floats, shape[0], shape[1])),
-            false => Array::f32(shape, floats),
+            true => WeightArray::f32([shape[1], shape[0]], transpose(&floats, shape[0], shape[1])),
+            false => WeightArray::f32(shape, floats),
         };
         self.weights.insert(param.name.to_owned(), array);
     }
 }
 
-struct Importer<'a> {
+struct WeightImporter<'a> {
     weights: &'a mut Weights,
     problems: Vec<String>,
 }
 
-impl ParamMapper for Importer<'_> {
+impl ParamMapper for WeightImporter<'_> {
     fn map<const D: usize>(&mut self, param: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D> {
         if is_head(param.name) {
             return value;
@@ -364,7 +365,7 @@ impl ParamMapper for Importer<'_> {
             self.problems.push(format!("missing `{}` {expected:?}", param.name));
             return value;
         };
-        let Values::F32(floats) = array.values else {
+        let WeightValues::F32(floats) = array.values else {
             self.problems.push(format!("`{}` is boolean, expected f32", param.name));
             return value;
         };
@@ -400,10 +401,10 @@ fn import_head(head: Head, weights: &mut Weights, problems: &mut Vec<String>) ->
     if problems.len() > before {
         return head;
     }
-    let kept = head.clone();
+    let unchanged = head.clone();
     head.with_log_values(|name| Ok(logs[name])).unwrap_or_else(|error| {
         problems.push(error.to_string());
-        kept
+        unchanged
     })
 }
 

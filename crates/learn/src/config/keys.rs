@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use super::Config;
 use crate::encoders::{ENCODERS, TextualConfig, VisualConfig};
-use crate::head::Side;
+use crate::head::Tower;
 use crate::methods::METHODS;
 
 /// One key, for listings.
@@ -35,8 +35,8 @@ pub fn schema() -> Vec<KeyRow> {
             meaning: meaning.to_owned(),
         })
         .collect();
-    for (section, encoder) in [("model.visual", Side::Image), ("model.textual", Side::Text)] {
-        let presets = ENCODERS.iter().filter(|entry| entry.side == encoder).flat_map(|entry| (entry.presets)());
+    for (section, tower) in [("model.visual", Tower::Image), ("model.textual", Tower::Text)] {
+        let presets = ENCODERS.iter().filter(|entry| entry.tower == tower).flat_map(|entry| (entry.presets)());
         let presets: Vec<_> = presets.collect();
         rows.push(KeyRow {
             key: format!("{section}.preset"),
@@ -86,11 +86,11 @@ fn known() -> BTreeSet<String> {
     let mut known: BTreeSet<String> = KEYS.iter().map(|(key, ..)| (*key).to_owned()).collect();
     for entry in ENCODERS {
         for preset in (entry.presets)() {
-            let (section, table) = match entry.side {
-                Side::Image => {
+            let (section, table) = match entry.tower {
+                Tower::Image => {
                     ("model.visual", VisualConfig::preset(preset).ok().and_then(|it| Value::try_from(it).ok()))
                 }
-                Side::Text => {
+                Tower::Text => {
                     ("model.textual", TextualConfig::preset(preset).ok().and_then(|it| Value::try_from(it).ok()))
                 }
             };
@@ -127,8 +127,8 @@ fn nearest(key: &str, known: &BTreeSet<String>) -> String {
         parent = section(&parent);
     }
     let siblings: Vec<String> = known.iter().filter(|it| section(it) == parent).map(|it| leaf(it)).collect();
-    let place = if parent.is_empty() { "at the top level".to_owned() } else { format!("in `{parent}`") };
-    format!("known {place}: {}", siblings.join(", "))
+    let location = if parent.is_empty() { "at the top level".to_owned() } else { format!("in `{parent}`") };
+    format!("known {location}: {}", siblings.join(", "))
 }
 
 /// Levenshtein distance: insertions, deletions and substitutions of one character.

@@ -40,7 +40,7 @@ use crate::encoders::{TextualConfig, VisualConfig};
 use crate::error::{Error, Result};
 use crate::head::HeadConfig;
 use crate::methods::{self, Method};
-use crate::model::{ModelConfig, Part, PixelStatistics};
+use crate::model::{ModelConfig, ModelPart, PixelStatistics};
 use crate::root::{Apex, RootKind};
 use crate::schedule::Schedule;
 
@@ -249,7 +249,7 @@ pub struct TrainConfig {
     /// Number of checkpoints to keep; older ones are removed.
     pub keep: usize,
     /// Frozen parts of the model: visual, textual, visual_proj, textual_proj, head. They need no optimiser memory.
-    pub freeze: Vec<Part>,
+    pub freeze: Vec<ModelPart>,
     /// Folder of the run.
     pub out: PathBuf,
 }

@@ -45,9 +45,9 @@ impl Embedder {
 /// The distinct tokenized texts, shortest first, each with its positions in `rows`. Consecutive entries have similar
 /// lengths, and no text is embedded twice. The result depends only on the texts and their order.
 pub fn by_length(rows: &[Vec<u32>]) -> Vec<(&[u32], Vec<usize>)> {
-    let mut places: BTreeMap<(usize, &[u32]), Vec<usize>> = BTreeMap::new();
-    for (place, row) in rows.iter().enumerate() {
-        places.entry((row.len(), row)).or_default().push(place);
+    let mut positions: BTreeMap<(usize, &[u32]), Vec<usize>> = BTreeMap::new();
+    for (position, row) in rows.iter().enumerate() {
+        positions.entry((row.len(), row)).or_default().push(position);
     }
-    places.into_iter().map(|((_, row), places)| (row, places)).collect()
+    positions.into_iter().map(|((_, row), positions)| (row, positions)).collect()
 }

@@ -6,7 +6,7 @@ use conifer_data::Picture;
 
 use super::*;
 use crate::checkpoint::TextFeed;
-use crate::encoders::layers::Activation;
+use crate::encoders::layers::ActivationFn;
 use crate::encoders::{TextTransformerConfig, TextualConfig, VisualConfig, VitConfig};
 use crate::head::{Head, HeadConfig};
 use crate::model::{ModelConfig, PixelStatistics};
@@ -30,7 +30,7 @@ fn parts(space: &ManifoldSpec) -> (Model, Manifest) {
             depth: 2,
             heads: 2,
             mlp_ratio: 4.0,
-            activation: Activation::Gelu,
+            activation: ActivationFn::Gelu,
         }),
         pixels: PixelStatistics::default(),
     };

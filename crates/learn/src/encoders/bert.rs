@@ -6,8 +6,8 @@ use conifer_kernels::{Mask, self_attention};
 use serde::{Deserialize, Serialize};
 
 use super::clip_block::{self, check_ratio, hidden_width};
-use super::layers::{Activation, LayerNorm, Linear, Table, feed_forward};
-use super::{Encoder, Texts, Tokens, check_positive};
+use super::layers::{ActivationFn, EmbeddingLayer, LayerNorm, Linear, feed_forward};
+use super::{Encoder, TextInputFormat, Tokens, check_positive};
 use crate::params::{Fill, Init};
 use crate::{Error, Result};
 
@@ -68,47 +68,47 @@ pub const BERT_NORM_EPSILON: f64 = 1e-12;
 /// the end of its text. The pooler of the published model is dropped, because ALIGN does not use it.
 #[derive(Module, Debug)]
 pub struct Bert {
-    embeddings: Embeddings,
-    encoder: Layers,
+    embeddings: BertEmbeddings,
+    encoder: BertLayers,
     projection: Option<Linear>,
     #[module(skip)]
     config: BertConfig,
 }
 
 #[derive(Module, Debug)]
-struct Embeddings {
-    word_embeddings: Table,
-    position_embeddings: Table,
-    token_type_embeddings: Table,
+struct BertEmbeddings {
+    word_embeddings: EmbeddingLayer,
+    position_embeddings: EmbeddingLayer,
+    token_type_embeddings: EmbeddingLayer,
     layer_norm: LayerNorm,
 }
 
 #[derive(Module, Debug)]
-struct Layers {
-    layer: Vec<Layer>,
+struct BertLayers {
+    layer: Vec<BertLayer>,
 }
 
 #[derive(Module, Debug)]
-struct Layer {
-    attention: Attention,
-    intermediate: Intermediate,
-    output: Output,
+struct BertLayer {
+    attention: BertAttention,
+    intermediate: BertIntermediate,
+    output: BertOutput,
 }
 
 #[derive(Module, Debug)]
-struct Attention {
+struct BertAttention {
     qkv: Linear,
-    output: Output,
+    output: BertOutput,
 }
 
 #[derive(Module, Debug)]
-struct Intermediate {
+struct BertIntermediate {
     dense: Linear,
 }
 
 /// Output map into the residual stream: `LayerNorm(x + dense(hidden))`.
 #[derive(Module, Debug)]
-struct Output {
+struct BertOutput {
     dense: Linear,
     layer_norm: LayerNorm,
 }
@@ -116,7 +116,7 @@ struct Output {
 impl Encoder for Bert {
     type Config = BertConfig;
     type Input = Tokens;
-    type Reads = Texts;
+    type Reads = TextInputFormat;
 
     const PRESETS: &'static [(&'static str, BertConfig)] = &[
         ("bert_base", BertConfig::new(30_522, 512, 768, 12, 12)),
@@ -127,24 +127,24 @@ impl Encoder for Bert {
     fn new(config: &BertConfig, init: &mut Init) -> Result<Self> {
         config.check()?;
         let &BertConfig { vocabulary, context, width, depth, segments, projection, .. } = config;
-        let table = |init: &mut Init, rows| Table { weight: init.param([rows, width], Fill::Normal(0.02)) };
+        let table = |init: &mut Init, rows| EmbeddingLayer { weight: init.param([rows, width], Fill::Normal(0.02)) };
         Ok(Self {
-            embeddings: Embeddings {
+            embeddings: BertEmbeddings {
                 word_embeddings: table(init, vocabulary),
                 position_embeddings: table(init, context),
                 token_type_embeddings: table(init, segments),
                 layer_norm: LayerNorm::new(init, width),
             },
-            encoder: Layers {
-                layer: (0..depth).map(|_| Layer::new(init, width, hidden_width(width, config.mlp_ratio))).collect(),
+            encoder: BertLayers {
+                layer: (0..depth).map(|_| BertLayer::new(init, width, hidden_width(width, config.mlp_ratio))).collect(),
             },
             projection: (projection > 0).then(|| linear(init, width, projection)),
             config: config.clone(),
         })
     }
 
-    fn reads(config: &BertConfig) -> Texts {
-        Texts { context: config.context, vocabulary: config.vocabulary }
+    fn reads(config: &BertConfig) -> TextInputFormat {
+        TextInputFormat { context: config.context, vocabulary: config.vocabulary }
     }
 
     fn width(&self) -> usize {
@@ -173,15 +173,15 @@ impl Encoder for Bert {
     }
 }
 
-impl Layer {
+impl BertLayer {
     fn new(init: &mut Init, width: usize, hidden: usize) -> Self {
-        let output = |init: &mut Init, from| Output {
+        let output = |init: &mut Init, from| BertOutput {
             dense: linear(init, from, width),
             layer_norm: LayerNorm::new(init, width),
         };
         Self {
-            attention: Attention { qkv: linear(init, width, 3 * width), output: output(init, width) },
-            intermediate: Intermediate { dense: linear(init, width, hidden) },
+            attention: BertAttention { qkv: linear(init, width, 3 * width), output: output(init, width) },
+            intermediate: BertIntermediate { dense: linear(init, width, hidden) },
             output: output(init, hidden),
         }
     }
@@ -189,10 +189,10 @@ impl Layer {
     /// `[B*L, width] -> [B*L, width]`; `hidden` `[B, L]` is true for masked keys.
     fn forward(&self, x: Tensor<2>, batch: usize, heads: usize, hidden: &Tensor<2, Bool>) -> Tensor<2> {
         let context = self_attention(self.attention.qkv.forward(x.clone()), batch, heads, Mask::Hidden(hidden.clone()));
-        let Output { dense, layer_norm } = &self.attention.output;
+        let BertOutput { dense, layer_norm } = &self.attention.output;
         let x = layer_norm.forward_with(dense.forward_onto(x, context), BERT_NORM_EPSILON);
-        let Output { dense, layer_norm } = &self.output;
-        let sum = feed_forward(x.clone(), x, &self.intermediate.dense, dense, Activation::Gelu);
+        let BertOutput { dense, layer_norm } = &self.output;
+        let sum = feed_forward(x.clone(), x, &self.intermediate.dense, dense, ActivationFn::Gelu);
         layer_norm.forward_with(sum, BERT_NORM_EPSILON)
     }
 }

@@ -1,11 +1,11 @@
-//! The block of CLIP's two transformers: [`Block`] with CLIP's parameter names.
+//! The block of CLIP's two transformers: [`TransformerBlock`] with CLIP's parameter names.
 
 use burn::module::Module;
 use burn::tensor::{Bool, Int, Tensor};
 
-use super::block::{Block, Form};
+use super::block::{BlockSettings, TransformerBlock};
 use super::layers::{LayerNorm, Linear};
-use crate::params::{Bias, Fill, Init, Matrix};
+use crate::params::{Bias, Fill, Init, LinearWeight};
 use crate::{Error, Result};
 
 /// One pre-norm block. `attn.in_proj_weight` holds query, key and value stacked vertically.
@@ -19,7 +19,7 @@ pub(super) struct ClipBlock {
 
 #[derive(Module, Debug)]
 struct ClipAttention {
-    in_proj_weight: Matrix,
+    in_proj_weight: LinearWeight,
     in_proj_bias: Bias,
     out_proj: Linear,
 }
@@ -57,8 +57,8 @@ impl ClipBlock {
         }
     }
 
-    fn parts(&self) -> Block<'_> {
-        Block {
+    fn parts(&self) -> TransformerBlock<'_> {
+        TransformerBlock {
             norm1: &self.ln_1,
             qkv_weight: &self.attn.in_proj_weight,
             qkv_bias: &self.attn.in_proj_bias,
@@ -77,15 +77,15 @@ pub(super) fn run(
     mut x: Tensor<2>,
     rows: &Tensor<1, Int>,
     hidden: Option<&Tensor<2, Bool>>,
-    form: Form,
+    settings: BlockSettings,
 ) -> Tensor<2> {
     let [batch] = rows.dims();
     for (index, block) in blocks.iter().enumerate() {
         let block = block.parts();
         x = if index + 1 < blocks.len() {
-            block.forward(x, batch, form)
+            block.forward(x, batch, settings)
         } else {
-            block.forward_rows(x, rows.clone(), hidden.cloned(), form)
+            block.forward_rows(x, rows.clone(), hidden.cloned(), settings)
         };
     }
     x

@@ -4,10 +4,10 @@ use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
 
-use super::block::Form;
+use super::block::BlockSettings;
 use super::clip_block::{self, BlockFills, ClipBlock, check_ratio, hidden_width};
-use super::layers::{Activation, LayerNorm, embed_patches};
-use super::{Encoder, Pixels, check_pixels, check_positive};
+use super::layers::{ActivationFn, LayerNorm, embed_patches};
+use super::{Encoder, ImageInputFormat, check_pixels, check_positive};
 use crate::params::{Fill, Init};
 use crate::{Error, Result};
 
@@ -30,12 +30,12 @@ pub struct ClipVitConfig {
     pub mlp_ratio: f64,
     /// Non-linearity of the feed-forward layers.
     #[serde(default)]
-    pub activation: Activation,
+    pub activation: ActivationFn,
 }
 
 impl ClipVitConfig {
     const fn openai(image_size: usize, patch: usize, width: usize, depth: usize, heads: usize) -> Self {
-        Self { image_size, patch, width, depth, heads, mlp_ratio: 4.0, activation: Activation::QuickGelu }
+        Self { image_size, patch, width, depth, heads, mlp_ratio: 4.0, activation: ActivationFn::QuickGelu }
     }
 
     /// Patches along one side.
@@ -77,9 +77,9 @@ impl ClipVitConfig {
 pub struct ClipVit {
     class_embedding: Param<Tensor<1>>,
     positional_embedding: Param<Tensor<2>>,
-    conv1: Patches,
+    conv1: ClipPatchEmbed,
     ln_pre: LayerNorm,
-    transformer: Blocks,
+    transformer: ClipVitBlocks,
     ln_post: LayerNorm,
     #[module(skip)]
     config: ClipVitConfig,
@@ -87,19 +87,19 @@ pub struct ClipVit {
 
 /// Stored in the published layout of a convolution, `[width, 3, patch, patch]`; computed as one matrix product.
 #[derive(Module, Debug)]
-struct Patches {
+struct ClipPatchEmbed {
     weight: Param<Tensor<4>>,
 }
 
 #[derive(Module, Debug)]
-struct Blocks {
+struct ClipVitBlocks {
     resblocks: Vec<ClipBlock>,
 }
 
 impl Encoder for ClipVit {
     type Config = ClipVitConfig;
     type Input = Tensor<4>;
-    type Reads = Pixels;
+    type Reads = ImageInputFormat;
 
     const PRESETS: &'static [(&'static str, ClipVitConfig)] = &[
         // OpenAI's four. LAION's use `activation = "gelu"`.
@@ -129,16 +129,18 @@ impl Encoder for ClipVit {
         Ok(Self {
             class_embedding: init.param([width], scale),
             positional_embedding: init.param([config.tokens(), width], scale),
-            conv1: Patches { weight: init.param([width, 3, patch, patch], uniform(3 * patch * patch)) },
+            conv1: ClipPatchEmbed { weight: init.param([width, 3, patch, patch], uniform(3 * patch * patch)) },
             ln_pre: LayerNorm::new(init, width),
-            transformer: Blocks { resblocks: (0..depth).map(|_| ClipBlock::new(init, width, hidden, fills)).collect() },
+            transformer: ClipVitBlocks {
+                resblocks: (0..depth).map(|_| ClipBlock::new(init, width, hidden, fills)).collect(),
+            },
             ln_post: LayerNorm::new(init, width),
             config: config.clone(),
         })
     }
 
-    fn reads(config: &ClipVitConfig) -> Pixels {
-        Pixels { image_size: config.image_size }
+    fn reads(config: &ClipVitConfig) -> ImageInputFormat {
+        ImageInputFormat { image_size: config.image_size }
     }
 
     fn width(&self) -> usize {
@@ -154,8 +156,8 @@ impl Encoder for ClipVit {
         let x = Tensor::cat(vec![class, patches], 1) + self.positional_embedding.val().unsqueeze::<3>();
         let x = self.ln_pre.forward(x.reshape([batch * tokens, width]));
 
-        let form = Form { heads: self.config.heads, causal: false, activation: self.config.activation };
+        let settings = BlockSettings { heads: self.config.heads, causal: false, activation: self.config.activation };
         let class_rows = Tensor::<1, Int>::arange(0..batch as i64, &x.device()) * tokens as i64;
-        Ok(self.ln_post.forward(clip_block::run(&self.transformer.resblocks, x, &class_rows, None, form)))
+        Ok(self.ln_post.forward(clip_block::run(&self.transformer.resblocks, x, &class_rows, None, settings)))
     }
 }

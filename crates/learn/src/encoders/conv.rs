@@ -4,7 +4,7 @@ use burn::module::{Module, Param};
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Tensor, module};
 
-use crate::params::{Fill, Init, Norm, Statistic};
+use crate::params::{Fill, Init, NormParam, Statistic};
 
 /// Convolution without bias, stored in the published layout `[out, in / groups, kernel, kernel]`.
 #[derive(Module, Debug)]
@@ -43,9 +43,9 @@ impl Conv {
 #[derive(Module, Debug)]
 pub struct BatchNorm {
     /// Gain, `[C]`.
-    pub weight: Norm,
+    pub weight: NormParam,
     /// Bias, `[C]`.
-    pub bias: Norm,
+    pub bias: NormParam,
     /// Mean of each channel, `[C]`.
     pub running_mean: Statistic,
     /// Variance of each channel, `[C]`.

@@ -6,7 +6,7 @@ use burn::tensor::{Tensor, activation, module};
 use serde::{Deserialize, Serialize};
 
 use super::conv::{BatchNorm, Conv, pool};
-use super::{Encoder, Pixels, check_pixels, check_positive};
+use super::{Encoder, ImageInputFormat, check_pixels, check_positive};
 use crate::params::{Bias, Fill, Init};
 use crate::{Error, Result};
 
@@ -84,12 +84,12 @@ impl EfficientNetConfig {
     }
 
     /// The blocks, in order.
-    fn blocks(&self) -> Vec<Shape> {
+    fn blocks(&self) -> Vec<MbConvShape> {
         let mut width = self.stem;
         let mut blocks = Vec::new();
         for stage in 0..STAGES {
             for repeat in 0..self.repeats[stage] {
-                blocks.push(Shape {
+                blocks.push(MbConvShape {
                     width_in: width,
                     inner: width * self.expansions[stage],
                     width_out: self.channels[stage],
@@ -107,7 +107,7 @@ impl EfficientNetConfig {
 
 /// Sizes of one block.
 #[derive(Clone, Debug)]
-struct Shape {
+struct MbConvShape {
     width_in: usize,
     inner: usize,
     width_out: usize,
@@ -128,7 +128,7 @@ struct Shape {
 #[derive(Module, Debug)]
 pub struct EfficientNet {
     embeddings: Stem,
-    encoder: Blocks,
+    encoder: MbConvBlocks,
     #[module(skip)]
     config: EfficientNetConfig,
 }
@@ -140,26 +140,26 @@ struct Stem {
 }
 
 #[derive(Module, Debug)]
-struct Blocks {
-    blocks: Vec<Block>,
+struct MbConvBlocks {
+    blocks: Vec<MbConvBlock>,
 }
 
 #[derive(Module, Debug)]
-struct Block {
-    expansion: Option<Expansion>,
-    depthwise_conv: Depthwise,
+struct MbConvBlock {
+    expansion: Option<MbConvExpansion>,
+    depthwise_conv: MbConvDepthwise,
     squeeze_excite: SqueezeExcite,
-    projection: Narrow,
+    projection: MbConvProjection,
 }
 
 #[derive(Module, Debug)]
-struct Expansion {
+struct MbConvExpansion {
     expand_conv: Conv,
     expand_bn: BatchNorm,
 }
 
 #[derive(Module, Debug)]
-struct Depthwise {
+struct MbConvDepthwise {
     depthwise_conv: Conv,
     depthwise_norm: BatchNorm,
 }
@@ -171,7 +171,7 @@ struct SqueezeExcite {
 }
 
 #[derive(Module, Debug)]
-struct Narrow {
+struct MbConvProjection {
     project_conv: Conv,
     project_bn: BatchNorm,
 }
@@ -186,7 +186,7 @@ struct Pointwise {
 impl Encoder for EfficientNet {
     type Config = EfficientNetConfig;
     type Input = Tensor<4>;
-    type Reads = Pixels;
+    type Reads = ImageInputFormat;
 
     const PRESETS: &'static [(&'static str, EfficientNetConfig)] = &[
         // The smallest network, and that of ALIGN at its image size.
@@ -205,15 +205,15 @@ impl Encoder for EfficientNet {
                 convolution: Conv::new(init, 3, config.stem, 3),
                 batchnorm: BatchNorm::new(init, config.stem),
             },
-            encoder: Blocks {
-                blocks: config.blocks().iter().map(|shape| Block::new(init, shape, config.squeeze)).collect(),
+            encoder: MbConvBlocks {
+                blocks: config.blocks().iter().map(|shape| MbConvBlock::new(init, shape, config.squeeze)).collect(),
             },
             config: config.clone(),
         })
     }
 
-    fn reads(config: &EfficientNetConfig) -> Pixels {
-        Pixels { image_size: config.image_size }
+    fn reads(config: &EfficientNetConfig) -> ImageInputFormat {
+        ImageInputFormat { image_size: config.image_size }
     }
 
     fn width(&self) -> usize {
@@ -233,16 +233,16 @@ impl Encoder for EfficientNet {
     }
 }
 
-impl Block {
-    fn new(init: &mut Init, shape: &Shape, squeeze: f64) -> Self {
-        let &Shape { width_in, inner, width_out, kernel, .. } = shape;
+impl MbConvBlock {
+    fn new(init: &mut Init, shape: &MbConvShape, squeeze: f64) -> Self {
+        let &MbConvShape { width_in, inner, width_out, kernel, .. } = shape;
         let squeezed = ((width_in as f64 * squeeze) as usize).max(1);
         Self {
-            expansion: (inner != width_in).then(|| Expansion {
+            expansion: (inner != width_in).then(|| MbConvExpansion {
                 expand_conv: Conv::new(init, width_in, inner, 1),
                 expand_bn: BatchNorm::new(init, inner),
             }),
-            depthwise_conv: Depthwise {
+            depthwise_conv: MbConvDepthwise {
                 depthwise_conv: Conv::depthwise(init, inner, kernel),
                 depthwise_norm: BatchNorm::new(init, inner),
             },
@@ -250,25 +250,25 @@ impl Block {
                 reduce: Pointwise::new(init, inner, squeezed),
                 expand: Pointwise::new(init, squeezed, inner),
             },
-            projection: Narrow {
+            projection: MbConvProjection {
                 project_conv: Conv::new(init, inner, width_out, 1),
                 project_bn: BatchNorm::new(init, width_out),
             },
         }
     }
 
-    fn forward(&self, input: Tensor<4>, shape: &Shape, epsilon: f64) -> Tensor<4> {
+    fn forward(&self, input: Tensor<4>, shape: &MbConvShape, epsilon: f64) -> Tensor<4> {
         let mut x = input.clone();
-        if let Some(Expansion { expand_conv, expand_bn }) = &self.expansion {
+        if let Some(MbConvExpansion { expand_conv, expand_bn }) = &self.expansion {
             x = activation::silu(expand_bn.forward(expand_conv.forward(x, 1, (0, 0)), epsilon));
         }
         let half = shape.kernel / 2;
         // For an even side TensorFlow pads one less at the beginning.
         let before = if shape.stride == 2 && !shape.symmetric { half - 1 } else { half };
-        let Depthwise { depthwise_conv, depthwise_norm } = &self.depthwise_conv;
+        let MbConvDepthwise { depthwise_conv, depthwise_norm } = &self.depthwise_conv;
         let x = depthwise_norm.forward(depthwise_conv.forward(x, shape.stride, (before, half)), epsilon);
         let x = self.squeeze_excite.forward(activation::silu(x));
-        let Narrow { project_conv, project_bn } = &self.projection;
+        let MbConvProjection { project_conv, project_bn } = &self.projection;
         let x = project_bn.forward(project_conv.forward(x, 1, (0, 0)), epsilon);
         if shape.residual { x + input } else { x }
     }

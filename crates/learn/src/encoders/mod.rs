@@ -30,8 +30,8 @@ use burn::tensor::Tensor;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::Array;
-use crate::head::Side;
+use crate::checkpoint::WeightArray;
+use crate::head::Tower;
 use crate::params::Init;
 use crate::{Error, Result};
 pub use bert::{Bert, BertConfig};
@@ -48,7 +48,7 @@ encoders! {
     VisualConfig,
     /// An image encoder: normalised pixels `[B, 3, H, W]` to features `[B, width]`.
     VisualEncoder,
-    Tensor<4>, Pixels, Side::Image, "visual", {
+    Tensor<4>, ImageInputFormat, Tower::Image, "visual", {
         "vit" => Vit(Vit, VitConfig): "vision transformer of the MERU family: fixed 2-D sin-cos positions, class token, exact GELU",
         "clip_vit" => ClipVit(ClipVit, ClipVitConfig): "vision transformer of CLIP: learned positions, norm before the first block",
         "resnet" => ResNet(ResNet, ResNetConfig): "residual network with bottlenecks, for pretrained weights: its batch norms do not learn",
@@ -58,7 +58,7 @@ encoders! {
     TextualConfig,
     /// A text encoder: token ids to features `[B, width]`.
     TextualEncoder,
-    Tokens, Texts, Side::Text, "textual", {
+    Tokens, TextInputFormat, Tower::Text, "textual", {
         "text_transformer" => TextTransformer(TextTransformer, TextTransformerConfig): "CLIP's causal transformer, pooled at the end of the text",
         "bert" => Bert(Bert, BertConfig): "BERT, ALIGN's text encoder, pooled at the first token",
     }
@@ -72,21 +72,21 @@ pub struct EncoderEntry {
     /// One-line description for listings.
     pub summary: &'static str,
     /// The kind of input that it reads.
-    pub side: Side,
+    pub tower: Tower,
     /// Names of its presets.
     pub presets: fn() -> Vec<&'static str>,
 }
 
 /// Input format of an image encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pixels {
+pub struct ImageInputFormat {
     /// Side of the square photographs, in pixels.
     pub image_size: usize,
 }
 
 /// Input format of a text encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Texts {
+pub struct TextInputFormat {
     /// Longest sequence, in tokens.
     pub context: usize,
     /// Number of token ids.
@@ -125,7 +125,7 @@ pub trait Encoder: Module {
     fn forward(&self, input: Self::Input) -> Result<Tensor<2>>;
 
     /// Constant tensors that a published state dict holds besides the parameters, by name.
-    fn buffers(&self) -> Vec<(&'static str, Array)> {
+    fn buffers(&self) -> Vec<(&'static str, WeightArray)> {
         Vec::new()
     }
 }
@@ -138,8 +138,8 @@ fn read_config<C: DeserializeOwned>(section: &str, table: toml::Table) -> Result
     })
 }
 
-fn unknown_encoder(side: Side, found: Option<&str>) -> Error {
-    let known: Vec<&str> = ENCODERS.iter().filter(|entry| entry.side == side).map(|entry| entry.name).collect();
+fn unknown_encoder(tower: Tower, found: Option<&str>) -> Error {
+    let known: Vec<&str> = ENCODERS.iter().filter(|entry| entry.tower == tower).map(|entry| entry.name).collect();
     Error::Unknown {
         kind: "encoder",
         name: found.unwrap_or("(no `kind` and no `preset`)").to_owned(),
@@ -147,9 +147,9 @@ fn unknown_encoder(side: Side, found: Option<&str>) -> Error {
     }
 }
 
-fn unknown_preset(side: Side, found: &str) -> Error {
+fn unknown_preset(tower: Tower, found: &str) -> Error {
     let known: Vec<&str> =
-        ENCODERS.iter().filter(|entry| entry.side == side).flat_map(|entry| (entry.presets)()).collect();
+        ENCODERS.iter().filter(|entry| entry.tower == tower).flat_map(|entry| (entry.presets)()).collect();
     Error::Unknown { kind: "encoder preset", name: found.to_owned(), known: known.join(", ") }
 }
 

@@ -1,13 +1,13 @@
 //! The macro behind the encoder table. Burn modules are not object-safe, so "any image encoder" has to be an enum. The
 //! macro generates that enum from the table.
 
-/// Generates from the table, for each side, the tagged config enum and the module enum over its encoders, and
+/// Generates from the table, for each tower, the tagged config enum and the module enum over its encoders, and
 /// [`ENCODERS`].
 macro_rules! encoders {
     ($(
         $(#[$config_doc:meta])* $Config:ident,
         $(#[$encoder_doc:meta])* $Encoder:ident,
-        $Input:ty, $Reads:ty, $side:expr, $field:literal,
+        $Input:ty, $Reads:ty, $tower:expr, $field:literal,
         { $( $name:literal => $Variant:ident($Module:ty, $ModuleConfig:ty): $summary:literal, )+ }
     )+) => {
         /// Every encoder.
@@ -15,7 +15,7 @@ macro_rules! encoders {
             EncoderEntry {
                 name: $name,
                 summary: $summary,
-                side: $side,
+                tower: $tower,
                 presets: || <$Module as Encoder>::PRESETS.iter().map(|(name, _)| *name).collect(),
             },
         )+)+];
@@ -51,7 +51,7 @@ macro_rules! encoders {
                             return Ok(Self::$Variant(config.clone()));
                         }
                     )+
-                    Err(unknown_preset($side, name))
+                    Err(unknown_preset($tower, name))
                 }
 
                 /// The same architecture with one value replaced: `config.with("vocabulary", 600)`.
@@ -93,7 +93,7 @@ macro_rules! encoders {
                     let kind = table.remove("kind");
                     match kind.as_ref().and_then(toml::Value::as_str) {
                         $( Some($name) => Ok(Self::$Variant(read_config($field, table)?)), )+
-                        other => Err(unknown_encoder($side, other)),
+                        other => Err(unknown_encoder($tower, other)),
                     }
                 }
             }
@@ -113,7 +113,7 @@ macro_rules! encoders {
                 }
 
                 /// Constant tensors of the published state dict, by name.
-                pub fn buffers(&self) -> Vec<(&'static str, Array)> {
+                pub fn buffers(&self) -> Vec<(&'static str, WeightArray)> {
                     match self { $( Self::$Variant(encoder) => encoder.buffers(), )+ }
                 }
             }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::conv::{BatchNorm, Conv, pool};
 use super::layers::Linear;
-use super::{Encoder, Pixels, check_pixels, check_positive};
+use super::{Encoder, ImageInputFormat, check_pixels, check_positive};
 use crate::Result;
 use crate::params::{Fill, Init};
 
@@ -96,7 +96,7 @@ struct Bottleneck {
 impl Encoder for ResNet {
     type Config = ResNetConfig;
     type Input = Tensor<4>;
-    type Reads = Pixels;
+    type Reads = ImageInputFormat;
 
     const PRESETS: &'static [(&'static str, ResNetConfig)] = &[
         ("resnet50", ResNetConfig::new(224, 64, [3, 4, 6, 3])),
@@ -129,8 +129,8 @@ impl Encoder for ResNet {
         })
     }
 
-    fn reads(config: &ResNetConfig) -> Pixels {
-        Pixels { image_size: config.image_size }
+    fn reads(config: &ResNetConfig) -> ImageInputFormat {
+        ImageInputFormat { image_size: config.image_size }
     }
 
     fn width(&self) -> usize {

@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::{Device, Distribution, Gradients, Int, Tensor, TensorData};
 
-use super::layers::Activation;
+use super::layers::ActivationFn;
 use super::*;
 use crate::params::{Init, ParamInfo, ParamKind, ParamVisitor, visit_params};
 
@@ -19,7 +19,7 @@ fn text_config() -> TextTransformerConfig {
         width: 12,
         depth: 2,
         heads: 3,
-        activation: Activation::Gelu,
+        activation: ActivationFn::Gelu,
     }
 }
 
@@ -70,12 +70,12 @@ fn difference(a: &[f32], b: &[f32]) -> f32 {
 fn every_preset_makes_sense_and_is_found_by_its_name() {
     for entry in ENCODERS {
         for name in (entry.presets)() {
-            match entry.side {
-                Side::Image => {
+            match entry.tower {
+                Tower::Image => {
                     let reads = VisualConfig::preset(name).unwrap().reads();
                     assert!(reads.image_size >= 32, "{name}");
                 }
-                Side::Text => {
+                Tower::Text => {
                     let reads = TextualConfig::preset(name).unwrap().reads();
                     assert!(reads.context >= 8 && reads.vocabulary >= 512, "{name}");
                 }
@@ -103,8 +103,8 @@ fn the_published_vit_s_has_its_number_of_parameters() {
 /// parameter, the same weights for the same seed, independent rows, and an error for inputs of another shape.
 #[test]
 fn every_encoder_obeys_the_laws() {
-    struct Silent(Gradients, Vec<String>);
-    impl ParamVisitor for Silent {
+    struct MissingGradients(Gradients, Vec<String>);
+    impl ParamVisitor for MissingGradients {
         fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
             let moved = value.grad(&self.0).is_some_and(|grad| {
                 let grad = floats(grad);
@@ -130,9 +130,9 @@ fn every_encoder_obeys_the_laws() {
         // A weighted sum, because the plain sum is constant after a normalisation.
         let weights = (0..2 * width).map(|i| ((i * i) as f32 * 0.37).sin()).collect::<Vec<_>>();
         let weights = Tensor::from_data(TensorData::new(weights, [2, width]), &features.device());
-        let mut silent = Silent((features * weights).sum().backward(), Vec::new());
-        visit_params(&encoders[0], &mut silent);
-        assert!(silent.1.is_empty(), "{name}: no gradient for {:?}", silent.1);
+        let mut missing = MissingGradients((features * weights).sum().backward(), Vec::new());
+        visit_params(&encoders[0], &mut missing);
+        assert!(missing.1.is_empty(), "{name}: no gradient for {:?}", missing.1);
     }
     let device = Device::flex().autodiff();
     for entry in ENCODERS {
@@ -140,8 +140,8 @@ fn every_encoder_obeys_the_laws() {
         let small = presets.iter().filter(|name| name.contains("nano") || name.contains("micro"));
         let first = (!presets.iter().any(|name| name.contains("nano"))).then(|| &presets[0]);
         for name in small.chain(first) {
-            match entry.side {
-                Side::Image => {
+            match entry.tower {
+                Tower::Image => {
                     let config = VisualConfig::preset(name).unwrap();
                     let [one, two] = [(); 2].map(|()| config.build(&mut Init::seeded(1, &device)).unwrap());
                     let size = config.reads().image_size;
@@ -154,7 +154,7 @@ fn every_encoder_obeys_the_laws() {
                     let width = one.width();
                     check(name, [one, two], width, photos, |encoder, photos| encoder.forward(photos).unwrap());
                 }
-                Side::Text => {
+                Tower::Text => {
                     let config = TextualConfig::preset(name).unwrap();
                     let [one, two] = [(); 2].map(|()| config.build(&mut Init::seeded(1, &device)).unwrap());
                     // As long as the context, so that every position is used.
@@ -241,16 +241,16 @@ fn inputs_of_another_shape_are_errors() {
 /// changes nothing (zero output maps), so that its second-to-last block runs on all rows.
 #[test]
 fn the_shortened_last_block_equals_the_full_one() {
-    struct Extend {
+    struct ParamCopy {
         from: BTreeMap<String, Tensor<1>>,
     }
-    impl ParamVisitor for Extend {
+    impl ParamVisitor for ParamCopy {
         fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
             let count = value.shape().num_elements();
             self.from.insert(param.name.to_owned(), value.clone().reshape([count]));
         }
     }
-    impl crate::params::ParamMapper for Extend {
+    impl crate::params::ParamMapper for ParamCopy {
         fn map<const D: usize>(&mut self, param: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D> {
             match self.from.get(param.name) {
                 Some(known) => known.clone().reshape(value.dims()),
@@ -262,19 +262,18 @@ fn the_shortened_last_block_equals_the_full_one() {
     let device = Device::flex();
 
     let vit = perturbed(Vit::new(&vit_config(), &mut Init::seeded(3, &device)).unwrap(), &device);
-    let mut extend = Extend { from: BTreeMap::new() };
-    visit_params(&vit, &mut extend);
+    let mut copy = ParamCopy { from: BTreeMap::new() };
+    visit_params(&vit, &mut copy);
     let deeper = VitConfig { depth: 3, ..vit_config() };
-    let slow = crate::params::map_params(Vit::new(&deeper, &mut Init::blank(&device)).unwrap(), &mut extend);
+    let slow = crate::params::map_params(Vit::new(&deeper, &mut Init::blank(&device)).unwrap(), &mut copy);
     let x = pixels(3, 12, &device);
     assert!(difference(&floats(vit.forward(x.clone()).unwrap()), &floats(slow.forward(x).unwrap())) < 2e-6);
 
     let text = perturbed(TextTransformer::new(&text_config(), &mut Init::seeded(3, &device)).unwrap(), &device);
-    let mut extend = Extend { from: BTreeMap::new() };
-    visit_params(&text, &mut extend);
+    let mut copy = ParamCopy { from: BTreeMap::new() };
+    visit_params(&text, &mut copy);
     let deeper = TextTransformerConfig { depth: 3, ..text_config() };
-    let slow =
-        crate::params::map_params(TextTransformer::new(&deeper, &mut Init::blank(&device)).unwrap(), &mut extend);
+    let slow = crate::params::map_params(TextTransformer::new(&deeper, &mut Init::blank(&device)).unwrap(), &mut copy);
     let x = tokens(&[&[4, 8, 15, 16, 29], &[4, 29], &[4, 23, 29]], 29, &device);
     assert!(difference(&floats(text.forward(x.clone()).unwrap()), &floats(slow.forward(x).unwrap())) < 2e-6);
 }
@@ -317,12 +316,12 @@ fn both_attentions_agree() {
 
 /// Names, kinds and gradients of every parameter, for both encoders.
 #[derive(Default)]
-struct Census<'a> {
+struct ParamCensus<'a> {
     gradients: Option<&'a burn::tensor::Gradients>,
     rows: Vec<(String, ParamKind, Vec<usize>, Option<f32>)>,
 }
 
-impl ParamVisitor for Census<'_> {
+impl ParamVisitor for ParamCensus<'_> {
     fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
         let mut shape = value.dims().to_vec();
         if param.transposed {
@@ -352,10 +351,10 @@ fn every_trained_parameter_gets_a_finite_gradient_that_is_not_zero() {
     let vit_gradients = weighted(vit.forward(pixels(2, 12, &device.clone().inner())).unwrap()).backward();
     let text_gradients = weighted(text.forward(tokens(&[&[4, 8, 15, 29], &[4, 29]], 29, &device)).unwrap()).backward();
 
-    let mut census = Census { gradients: Some(&vit_gradients), rows: Vec::new() };
+    let mut census = ParamCensus { gradients: Some(&vit_gradients), rows: Vec::new() };
     visit_params(&vit, &mut census);
     let mut rows = census.rows;
-    let mut census = Census { gradients: Some(&text_gradients), rows: Vec::new() };
+    let mut census = ParamCensus { gradients: Some(&text_gradients), rows: Vec::new() };
     visit_params(&text, &mut census);
     rows.append(&mut census.rows);
     assert_eq!(rows.len(), 2 * (4 + 12 * 2 + 2) - 2, "both encoders, each with two blocks of twelve");
@@ -375,7 +374,7 @@ fn every_trained_parameter_gets_a_finite_gradient_that_is_not_zero() {
 fn names_shapes_and_kinds_are_the_published_ones() {
     use ParamKind::{Bias, Fixed, Norm, Weight};
     let device = Device::flex();
-    let mut census = Census::default();
+    let mut census = ParamCensus::default();
     visit_params(&Vit::new(&VitConfig { depth: 1, ..vit_config() }, &mut Init::blank(&device)).unwrap(), &mut census);
     let expected: &[(&str, ParamKind, &[usize])] = &[
         ("cls_token", Weight, &[1, 1, 16]),
@@ -399,7 +398,7 @@ fn names_shapes_and_kinds_are_the_published_ones() {
     ];
     check_census(census, expected);
 
-    let mut census = Census::default();
+    let mut census = ParamCensus::default();
     visit_params(
         &TextTransformer::new(&TextTransformerConfig { depth: 1, ..text_config() }, &mut Init::blank(&device)).unwrap(),
         &mut census,
@@ -431,7 +430,7 @@ fn names_of_clip_vit_are_the_published_ones() {
     use ParamKind::{Bias, Norm, Weight};
     let config = VisualConfig::preset("clip_vit_nano").unwrap();
     let config = config.with("depth", 1).unwrap().with("mlp_ratio", 1.5).unwrap();
-    let mut census = Census::default();
+    let mut census = ParamCensus::default();
     visit_params(&config.build(&mut Init::blank(&Device::flex())).unwrap(), &mut census);
     let block = "transformer.resblocks.0.";
     let names: Vec<String> = ["attn.in_proj_weight", "attn.in_proj_bias", "attn.out_proj.weight", "attn.out_proj.bias"]
@@ -484,7 +483,7 @@ fn names_of_clip_vit_are_the_published_ones() {
     }
 }
 
-fn check_census(census: Census<'_>, expected: &[(&str, ParamKind, &[usize])]) {
+fn check_census(census: ParamCensus<'_>, expected: &[(&str, ParamKind, &[usize])]) {
     let found: Vec<_> =
         census.rows.iter().map(|(name, kind, shape, _)| (name.as_str(), *kind, shape.as_slice())).collect();
     assert_eq!(found, expected);
@@ -492,8 +491,8 @@ fn check_census(census: Census<'_>, expected: &[(&str, ParamKind, &[usize])]) {
 
 #[test]
 fn first_values_have_the_published_spread() {
-    struct Spread(std::collections::BTreeMap<String, (f64, f64)>);
-    impl ParamVisitor for Spread {
+    struct ParamSpread(std::collections::BTreeMap<String, (f64, f64)>);
+    impl ParamVisitor for ParamSpread {
         fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
             let values = floats(value.clone());
             let count = values.len() as f64;
@@ -502,7 +501,7 @@ fn first_values_have_the_published_spread() {
         }
     }
     let device = Device::flex();
-    let mut spread = Spread(Default::default());
+    let mut spread = ParamSpread(Default::default());
     let vit = VitConfig { image_size: 16, patch: 4, width: 64, depth: 2, heads: 2 };
     visit_params(&Vit::new(&vit, &mut Init::seeded(11, &device)).unwrap(), &mut spread);
     let text = TextTransformerConfig { vocabulary: 300, context: 40, width: 64, ..text_config() };
@@ -572,7 +571,7 @@ fn gradient_checkpointing_changes_no_gradient() {
         let vit = perturbed(vit, &Device::flex());
         let loss = vit.forward(x.clone()).unwrap().powf_scalar(2.0).sum();
         let gradients = loss.backward();
-        let mut census = Census { gradients: Some(&gradients), rows: Vec::new() };
+        let mut census = ParamCensus { gradients: Some(&gradients), rows: Vec::new() };
         visit_params(&vit, &mut census);
         census.rows.into_iter().map(|(name, _, _, gradient)| (name, gradient)).collect::<Vec<_>>()
     };

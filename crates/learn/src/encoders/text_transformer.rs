@@ -4,11 +4,11 @@ use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, module};
 use serde::{Deserialize, Serialize};
 
-use super::block::Form;
+use super::block::BlockSettings;
 use super::clip_block::{self, BlockFills, ClipBlock, check_ratio, hidden_width};
-use super::layers::{Activation, LayerNorm, Table};
-use super::{Encoder, Texts, Tokens, check_positive};
-use crate::checkpoint::Array;
+use super::layers::{ActivationFn, EmbeddingLayer, LayerNorm};
+use super::{Encoder, TextInputFormat, Tokens, check_positive};
+use crate::checkpoint::WeightArray;
 use crate::params::{Fill, Init};
 use crate::{Error, Result};
 
@@ -31,12 +31,12 @@ pub struct TextTransformerConfig {
     pub mlp_ratio: f64,
     /// Non-linearity of the feed-forward layers.
     #[serde(default)]
-    pub activation: Activation,
+    pub activation: ActivationFn,
 }
 
 impl TextTransformerConfig {
     const fn new(vocabulary: usize, context: usize, width: usize, depth: usize, heads: usize) -> Self {
-        Self { vocabulary, context, width, depth, heads, mlp_ratio: 4.0, activation: Activation::Gelu }
+        Self { vocabulary, context, width, depth, heads, mlp_ratio: 4.0, activation: ActivationFn::Gelu }
     }
 
     /// Width of the hidden layer of every feed-forward part.
@@ -64,7 +64,7 @@ impl TextTransformerConfig {
 /// MERU family.
 #[derive(Module, Debug)]
 pub struct TextTransformer {
-    token_embed: Table,
+    token_embed: EmbeddingLayer,
     posit_embed: Param<Tensor<2>>,
     resblocks: Vec<ClipBlock>,
     ln_final: LayerNorm,
@@ -75,7 +75,7 @@ pub struct TextTransformer {
 impl Encoder for TextTransformer {
     type Config = TextTransformerConfig;
     type Input = Tokens;
-    type Reads = Texts;
+    type Reads = TextInputFormat;
 
     const PRESETS: &'static [(&'static str, TextTransformerConfig)] = &[
         // The published models ("L12_W512") with CLIP's vocabulary.
@@ -91,7 +91,7 @@ impl Encoder for TextTransformer {
         let &TextTransformerConfig { vocabulary, context, width, depth, .. } = config;
         let (hidden, fills) = (config.hidden(), first_values(config));
         Ok(Self {
-            token_embed: Table { weight: init.param([vocabulary, width], Fill::Normal(0.02)) },
+            token_embed: EmbeddingLayer { weight: init.param([vocabulary, width], Fill::Normal(0.02)) },
             posit_embed: init.param([context, width], Fill::Normal(0.01)),
             resblocks: (0..depth).map(|_| ClipBlock::new(init, width, hidden, fills)).collect(),
             ln_final: LayerNorm::new(init, width),
@@ -99,8 +99,8 @@ impl Encoder for TextTransformer {
         })
     }
 
-    fn reads(config: &TextTransformerConfig) -> Texts {
-        Texts { context: config.context, vocabulary: config.vocabulary }
+    fn reads(config: &TextTransformerConfig) -> TextInputFormat {
+        TextInputFormat { context: config.context, vocabulary: config.vocabulary }
     }
 
     fn width(&self) -> usize {
@@ -117,18 +117,18 @@ impl Encoder for TextTransformer {
         let x = module::embedding(self.token_embed.weight.val(), tokens.ids) + positions;
         let x = x.reshape([batch * length, width]);
 
-        let form = Form { heads: self.config.heads, causal: true, activation: self.config.activation };
+        let settings = BlockSettings { heads: self.config.heads, causal: true, activation: self.config.activation };
         let device = x.device();
         let end_rows = Tensor::<1, Int>::arange(0..batch as i64, &device) * length as i64 + tokens.end;
-        let x = clip_block::run(&self.resblocks, x, &end_rows, Some(&after_end), form);
+        let x = clip_block::run(&self.resblocks, x, &end_rows, Some(&after_end), settings);
         Ok(self.ln_final.forward(x))
     }
 
     /// The causal mask, `[context, context]`: true where the key (column) comes after the query (row).
-    fn buffers(&self) -> Vec<(&'static str, Array)> {
+    fn buffers(&self) -> Vec<(&'static str, WeightArray)> {
         let context = self.config.context;
         let mask = (0..context * context).map(|i| i % context > i / context).collect();
-        vec![("attn_mask", Array::bool([context, context], mask))]
+        vec![("attn_mask", WeightArray::bool([context, context], mask))]
     }
 }
 

@@ -30,8 +30,8 @@ impl Tokens {
     /// `[B, L]`: true for the positions after the end of a text.
     pub(super) fn after_end(&self) -> Tensor<2, Bool> {
         let [batch, length] = self.ids.dims();
-        let places = Tensor::<1, Int>::arange(0..length as i64, &self.ids.device()).reshape([1, length]);
+        let positions = Tensor::<1, Int>::arange(0..length as i64, &self.ids.device()).reshape([1, length]);
         let end = self.end.clone().reshape([batch, 1]).expand([batch, length]);
-        places.expand([batch, length]).greater(end)
+        positions.expand([batch, length]).greater(end)
     }
 }

@@ -5,10 +5,10 @@ use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
 
-use super::block::{Block, Form, MLP_RATIO};
-use super::layers::{Activation, LayerNorm, Linear, embed_patches};
-use super::{Encoder, Pixels, check_pixels, check_positive};
-use crate::params::{Bias, Fill, Fixed, Init};
+use super::block::{BlockSettings, MLP_RATIO, TransformerBlock};
+use super::layers::{ActivationFn, LayerNorm, Linear, embed_patches};
+use super::{Encoder, ImageInputFormat, check_pixels, check_positive};
+use crate::params::{Bias, Fill, FixedTable, Init};
 use crate::{Error, Result};
 
 /// Architecture of a [`Vit`].
@@ -67,7 +67,7 @@ impl VitConfig {
 #[derive(Module, Debug)]
 pub struct Vit {
     cls_token: Param<Tensor<3>>,
-    pos_embed: Fixed,
+    pos_embed: FixedTable,
     patch_embed: PatchEmbed,
     blocks: Vec<VitBlock>,
     norm: LayerNorm,
@@ -110,7 +110,7 @@ struct VitMlp {
 impl Encoder for Vit {
     type Config = VitConfig;
     type Input = Tensor<4>;
-    type Reads = Pixels;
+    type Reads = ImageInputFormat;
 
     const PRESETS: &'static [(&'static str, VitConfig)] = &[
         // 12 heads at width 384, as in MoCo v3 (timm's plain ViT-S has 6).
@@ -144,8 +144,8 @@ impl Encoder for Vit {
         })
     }
 
-    fn reads(config: &VitConfig) -> Pixels {
-        Pixels { image_size: config.image_size }
+    fn reads(config: &VitConfig) -> ImageInputFormat {
+        ImageInputFormat { image_size: config.image_size }
     }
 
     fn width(&self) -> usize {
@@ -162,14 +162,14 @@ impl Encoder for Vit {
         let x = Tensor::cat(vec![class, patches], 1) + self.pos_embed.value.val();
         let mut x = x.reshape([batch * tokens, width]);
 
-        let form = Form { heads: self.config.heads, causal: false, activation: Activation::Gelu };
+        let settings = BlockSettings { heads: self.config.heads, causal: false, activation: ActivationFn::Gelu };
         let class_rows = Tensor::<1, Int>::arange(0..batch as i64, &x.device()) * tokens as i64;
         for (index, block) in self.blocks.iter().enumerate() {
             let block = block.parts();
             x = if index + 1 < self.blocks.len() {
-                block.forward(x, batch, form)
+                block.forward(x, batch, settings)
             } else {
-                block.forward_rows(x, class_rows.clone(), None, form)
+                block.forward_rows(x, class_rows.clone(), None, settings)
             };
         }
         Ok(self.norm.forward(x))
@@ -186,8 +186,8 @@ impl VitBlock {
         Self { norm1: LayerNorm::new(init, width), attn, norm2: LayerNorm::new(init, width), mlp }
     }
 
-    fn parts(&self) -> Block<'_> {
-        Block {
+    fn parts(&self) -> TransformerBlock<'_> {
+        TransformerBlock {
             norm1: &self.norm1,
             qkv_weight: &self.attn.qkv.weight,
             qkv_bias: &self.attn.qkv.bias,

@@ -83,9 +83,9 @@ fn lift_scales_each_factor_and_follows_the_current_curvature() {
     assert!((spec.curv[1] - f64::from(0.7f32).exp()).abs() < 1e-12);
 
     let features = [[0.3, -1.2, 0.8, 2.0, 0.1, -0.6], [1.0, 0.0, 0.0, 0.0, 0.0, 3.0]];
-    for (side, name) in [(Side::Image, "visual"), (Side::Text, "textual")] {
+    for (tower, name) in [(Tower::Image, "visual"), (Tower::Text, "textual")] {
         let tensor = Tensor::<2>::from_data(features.map(|row| row.map(|x: f64| x as f32)), &device());
-        let points: Vec<f64> = head.lift(tensor, side).unwrap().to_data().iter().collect();
+        let points: Vec<f64> = head.lift(tensor, tower).unwrap().to_data().iter().collect();
         for (row, found) in features.iter().zip(points.chunks(6)) {
             let scale = |j: usize| f64::from(log(&format!("{name}_concept_alphas.{}", j / 3))).exp();
             let tangent: Vec<f64> = row.iter().enumerate().map(|(j, x)| x * scale(j)).collect();
@@ -104,7 +104,7 @@ fn points_are_f32_whatever_the_encoder_computes_in() {
     for dtype in [DType::F16, DType::BF16, DType::F64] {
         let data = TensorData::new(vec![1.0f32, -2.0], [1, 2]).convert_dtype(dtype);
         let features = Tensor::<2>::from_data(data, (&device(), dtype));
-        assert_eq!(head.lift(features, Side::Image).unwrap().dtype(), DType::F32);
+        assert_eq!(head.lift(features, Tower::Image).unwrap().dtype(), DType::F32);
     }
 }
 
@@ -146,6 +146,6 @@ fn bad_settings_and_features_are_refused_by_name() {
     assert!(message(fails).contains("`curv` is absent"));
 
     let wide = Tensor::<2>::zeros([3, 5], &device());
-    let message = head(&lorentz, "").unwrap().lift(wide, Side::Text).err().unwrap().to_string();
+    let message = head(&lorentz, "").unwrap().lift(wide, Tower::Text).err().unwrap().to_string();
     assert!(message.contains("[3, 5]") && message.contains("[B, 4]"), "{message}");
 }

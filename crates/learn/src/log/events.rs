@@ -40,7 +40,7 @@ impl EventFile {
                 Ok(file) => {
                     let mut events = Self { path, file };
                     events.event(0, |event| event.bytes(3, b"brain.Event:2"))?;
-                    events.event(step + 1, |event| event.bytes(7, &Message::with(|log| log.varint(1, 1))))?;
+                    events.event(step + 1, |event| event.bytes(7, &ProtoMessage::with(|log| log.varint(1, 1))))?;
                     return Ok(events);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -55,9 +55,9 @@ impl EventFile {
     /// # Errors
     /// If the file cannot be written.
     pub fn scalars(&mut self, step: u64, scalars: &[(String, f64)]) -> Result<()> {
-        let summary = Message::with(|summary| {
+        let summary = ProtoMessage::with(|summary| {
             for (tag, value) in scalars {
-                let value = Message::with(|entry| {
+                let value = ProtoMessage::with(|entry| {
                     entry.bytes(1, tag.as_bytes());
                     entry.fixed32(2, (*value as f32).to_le_bytes());
                 });
@@ -67,8 +67,8 @@ impl EventFile {
         self.event(step, |event| event.bytes(5, &summary))
     }
 
-    fn event(&mut self, step: u64, content: impl FnOnce(&mut Message)) -> Result<()> {
-        let payload = Message::with(|event| {
+    fn event(&mut self, step: u64, content: impl FnOnce(&mut ProtoMessage)) -> Result<()> {
+        let payload = ProtoMessage::with(|event| {
             event.fixed64(1, wall_time().to_le_bytes());
             event.varint(2, step);
             content(event);
@@ -98,9 +98,9 @@ pub(super) fn masked_crc(bytes: &[u8]) -> u32 {
 }
 
 /// A protobuf message under construction.
-struct Message(Vec<u8>);
+struct ProtoMessage(Vec<u8>);
 
-impl Message {
+impl ProtoMessage {
     fn with(content: impl FnOnce(&mut Self)) -> Vec<u8> {
         let mut message = Self(Vec::new());
         content(&mut message);

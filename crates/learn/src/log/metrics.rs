@@ -28,11 +28,11 @@ impl MetricsFile {
     pub fn open(folder: &Path, step: u64) -> Result<Self> {
         let path = folder.join(METRICS_FILE);
         if path.exists() {
-            let mut kept = Vec::new();
+            let mut lines = Vec::new();
             for record in read_metrics(&path)?.iter().filter(|record| record.step <= step) {
-                write_line(&mut kept, record).map_err(Error::io(&path))?;
+                write_line(&mut lines, record).map_err(Error::io(&path))?;
             }
-            write_whole(&path, &kept)?;
+            write_whole(&path, &lines)?;
         }
         let file = OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io(&path))?;
         Ok(Self { path, file })

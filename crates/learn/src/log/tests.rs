@@ -80,7 +80,7 @@ fn an_event_file_reads_back_field_by_field() {
         .iter()
         .map(|(field, value)| {
             assert_eq!(*field, 1);
-            let entry = Fields::parse(value);
+            let entry = ProtoFields::parse(value);
             let bits: [u8; 4] = entry.get(2).try_into().unwrap();
             (entry.text(1), f32::from_le_bytes(bits))
         })
@@ -109,7 +109,7 @@ fn only_event_file(folder: &Path) -> Vec<u8> {
 
 /// Splits the records, verifies their checksums and splits the messages into fields. It shares only the checksum
 /// function with the writer, and that has its own test.
-fn read_events(mut bytes: &[u8]) -> Vec<Fields> {
+fn read_events(mut bytes: &[u8]) -> Vec<ProtoFields> {
     let mut events = Vec::new();
     while !bytes.is_empty() {
         let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
@@ -117,16 +117,16 @@ fn read_events(mut bytes: &[u8]) -> Vec<Fields> {
         assert_eq!(word(8), masked_crc(&bytes[..8]));
         let payload = &bytes[12..12 + length];
         assert_eq!(word(12 + length), masked_crc(payload));
-        events.push(Fields::parse(payload));
+        events.push(ProtoFields::parse(payload));
         bytes = &bytes[16 + length..];
     }
     events
 }
 
 /// The fields of a protobuf message as (number, bytes); a varint is stored as eight little-endian bytes.
-struct Fields(Vec<(u64, Vec<u8>)>);
+struct ProtoFields(Vec<(u64, Vec<u8>)>);
 
-impl Fields {
+impl ProtoFields {
     fn parse(mut bytes: &[u8]) -> Self {
         let mut fields = Vec::new();
         while !bytes.is_empty() {

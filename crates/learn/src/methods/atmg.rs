@@ -16,8 +16,8 @@ use conifer_data::View;
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{self, Settings, Terms};
-use super::{Embedded, Loss, Method, MethodEntry, Space};
+use super::settings::{self, MethodSettings, TermSwitches};
+use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{Denominator, info_nce};
@@ -50,14 +50,14 @@ pub struct Config {
     /// baseline).
     pub towards_root: bool,
     /// The terms, one per direction: `contrast_<query>_<candidates>`.
-    pub terms: Terms,
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
-        Self { reference, towards_root: true, terms: Terms::all(TERMS) }
+        Self { reference, towards_root: true, terms: TermSwitches::all(TERMS) }
     }
 
     fn check(&self) -> Result<()> {
@@ -82,7 +82,7 @@ impl Method for Atmg {
         &[View::Pair]
     }
 
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let (image, text) = batch.pair(NAME)?;
         let angle = |parent: &Tensor<2>, child: &Tensor<2>| {
             space.manifold.pairwise_exterior_angle(parent.clone(), child.clone(), &space.root)

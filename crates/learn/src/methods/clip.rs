@@ -9,8 +9,8 @@ use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
 use super::MethodEntry;
-use super::objective::{Boxes, Contrast, Objective, Part};
-use super::settings::{self, Settings, Terms};
+use super::objective::{Boxes, ContrastTerm, Objective, ViewPart};
+use super::settings::{self, MethodSettings, TermSwitches};
 use crate::Result;
 use crate::root::RootKind;
 use crate::terms::Denominator;
@@ -42,14 +42,14 @@ pub struct Config {
     pub boxes: Boxes,
     /// `contrast_image_text`: photographs are queries, captions candidates. `contrast_text_image`: the reverse. Both
     /// on.
-    pub terms: Terms,
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
-        Self { reference, boxes: Boxes::None, terms: Terms::all(ENTRY.terms) }
+        Self { reference, boxes: Boxes::None, terms: TermSwitches::all(ENTRY.terms) }
     }
 
     fn check(&self) -> Result<()> {
@@ -75,10 +75,10 @@ pub fn build(config: &Config) -> Result<Objective> {
 }
 
 /// `1/2 (L(I, T) + L(T, I))`.
-pub(super) fn symmetric_contrast() -> Vec<Contrast> {
-    let contrast = |name, query, candidates| Contrast { name, query, candidates, weight: 0.5 };
+pub(super) fn symmetric_contrast() -> Vec<ContrastTerm> {
+    let contrast = |name, query, candidates| ContrastTerm { name, query, candidates, weight: 0.5 };
     vec![
-        contrast("contrast_image_text", Part::Image, Part::Text),
-        contrast("contrast_text_image", Part::Text, Part::Image),
+        contrast("contrast_image_text", ViewPart::Image, ViewPart::Text),
+        contrast("contrast_text_image", ViewPart::Text, ViewPart::Image),
     ]
 }

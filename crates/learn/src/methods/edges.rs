@@ -19,7 +19,7 @@ pub struct Edges {
 }
 
 /// Crops of parts that have more than one crop, for a contrast among crops of the same part.
-pub struct Twins {
+pub struct SamePartCrops {
     /// The crops, `[T, D]`.
     pub points: Tensor<2>,
     /// True for another crop of the same thing, `[T, T]`.
@@ -39,36 +39,36 @@ impl Edges {
             let expected = format!("[{}, {width}], a crop for each thing of the batch", self.things.len());
             return Err(Error::Shape { name: "crops".to_owned(), found: vec![rows, width], expected });
         }
-        let things = Things::new(&self.things);
-        let (whole_rows, part_rows) = (things.rows(&self.parts, 0), things.rows(&self.parts, 1));
+        let objects = BatchObjects::new(&self.things);
+        let (whole_rows, part_rows) = (objects.rows(&self.parts, 0), objects.rows(&self.parts, 1));
         if whole_rows.is_empty() || part_rows.is_empty() {
             let expected = format!("a batch of at least 1 for {method}: a photo with a box");
             return Err(Error::Shape { name: "crops".to_owned(), found: vec![rows, width], expected });
         }
-        let (among_wholes, among_parts) = (&things.places(&whole_rows), &things.places(&part_rows));
+        let (among_wholes, among_parts) = (&objects.positions(&whole_rows), &objects.positions(&part_rows));
         let cells = |[whole, part]: [usize; 2]| {
             let columns = &among_parts[part];
             among_wholes[whole].iter().flat_map(move |&row| columns.iter().map(move |&column| [row, column]))
         };
         let numbers =
-            self.parts.iter().filter_map(|&[whole, part]| Some([things.number(whole)?, things.number(part)?]));
+            self.parts.iter().filter_map(|&[whole, part]| Some([objects.number(whole)?, objects.number(part)?]));
         let positive = numbers.flat_map(cells).collect();
         let same = (0..among_wholes.len()).flat_map(|thing| cells([thing, thing])).collect();
         Ok(Arc::new(Answers::new(whole_rows, part_rows, positive, same)))
     }
 
     /// The crops of parts that have several crops; `None` if every part has one crop.
-    pub fn twins(&self, answers: &Answers) -> Option<Twins> {
-        let things = Things::new(&self.things);
-        let crops = things.places(answers.parts());
-        let several = |&row: &u32| crops[things.of[row as usize]].len() > 1;
+    pub fn same_part_crops(&self, answers: &Answers) -> Option<SamePartCrops> {
+        let objects = BatchObjects::new(&self.things);
+        let crops = objects.positions(answers.parts());
+        let several = |&row: &u32| crops[objects.number_of[row as usize]].len() > 1;
         let rows: Vec<u32> = answers.parts().iter().copied().filter(several).collect();
         let shape = [rows.len(), rows.len()];
         let table = |is: &dyn Fn(u32, u32) -> bool| {
             let cells = rows.iter().flat_map(|&a| rows.iter().map(move |&b| (a, b)));
             mask(cells.map(|(a, b)| is(a, b)).collect(), shape, &self.points.device())
         };
-        (!rows.is_empty()).then(|| Twins {
+        (!rows.is_empty()).then(|| SamePartCrops {
             points: terms::select(&self.points, &rows),
             positive: table(&|a, b| a != b && self.things[a as usize] == self.things[b as usize]),
             same: table(&|a, b| a == b),
@@ -77,37 +77,39 @@ impl Edges {
 }
 
 /// The things of a batch, renumbered consecutively.
-struct Things {
-    names: Vec<u32>,
+struct BatchObjects {
+    ids: Vec<u32>,
     /// Number of the thing of each row.
-    of: Vec<usize>,
+    number_of: Vec<usize>,
 }
 
-impl Things {
+impl BatchObjects {
     fn new(rows: &[u32]) -> Self {
-        let mut names = rows.to_vec();
-        names.sort_unstable();
-        names.dedup();
-        let of = rows.iter().map(|name| names.partition_point(|other| other < name)).collect();
-        Things { names, of }
+        let mut ids = rows.to_vec();
+        ids.sort_unstable();
+        ids.dedup();
+        let number_of = rows.iter().map(|id| ids.partition_point(|other| other < id)).collect();
+        BatchObjects { ids, number_of }
     }
 
-    fn number(&self, name: u32) -> Option<usize> {
-        self.names.binary_search(&name).ok()
+    fn number(&self, id: u32) -> Option<usize> {
+        self.ids.binary_search(&id).ok()
     }
 
     /// Rows whose thing is on `side` of a pair (0: whole, 1: part), in order.
     fn rows(&self, pairs: &[[u32; 2]], side: usize) -> Vec<u32> {
-        let mut stands = vec![false; self.names.len()];
-        pairs.iter().filter_map(|pair| self.number(pair[side])).for_each(|number| stands[number] = true);
-        (0..self.of.len()).filter(|&row| stands[self.of[row]]).map(|row| row as u32).collect()
+        let mut on_side = vec![false; self.ids.len()];
+        pairs.iter().filter_map(|pair| self.number(pair[side])).for_each(|number| on_side[number] = true);
+        (0..self.number_of.len()).filter(|&row| on_side[self.number_of[row]]).map(|row| row as u32).collect()
     }
 
     /// For the number of each thing, the positions in `rows` of its rows.
-    fn places(&self, rows: &[u32]) -> Vec<Vec<u32>> {
-        let mut places = vec![Vec::new(); self.names.len()];
-        rows.iter().enumerate().for_each(|(place, &row)| places[self.of[row as usize]].push(place as u32));
-        places
+    fn positions(&self, rows: &[u32]) -> Vec<Vec<u32>> {
+        let mut positions = vec![Vec::new(); self.ids.len()];
+        rows.iter()
+            .enumerate()
+            .for_each(|(position, &row)| positions[self.number_of[row as usize]].push(position as u32));
+        positions
     }
 }
 

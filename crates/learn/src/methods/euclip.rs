@@ -14,8 +14,8 @@ use conifer_data::View;
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{self, Settings, Terms, number};
-use super::{Embedded, Loss, Method, MethodEntry, Space};
+use super::settings::{self, MethodSettings, TermSwitches, number};
+use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{ConeShape, Denominator, cone, info_nce};
@@ -50,14 +50,14 @@ pub struct Config {
     /// K of the half aperture `asin(K / |parent|)`: 0.1.
     pub min_radius: f64,
     /// The terms: `contrast_<query>_<candidates>`, `cone_<parent>_<child>`.
-    pub terms: Terms,
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
-        Self { reference, squared: true, entailment_weight: 0.2, min_radius: 0.1, terms: Terms::all(TERMS) }
+        Self { reference, squared: true, entailment_weight: 0.2, min_radius: 0.1, terms: TermSwitches::all(TERMS) }
     }
 
     fn check(&self) -> Result<()> {
@@ -84,7 +84,7 @@ impl Method for Euclip {
         &[View::Pair]
     }
 
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let (image, text) = batch.pair(NAME)?;
         let on = |term: &str| self.config.terms.on(term);
         let contrast = |query: &Tensor<2>, candidates: &Tensor<2>| {

@@ -10,8 +10,8 @@ use conifer_geometry::RootT;
 use conifer_space::ManifoldSpec;
 use safetensors::SafeTensors;
 
-use super::testkit::{Features, Pass, VIEWS, device, method, numbers, pass, relative};
-use super::{Chain, Embedded, Space};
+use super::testkit::{Features, MethodPass, VIEWS, device, method, numbers, pass, relative};
+use super::{BatchPoints, BatchSpace, Chain};
 use crate::head::{Head, HeadConfig};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/losses");
@@ -26,11 +26,11 @@ const TERMS: &[(&str, &str)] = &[
     ("cone_box_text_text", "cross_text_entailment_loss"),
 ];
 
-struct Golden {
+struct LossGolden {
     tensors: BTreeMap<String, Vec<f64>>,
 }
 
-impl Golden {
+impl LossGolden {
     fn read(file: &str) -> Self {
         let path = Path::new(FIXTURES).join(file);
         let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -56,7 +56,7 @@ impl Golden {
 }
 
 fn check(file: &str, name: &str, settings: &str, spec: &ManifoldSpec) {
-    let golden = Golden::read(file);
+    let golden = LossGolden::read(file);
     let head = Head::new(spec, &HeadConfig::default(), &device()).unwrap();
     let head = head.with_log_values(|name| Ok(golden.get(&format!("param.{name}")).unwrap()[0] as f32)).unwrap();
     let found =
@@ -76,7 +76,7 @@ fn check(file: &str, name: &str, settings: &str, spec: &ManifoldSpec) {
     gradients(file, &golden, &found);
 }
 
-fn gradients(file: &str, golden: &Golden, found: &Pass) {
+fn gradients(file: &str, golden: &LossGolden, found: &MethodPass) {
     for (view, name) in VIEWS.iter().enumerate() {
         let (Some(gradient), Some(expected)) = (&found.features[view], golden.get(&format!("grad.{name}"))) else {
             assert!(found.features[view].is_none() && golden.get(&format!("grad.{name}")).is_none(), "{file}: {name}");
@@ -155,7 +155,7 @@ fn fixtures_are_copies() {
 /// dimensions.
 #[test]
 fn radial() {
-    let golden = Golden::read("radial_b16_d48.safetensors");
+    let golden = LossGolden::read("radial_b16_d48.safetensors");
     let (tiers, rows, dim) = (4, 16, 48);
     let points = |name: &str| {
         let values: Vec<f32> = golden.get(name).unwrap().iter().map(|&x| x as f32).collect();
@@ -170,13 +170,13 @@ fn radial() {
         let negative = positive.split_off(tiers);
         Chain { positive, negative }
     };
-    let batch = Embedded {
+    let batch = BatchPoints {
         chain: Some(chain(texts.clone())),
         frozen_chain: Some(chain(points("in.frozen_text"))),
-        ..Embedded::default()
+        ..BatchPoints::default()
     };
     let root_row = space.manifold.lift(root.clone().reshape([1, dim]));
-    let space = Space { root: RootT::Point(root_row.squeeze_dim(0)), ..space };
+    let space = BatchSpace { root: RootT::Point(root_row.squeeze_dim(0)), ..space };
     let loss = method("radial", "reference = true").loss(&batch, &space).unwrap();
 
     let mean = |name: &str| {

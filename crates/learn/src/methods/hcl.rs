@@ -19,8 +19,8 @@ use conifer_geometry::manifold;
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{self, Settings, Terms, number};
-use super::{Embedded, Loss, Method, MethodEntry, Space};
+use super::settings::{self, MethodSettings, TermSwitches, number};
+use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{masks, multi_positive_nce, select};
@@ -51,14 +51,14 @@ pub struct Config {
     /// Weight of the hyperbolic term: 0.1.
     pub hyperbolic_weight: f64,
     /// The terms: `contrast_<query>_<candidates>`.
-    pub terms: Terms,
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
-        Self { reference, hyperbolic_weight: 0.1, terms: Terms::all(TERMS) }
+        Self { reference, hyperbolic_weight: 0.1, terms: TermSwitches::all(TERMS) }
     }
 
     fn check(&self) -> Result<()> {
@@ -84,15 +84,15 @@ impl Method for Hcl {
         &[View::Edges]
     }
 
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let edges = batch.edges(NAME)?;
         let answers = edges.answers(NAME)?;
         let mut terms = Vec::new();
         if self.config.terms.on("contrast_object_object")
-            && let Some(twins) = edges.twins(&answers)
+            && let Some(crops) = edges.same_part_crops(&answers)
         {
-            let cosine = cosines(space, twins.points)?;
-            let values = multi_positive_nce(cosine, space.logit_scale.clone(), twins.positive, twins.same);
+            let cosine = cosines(space, crops.points)?;
+            let values = multi_positive_nce(cosine, space.logit_scale.clone(), crops.positive, crops.same);
             terms.push(("contrast_object_object", 1.0, values));
         }
         if self.config.terms.on("contrast_scene_object") {
@@ -107,7 +107,7 @@ impl Method for Hcl {
 }
 
 /// Cosines between the directions of points, seen from the origin: `[N, D] -> [N, N]`.
-fn cosines(space: &Space, points: Tensor<2>) -> Result<Tensor<2>> {
+fn cosines(space: &BatchSpace, points: Tensor<2>) -> Result<Tensor<2>> {
     let sphere = manifold(&ManifoldSpec::sphere(points.dims()[1]), None)?;
     let directions = sphere.lift(space.manifold.unlift(points));
     Ok(sphere.pairwise_similarity(directions.clone(), directions))

@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use super::MethodEntry;
 use super::meru::one_hyperboloid;
-use super::objective::{Boxes, Cone, Contrast, Objective, Part};
-use super::settings::{self, Settings, Terms, number};
+use super::objective::{Boxes, ConeTerm, ContrastTerm, Objective, ViewPart};
+use super::settings::{self, MethodSettings, TermSwitches, number};
 use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{ConeShape, Denominator};
@@ -70,7 +70,7 @@ pub struct Config {
     pub denominator: Denominator,
     /// The losses of Table 4: `contrast_<query>_<candidates>`, `cone_<parent>_<child>`. All on. Switching one off does
     /// not change the weights of the others.
-    pub terms: Terms,
+    pub terms: TermSwitches,
 }
 
 /// Factors on the half aperture of a parent (App. B).
@@ -93,7 +93,7 @@ pub enum BoxCandidates {
     Boxes,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
@@ -104,7 +104,7 @@ impl Settings for Config {
             min_radius: 0.1,
             box_candidates: BoxCandidates::Wholes,
             denominator: Denominator::All,
-            terms: Terms::all(TERMS),
+            terms: TermSwitches::all(TERMS),
         }
     }
 
@@ -132,13 +132,13 @@ pub(super) fn composition(
     config: &Config,
     max_aperture: Option<f64>,
 ) -> Result<Objective> {
-    use Part::{BoxImage, BoxText, Image, Text};
+    use ViewPart::{BoxImage, BoxText, Image, Text};
     let (box_image_meets, box_text_meets) = match config.box_candidates {
         BoxCandidates::Wholes => (Text, Image),
         BoxCandidates::Boxes => (BoxText, BoxImage),
     };
-    let contrast = |name, query, candidates| Contrast { name, query, candidates, weight: 0.25 };
-    let cone = |name, parent, child, aperture_scale| Cone {
+    let contrast = |name, query, candidates| ContrastTerm { name, query, candidates, weight: 0.25 };
+    let cone = |name, parent, child, aperture_scale| ConeTerm {
         name,
         parent,
         child,

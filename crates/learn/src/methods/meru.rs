@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::MethodEntry;
 use super::clip::symmetric_contrast;
-use super::objective::{Boxes, Cone, Objective, Part};
-use super::settings::{self, Settings, Terms, number};
+use super::objective::{Boxes, ConeTerm, Objective, ViewPart};
+use super::settings::{self, MethodSettings, TermSwitches, number};
 use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{ConeShape, Denominator};
@@ -49,10 +49,10 @@ pub struct Config {
     /// none.
     pub boxes: Boxes,
     /// `contrast_image_text`, `contrast_text_image`, `cone_text_image` (parent text, child photograph). All on.
-    pub terms: Terms,
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
@@ -62,7 +62,7 @@ impl Settings for Config {
             aperture_scale: 1.0,
             min_radius: 0.1,
             boxes: Boxes::None,
-            terms: Terms::all(ENTRY.terms),
+            terms: TermSwitches::all(ENTRY.terms),
         }
     }
 
@@ -83,10 +83,10 @@ pub fn build(config: &Config) -> Result<Objective> {
         method: NAME,
         reference: REFERENCE,
         contrasts: symmetric_contrast(),
-        cones: vec![Cone {
+        cones: vec![ConeTerm {
             name: "cone_text_image",
-            parent: Part::Text,
-            child: Part::Image,
+            parent: ViewPart::Text,
+            child: ViewPart::Image,
             shape: ConeShape {
                 min_radius: config.min_radius,
                 aperture_scale: config.aperture_scale,

@@ -33,7 +33,7 @@ use crate::root::RootKind;
 use crate::{Error, Result};
 
 pub use edges::Edges;
-pub use settings::Terms;
+pub use settings::TermSwitches;
 
 /// One training objective.
 pub trait Method: Send + Sync {
@@ -43,7 +43,7 @@ pub trait Method: Send + Sync {
     fn reference(&self) -> &'static str;
     /// Views that the batch must provide: exactly those that [`Method::loss`] reads with these settings.
     fn views(&self) -> &'static [View];
-    /// True if the method compares the points with those of the initial model ([`Embedded::frozen_chain`]).
+    /// True if the method compares the points with those of the initial model ([`BatchPoints::frozen_chain`]).
     fn reads_frozen(&self) -> bool {
         false
     }
@@ -51,12 +51,12 @@ pub trait Method: Send + Sync {
     ///
     /// # Errors
     /// [`Error::Setting`] if a declared view is missing, [`Error::Shape`] if the shapes of the views do not match.
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss>;
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss>;
 }
 
 /// Points of one batch, `[B, D]` each (space components); row i of every view belongs to sample i.
 #[derive(Clone, Debug, Default)]
-pub struct Embedded {
+pub struct BatchPoints {
     /// Whole photographs.
     pub image: Option<Tensor<2>>,
     /// Whole captions.
@@ -82,7 +82,7 @@ pub struct Chain {
     pub negative: Vec<Tensor<2>>,
 }
 
-impl Embedded {
+impl BatchPoints {
     /// The points of photographs and captions, for `method`.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ impl Embedded {
 }
 
 /// The space of a batch and the scalars of this step.
-pub struct Space {
+pub struct BatchSpace {
     /// The manifold; its curvature is differentiable.
     pub manifold: Box<dyn Manifold>,
     /// Apex of the cone system.

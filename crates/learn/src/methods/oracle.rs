@@ -10,18 +10,18 @@ use super::testkit::{Features, device, head, method, pass, relative, scalars_of}
 use crate::head::Head;
 
 /// A point of one factor with its time component first.
-type Point = Vec<f64>;
+type FormulaPoint = Vec<f64>;
 
 #[derive(Clone)]
-struct Geometry {
+struct FormulaGeometry {
     kind: &'static str,
     curv: Vec<f64>,
 }
 
 const K: f64 = 0.1;
 
-impl Geometry {
-    fn lift(&self, tangent: &[f64]) -> Vec<Point> {
+impl FormulaGeometry {
+    fn lift(&self, tangent: &[f64]) -> Vec<FormulaPoint> {
         if self.kind == "sphere" {
             let norm = tangent.iter().map(|x| x * x).sum::<f64>().sqrt();
             return vec![tangent.iter().map(|x| x / norm).collect()];
@@ -37,7 +37,7 @@ impl Geometry {
             .collect()
     }
 
-    fn similarity(&self, x: &[Point], y: &[Point]) -> f64 {
+    fn similarity(&self, x: &[FormulaPoint], y: &[FormulaPoint]) -> f64 {
         if self.kind == "sphere" {
             return x[0].iter().zip(&y[0]).map(|(a, b)| a * b).sum();
         }
@@ -51,7 +51,7 @@ impl Geometry {
     }
 
     /// HyCoCLIP Eqs. 7, 9 and 10, the mean over factors as in PHyCLIP Eq. 5.
-    fn cone(&self, parent: &[Point], child: &[Point], eta: f64) -> f64 {
+    fn cone(&self, parent: &[FormulaPoint], child: &[FormulaPoint], eta: f64) -> f64 {
         let factors = (0..parent.len()).map(|i| {
             let (q, p, c) = (&parent[i], &child[i], self.curv[i]);
             let norm = q[1..].iter().map(|x| x * x).sum::<f64>().sqrt();
@@ -72,26 +72,26 @@ fn seen_from(root: &[f64], parent: &[f64], child: &[f64]) -> f64 {
     (dot(&come, &go) / (dot(&come, &come) * dot(&go, &go)).sqrt()).acos()
 }
 
-fn minkowski(x: &Point, y: &Point) -> f64 {
+fn minkowski(x: &FormulaPoint, y: &FormulaPoint) -> f64 {
     let space: f64 = x[1..].iter().zip(&y[1..]).map(|(a, b)| a * b).sum();
     space - x[0] * y[0]
 }
 
 /// Inputs of the formulas: the four views as points, and the temperature.
-struct Batch {
-    geometry: Geometry,
-    image: Vec<Vec<Point>>,
-    text: Vec<Vec<Point>>,
-    box_image: Vec<Vec<Point>>,
-    box_text: Vec<Vec<Point>>,
+struct FormulaBatch {
+    geometry: FormulaGeometry,
+    image: Vec<Vec<FormulaPoint>>,
+    text: Vec<Vec<FormulaPoint>>,
+    box_image: Vec<Vec<FormulaPoint>>,
+    box_text: Vec<Vec<FormulaPoint>>,
     logit_scale: f64,
 }
 
-impl Batch {
+impl FormulaBatch {
     /// `scalars`: logarithms of curvatures, visual scales, textual scales, logit scale.
     fn new(kind: &'static str, features: &Features, scalars: &[Vec<f64>; 4]) -> Self {
         let [curv, visual, textual, logit] = scalars;
-        let geometry = Geometry { kind, curv: curv.iter().map(|l| l.exp()).collect() };
+        let geometry = FormulaGeometry { kind, curv: curv.iter().map(|l| l.exp()).collect() };
         let lift = |view: usize| {
             let scale = [visual, textual][view % 2];
             let row = |v: &Vec<f64>| {
@@ -112,7 +112,7 @@ impl Batch {
     }
 
     /// `mean_i [ log sum_k exp(s S_ik) - s S_ii ]`, k over all candidates, or all but i.
-    fn contrast(&self, queries: &[Vec<Point>], candidates: &[Vec<Point>], skip_own: bool) -> f64 {
+    fn contrast(&self, queries: &[Vec<FormulaPoint>], candidates: &[Vec<FormulaPoint>], skip_own: bool) -> f64 {
         let row = |i: usize| {
             let logits: Vec<f64> =
                 candidates.iter().map(|y| self.logit_scale * self.geometry.similarity(&queries[i], y)).collect();
@@ -122,7 +122,7 @@ impl Batch {
         (0..queries.len()).map(row).sum::<f64>() / queries.len() as f64
     }
 
-    fn cones(&self, parents: &[Vec<Point>], children: &[Vec<Point>], eta: f64) -> f64 {
+    fn cones(&self, parents: &[Vec<FormulaPoint>], children: &[Vec<FormulaPoint>], eta: f64) -> f64 {
         let each = parents.iter().zip(children).map(|(p, c)| self.geometry.cone(p, c, eta));
         each.sum::<f64>() / parents.len() as f64
     }
@@ -189,19 +189,19 @@ impl Batch {
     }
 }
 
-struct Case {
+struct FormulaCase {
     method: &'static str,
     settings: &'static str,
     spec: ManifoldSpec,
-    formula: fn(Batch) -> f64,
+    formula: fn(FormulaBatch) -> f64,
 }
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<FormulaCase> {
     let sphere = || ManifoldSpec::sphere(12);
     let lorentz = || ManifoldSpec::lorentz(12, 1.0);
     let l1 = || ManifoldSpec::product_l1(4, 3, vec![1.0; 4]);
     let l2 = || ManifoldSpec::product_l2(3, 4, vec![1.0; 3]);
-    let case = |method, settings, spec, formula| Case { method, settings, spec, formula };
+    let case = |method, settings, spec, formula| FormulaCase { method, settings, spec, formula };
     vec![
         case("clip", "", sphere(), |b| b.clip()),
         case("clip", "boxes = 'samples'", sphere(), |b| b.with_boxes_appended().clip()),
@@ -228,7 +228,7 @@ fn losses_and_gradients_follow_the_equations() {
         let kind = method_kind(&case.spec);
         let method = method(case.method, case.settings);
         follows(&what, &head(&case.spec), method.as_ref(), &features, |features, scalars| {
-            (case.formula)(Batch::new(kind, features, scalars))
+            (case.formula)(FormulaBatch::new(kind, features, scalars))
         });
     }
 }
@@ -248,7 +248,7 @@ fn chains_follow_the_equations() {
         let align = if settings.starts_with("align") { 1.0 } else { 0.1 };
         let method = method("rcme", settings);
         follows(&format!("rcme with `{settings}`"), &head, method.as_ref(), &features, |features, scalars| {
-            Batch::new("sphere", features, scalars).rcme(&root, margin, align, settings.starts_with("reference"))
+            FormulaBatch::new("sphere", features, scalars).rcme(&root, margin, align, settings.starts_with("reference"))
         });
     }
 }

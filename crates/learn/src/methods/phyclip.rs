@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::MethodEntry;
 use super::hycoclip::{self, BoxCandidates, composition};
 use super::objective::Objective;
-use super::settings::{self, Settings};
+use super::settings::{self, MethodSettings};
 use crate::Result;
 use crate::root::RootKind;
 
@@ -51,7 +51,7 @@ const REFERENCE: &str = "PHyCLIP, ICLR 2026, Eqs. 1-6";
 #[serde(transparent)]
 pub struct Config(pub hycoclip::Config);
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {

@@ -18,8 +18,8 @@ use conifer_data::View;
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{self, Settings, Terms};
-use super::{Embedded, Loss, Method, MethodEntry, Space};
+use super::settings::{self, MethodSettings, TermSwitches};
+use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::root::RootKind;
 use crate::terms::mean;
 use crate::{Error, Result};
@@ -48,14 +48,14 @@ pub struct Config {
     /// Released behaviour: the same loss, so this changes nothing.
     pub reference: bool,
     /// The terms, one per direction: `contrast_<query>_<candidates>`.
-    pub terms: Terms,
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
-        Self { reference, terms: Terms::all(TERMS) }
+        Self { reference, terms: TermSwitches::all(TERMS) }
     }
 
     fn check(&self) -> Result<()> {
@@ -80,7 +80,7 @@ impl Method for Poincare {
         &[View::Chain]
     }
 
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let chain = batch.chain(NAME)?;
         let (right, wrong) = (&chain.positive, &chain.negative);
         if wrong.is_empty() {
@@ -89,18 +89,18 @@ impl Method for Poincare {
             return Err(Error::setting("chain of the batch", "without wrong texts", expected));
         }
         // -log of a softmax over two logits is the softplus of their difference.
-        let ask = |query: &Tensor<2>, right: &Tensor<2>, wrong: &Tensor<2>| {
+        let contrast = |query: &Tensor<2>, right: &Tensor<2>, wrong: &Tensor<2>| {
             let distance = |to: &Tensor<2>| space.manifold.dist(query.clone(), to.clone());
             activation::softplus((distance(right) - distance(wrong)) * space.logit_scale.clone(), 1.0)
         };
         let links = 0..right.len() - 1;
         let mut terms: Vec<(&'static str, f64, Tensor<1>)> = Vec::new();
         if self.config.terms.on("contrast_child_parent") {
-            let values = links.clone().map(|i| ask(&right[i + 1], &right[i], &wrong[i]));
+            let values = links.clone().map(|i| contrast(&right[i + 1], &right[i], &wrong[i]));
             terms.push(("contrast_child_parent", 0.5, mean(values.collect())));
         }
         if self.config.terms.on("contrast_parent_child") {
-            let values = links.map(|i| ask(&right[i], &right[i + 1], &wrong[i + 1]));
+            let values = links.map(|i| contrast(&right[i], &right[i + 1], &wrong[i + 1]));
             terms.push(("contrast_parent_child", 0.5, mean(values.collect())));
         }
         Loss::of_terms(terms)

@@ -20,8 +20,8 @@ use conifer_data::View;
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{self, Settings, Terms, number};
-use super::{Chain, Embedded, Loss, Method, MethodEntry, Space};
+use super::settings::{self, MethodSettings, TermSwitches, number};
+use super::{BatchPoints, BatchSpace, Chain, Loss, Method, MethodEntry};
 use crate::root::RootKind;
 use crate::{Error, Result};
 
@@ -57,14 +57,20 @@ pub struct Config {
     pub cone_radius: f64,
     /// The terms. Without `data.chain.negatives` there is no `negative` term, and the minimax term uses the positives
     /// alone.
-    pub terms: Terms,
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
-        Self { reference, prior_weight: 10.0, margin: f64::INFINITY, cone_radius: 0.05, terms: Terms::all(TERMS) }
+        Self {
+            reference,
+            prior_weight: 10.0,
+            margin: f64::INFINITY,
+            cone_radius: 0.05,
+            terms: TermSwitches::all(TERMS),
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -84,7 +90,7 @@ struct Radial {
 impl Radial {
     /// Loss of pairs whose angles are `[T-1, B]`: the angle, or with a margin its distance to the border of the cone,
     /// clamped at `-margin`.
-    fn violation(&self, space: &Space, parents: &[Tensor<2>], angles: Tensor<2>, sign: f64) -> Tensor<2> {
+    fn violation(&self, space: &BatchSpace, parents: &[Tensor<2>], angles: Tensor<2>, sign: f64) -> Tensor<2> {
         let Config { margin, cone_radius, .. } = self.config;
         if margin.is_infinite() {
             return angles;
@@ -113,7 +119,7 @@ impl Method for Radial {
         self.config.terms.on("prior")
     }
 
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let chain = batch.chain(NAME)?;
         let on = |term: &str| self.config.terms.on(term);
 
@@ -166,7 +172,7 @@ fn minimax(positive: (Tensor<2>, Tensor<2>), negative: Option<(Tensor<2>, Tensor
 
 /// `(1 - similarity) / 2` between each text and its embedding by the initial model, averaged over the texts of a
 /// sample: `[B]`.
-pub(super) fn prior(space: &Space, chain: &Chain, frozen: &Chain) -> Tensor<1> {
+pub(super) fn prior(space: &BatchSpace, chain: &Chain, frozen: &Chain) -> Tensor<1> {
     let texts = chain.positive.iter().chain(&chain.negative);
     let before = frozen.positive.iter().chain(&frozen.negative);
     let similarities =

@@ -22,8 +22,8 @@ use conifer_space::{ManifoldSpec, safe};
 use serde::{Deserialize, Serialize};
 
 use super::radial::prior;
-use super::settings::{self, Settings, Terms, number};
-use super::{Embedded, Loss, Method, MethodEntry, Space};
+use super::settings::{self, MethodSettings, TermSwitches, number};
+use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::Result;
 use crate::root::RootKind;
 use crate::terms::{Denominator, info_nce, mean};
@@ -60,10 +60,10 @@ pub struct Config {
     /// Weight of the prior towards the initial model, for the ablations without alignment. 0: no prior.
     pub prior_weight: f64,
     /// The terms; `contrast_text_image` is the alignment.
-    pub terms: Terms,
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
@@ -72,7 +72,7 @@ impl Settings for Config {
             margin: std::f64::consts::FRAC_PI_2,
             alignment_weight: 0.1,
             prior_weight: 0.0,
-            terms: Terms::all(TERMS),
+            terms: TermSwitches::all(TERMS),
         }
     }
 
@@ -90,7 +90,7 @@ struct Rcme {
 
 impl Rcme {
     /// Mean of `X(T_j, child_j+1)` over j: `[B]`.
-    fn local(&self, space: &Space, links: &[Tensor<2>], children: &[Tensor<2>]) -> Tensor<1> {
+    fn local(&self, space: &BatchSpace, links: &[Tensor<2>], children: &[Tensor<2>]) -> Tensor<1> {
         let angles = (0..links.len() - 1).map(|j| {
             let (parent, child) = (links[j].clone(), children[j + 1].clone());
             match j {
@@ -104,7 +104,7 @@ impl Rcme {
     }
 
     /// Mean of Eq. 6 over every triple of neighbours: `[B]`.
-    fn global(&self, space: &Space, links: &[Tensor<2>]) -> Tensor<1> {
+    fn global(&self, space: &BatchSpace, links: &[Tensor<2>]) -> Tensor<1> {
         let angle = |a: &Tensor<2>, b: &Tensor<2>| space.manifold.exterior_angle(a.clone(), b.clone(), &space.root);
         // Clamped below 1 by an amount that f32 resolves, so the slope of the arc cosine of the product stays below
         // 1000.
@@ -135,7 +135,7 @@ impl Method for Rcme {
         self.config.prior_weight > 0.0
     }
 
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let chain = batch.chain(NAME)?;
         let on = |term: &str| self.config.terms.on(term);
         let mut terms: Vec<(&'static str, f64, Tensor<1>)> = Vec::new();

@@ -9,8 +9,8 @@ use toml::{Table, Value};
 use crate::{Error, Result};
 
 /// Settings of one method. The struct denies unknown fields and has no serde defaults: [`parse`] fills absent keys from
-/// [`Settings::defaults`], which depend on `reference`.
-pub(super) trait Settings: Serialize + DeserializeOwned {
+/// [`MethodSettings::defaults`], which depend on `reference`.
+pub(super) trait MethodSettings: Serialize + DeserializeOwned {
     /// Name of the method, for messages.
     const METHOD: &'static str;
     /// The paper's values, or with `reference` those of the released code.
@@ -22,9 +22,9 @@ pub(super) trait Settings: Serialize + DeserializeOwned {
 /// The `[method.terms]` table: one switch per term, by the names of [`MethodEntry::terms`](super::MethodEntry::terms).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Terms(BTreeMap<String, bool>);
+pub struct TermSwitches(BTreeMap<String, bool>);
 
-impl Terms {
+impl TermSwitches {
     /// All terms switched on.
     pub fn all(names: &[&str]) -> Self {
         Self(names.iter().map(|name| ((*name).to_owned(), true)).collect())
@@ -55,8 +55,8 @@ impl Terms {
 /// Parses the settings of a `[method]` table (without `kind`).
 ///
 /// # Errors
-/// [`Error::Setting`] for an unknown key, a value of the wrong type, or a value that [`Settings::check`] rejects.
-pub(super) fn parse<S: Settings>(table: &Table) -> Result<S> {
+/// [`Error::Setting`] for an unknown key, a value of the wrong type, or a value that [`MethodSettings::check`] rejects.
+pub(super) fn parse<S: MethodSettings>(table: &Table) -> Result<S> {
     let reference = match table.get("reference") {
         None => false,
         Some(Value::Boolean(on)) => *on,
@@ -73,7 +73,7 @@ pub(super) fn parse<S: Settings>(table: &Table) -> Result<S> {
 ///
 /// # Errors
 /// As [`parse`].
-pub(super) fn resolve<S: Settings>(table: &Table) -> Result<Table> {
+pub(super) fn resolve<S: MethodSettings>(table: &Table) -> Result<Table> {
     to_table(&parse::<S>(table)?)
 }
 
@@ -88,11 +88,11 @@ pub(super) fn number(key: &str, found: f64, accept: impl Fn(f64) -> bool, expect
     Err(Error::setting(format!("method.{key}"), found, expected))
 }
 
-fn to_table<S: Settings>(settings: &S) -> Result<Table> {
+fn to_table<S: MethodSettings>(settings: &S) -> Result<Table> {
     Table::try_from(settings).map_err(|error| refused::<S>(&error))
 }
 
-fn refused<S: Settings>(error: &dyn std::fmt::Display) -> Error {
+fn refused<S: MethodSettings>(error: &dyn std::fmt::Display) -> Error {
     let error = error.to_string();
     Error::setting("method", format!("not understood ({})", error.trim()), format!("settings of {}", S::METHOD))
 }

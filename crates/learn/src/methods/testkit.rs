@@ -6,8 +6,8 @@ use conifer_space::ManifoldSpec;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Chain, Edges, Embedded, Loss, Method, Space, entry};
-use crate::head::{Head, HeadConfig, Side};
+use super::{BatchPoints, BatchSpace, Chain, Edges, Loss, Method, entry};
+use crate::head::{Head, HeadConfig, Tower};
 
 /// Names of the four views, in the order used by every array of this module.
 pub(crate) const VIEWS: [&str; 4] = ["image", "text", "box_image", "box_text"];
@@ -67,7 +67,7 @@ pub(crate) fn method(name: &str, text: &str) -> Box<dyn Method> {
 }
 
 /// Result of one forward and backward pass of a head and a method.
-pub(crate) struct Pass {
+pub(crate) struct MethodPass {
     pub(crate) loss: Loss,
     pub(crate) total: f64,
     /// Gradient of each view, flat; `None` where the loss does not depend on it.
@@ -77,17 +77,17 @@ pub(crate) struct Pass {
 }
 
 /// Lifts all four views through `head` in f32 and computes the loss and its gradients.
-pub(crate) fn pass(head: &Head, method: &dyn Method, features: &Features) -> Pass {
+pub(crate) fn pass(head: &Head, method: &dyn Method, features: &Features) -> MethodPass {
     try_pass(head, method, features).unwrap()
 }
 
 /// Like [`pass`], for a method that may reject the space.
-pub(crate) fn try_pass(head: &Head, method: &dyn Method, features: &Features) -> crate::Result<Pass> {
+pub(crate) fn try_pass(head: &Head, method: &dyn Method, features: &Features) -> crate::Result<MethodPass> {
     let leaves: [Tensor<2>; 4] = std::array::from_fn(|view| features.leaf(view, DType::F32, &device()));
-    let batch = embed(&leaves, |points, side| head.lift(points, side).unwrap());
+    let batch = embed(&leaves, |points, tower| head.lift(points, tower).unwrap());
     let loss = method.loss(&batch, &head.space()?)?;
     let grads = loss.total.backward();
-    Ok(Pass {
+    Ok(MethodPass {
         total: scalar(&loss.total),
         loss,
         features: leaves.map(|leaf| gradient(&leaf, &grads)),
@@ -97,9 +97,12 @@ pub(crate) fn try_pass(head: &Head, method: &dyn Method, features: &Features) ->
 
 /// Builds a batch from the four views: as pairs with boxes, as a chain of four texts with wrong texts, and as
 /// photographs with two crops of one part each. `lift` maps the features of a tower to points.
-pub(crate) fn embed<const D: usize>(leaves: &[Tensor<D>; 4], lift: impl Fn(Tensor<D>, Side) -> Tensor<2>) -> Embedded {
+pub(crate) fn embed<const D: usize>(
+    leaves: &[Tensor<D>; 4],
+    lift: impl Fn(Tensor<D>, Tower) -> Tensor<2>,
+) -> BatchPoints {
     let [image, text, box_image, box_text] = leaves.clone();
-    let texts = |sign: f64| leaves.iter().map(|leaf| lift(leaf.clone() * sign, Side::Text)).collect::<Vec<_>>();
+    let texts = |sign: f64| leaves.iter().map(|leaf| lift(leaf.clone() * sign, Tower::Text)).collect::<Vec<_>>();
     let mut negative = texts(-0.7);
     negative.rotate_left(1);
     let chain = Chain { positive: texts(1.0), negative };
@@ -108,20 +111,20 @@ pub(crate) fn embed<const D: usize>(leaves: &[Tensor<D>; 4], lift: impl Fn(Tenso
     let frozen = Chain { positive: before(&chain.positive), negative: before(&chain.negative) };
     // Photograph i is thing i; both other views of it show thing B + i.
     let rows = image.dims()[0] as u32;
-    let crops = [&image, &box_image, &box_text].map(|leaf| lift(leaf.clone(), Side::Image));
+    let crops = [&image, &box_image, &box_text].map(|leaf| lift(leaf.clone(), Tower::Image));
     let edges = Edges {
         points: Tensor::cat(crops.to_vec(), 0),
         things: (0..2 * rows).chain(rows..2 * rows).collect(),
         parts: (0..rows).map(|row| [row, rows + row]).collect(),
     };
-    Embedded {
+    BatchPoints {
         edges: Some(edges),
         chain: Some(chain),
         frozen_chain: Some(frozen),
-        image: Some(lift(image, Side::Image)),
-        text: Some(lift(text, Side::Text)),
-        box_image: Some(lift(box_image, Side::Image)),
-        box_text: Some(lift(box_text, Side::Text)),
+        image: Some(lift(image, Tower::Image)),
+        text: Some(lift(text, Tower::Text)),
+        box_image: Some(lift(box_image, Tower::Image)),
+        box_text: Some(lift(box_text, Tower::Text)),
     }
 }
 
@@ -191,8 +194,8 @@ fn normals(rng: &mut ChaCha8Rng, n: usize) -> Vec<f64> {
 
 /// A space with f64 scalars that carry gradient, for derivative checks, which need more digits than a head's f32
 /// scalars have.
-pub(crate) fn space_f64(spec: &ManifoldSpec, curv: Option<Tensor<1>>, logit_scale: Tensor<1>) -> Space {
-    Space {
+pub(crate) fn space_f64(spec: &ManifoldSpec, curv: Option<Tensor<1>>, logit_scale: Tensor<1>) -> BatchSpace {
+    BatchSpace {
         manifold: conifer_geometry::manifold(spec, curv.clone()).unwrap(),
         root: conifer_geometry::RootT::Origin,
         curv,

@@ -19,8 +19,8 @@ use conifer_data::View;
 use conifer_space::ManifoldSpec;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{self, Settings, Terms};
-use super::{Embedded, Loss, Method, MethodEntry, Space};
+use super::settings::{self, MethodSettings, TermSwitches};
+use super::{BatchPoints, BatchSpace, Loss, Method, MethodEntry};
 use crate::Result;
 use crate::root::RootKind;
 use crate::terms::angle_contrast;
@@ -49,14 +49,14 @@ pub struct Config {
     /// Released behaviour: no code is released, so this changes nothing.
     pub reference: bool,
     /// The terms, one per direction: `contrast_<query>_<candidates>`.
-    pub terms: Terms,
+    pub terms: TermSwitches,
 }
 
-impl Settings for Config {
+impl MethodSettings for Config {
     const METHOD: &'static str = NAME;
 
     fn defaults(reference: bool) -> Self {
-        Self { reference, terms: Terms::all(TERMS) }
+        Self { reference, terms: TermSwitches::all(TERMS) }
     }
 
     fn check(&self) -> Result<()> {
@@ -81,7 +81,7 @@ impl Method for VisualHierarchies {
         &[View::Edges]
     }
 
-    fn loss(&self, batch: &Embedded, space: &Space) -> Result<Loss> {
+    fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let edges = batch.edges(NAME)?;
         let (down, up) = angle_contrast(space, &edges.points, &edges.answers(NAME)?);
         let mut terms = vec![("contrast_whole_part", 1.0, down), ("contrast_part_whole", 1.0, up)];
@@ -97,7 +97,7 @@ mod tests {
     use conifer_space::{Root, space};
 
     use super::super::testkit::{Features, method, numbers, space_f64};
-    use super::super::{Edges, Embedded};
+    use super::super::{BatchPoints, Edges};
     use super::*;
 
     /// Three photos (things 0, 1, 2) and five crops of four boxes: thing 4 is in photos 0 and 1 and in box 3, and has
@@ -111,13 +111,13 @@ mod tests {
         let points = Features::random(21, 8, 6).0[0].clone();
         let flat: Vec<f64> = points.iter().flatten().map(|x| 0.3 * x).collect();
         let device = Device::flex();
-        let batch = Embedded {
+        let batch = BatchPoints {
             edges: Some(Edges {
                 points: Tensor::from_data(TensorData::new(flat.clone(), [8, 6]), (&device, burn::tensor::DType::F64)),
                 things: THINGS.to_vec(),
                 parts: PARTS.to_vec(),
             }),
-            ..Embedded::default()
+            ..BatchPoints::default()
         };
         let scale = 1.0 / 0.07;
         for spec in [ManifoldSpec::lorentz(6, 0.7), ManifoldSpec::euclidean(6)] {
@@ -128,19 +128,20 @@ mod tests {
             let is_part = |x: usize, y: usize| PARTS.contains(&[THINGS[x], THINGS[y]]);
             let wholes: Vec<usize> = (0..8).filter(|&x| (0..8).any(|y| is_part(x, y))).collect();
             let parts: Vec<usize> = (0..8).filter(|&y| (0..8).any(|x| is_part(x, y))).collect();
-            let ask = |query: usize, others: &[usize], right: &dyn Fn(usize) -> bool, kappa: &dyn Fn(usize) -> f64| {
-                let sum = |of: &dyn Fn(usize) -> bool| {
-                    let kept = others.iter().filter(|&&it| THINGS[it] != THINGS[query] && of(it));
-                    kept.map(|&it| (scale * kappa(it)).exp()).sum::<f64>()
+            let contrast =
+                |query: usize, others: &[usize], right: &dyn Fn(usize) -> bool, kappa: &dyn Fn(usize) -> f64| {
+                    let sum = |of: &dyn Fn(usize) -> bool| {
+                        let kept = others.iter().filter(|&&it| THINGS[it] != THINGS[query] && of(it));
+                        kept.map(|&it| (scale * kappa(it)).exp()).sum::<f64>()
+                    };
+                    (sum(&|_| true) / sum(right)).ln()
                 };
-                (sum(&|_| true) / sum(right)).ln()
-            };
             let down = wholes
                 .iter()
-                .map(|&x| ask(x, &parts, &|y| is_part(x, y), &|y| std::f64::consts::PI - angle(x, y)))
+                .map(|&x| contrast(x, &parts, &|y| is_part(x, y), &|y| std::f64::consts::PI - angle(x, y)))
                 .sum::<f64>()
                 / wholes.len() as f64;
-            let up = parts.iter().map(|&y| ask(y, &wholes, &|x| is_part(x, y), &|x| angle(y, x))).sum::<f64>()
+            let up = parts.iter().map(|&y| contrast(y, &wholes, &|x| is_part(x, y), &|x| angle(y, x))).sum::<f64>()
                 / parts.len() as f64;
             let loss = method("visual_hierarchies", "").loss(&batch, &space_f64(&spec, None, logit_scale)).unwrap();
             let found = numbers(&loss.total)[0];

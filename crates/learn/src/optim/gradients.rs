@@ -21,7 +21,7 @@ pub struct GradientSet {
 impl GradientSet {
     /// Takes the gradients of `model`'s parameters out of a backward pass.
     pub fn take<M: Module>(model: &M, gradients: &mut Gradients) -> Self {
-        let mut collector = Collector { gradients, by_name: BTreeMap::new() };
+        let mut collector = GradientCollector { gradients, by_name: BTreeMap::new() };
         visit_params(model, &mut collector);
         Self { by_name: collector.by_name }
     }
@@ -95,12 +95,12 @@ fn sum_of_squares(gradient: &mut Tensor<1>) -> f64 {
 }
 
 /// Collects gradients by the names of their parameters.
-struct Collector<'a> {
+struct GradientCollector<'a> {
     gradients: &'a mut Gradients,
     by_name: BTreeMap<String, Tensor<1>>,
 }
 
-impl ParamVisitor for Collector<'_> {
+impl ParamVisitor for GradientCollector<'_> {
     fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
         if let Some(gradient) = value.grad_remove(self.gradients) {
             let elements = gradient.shape().num_elements();

@@ -22,7 +22,7 @@ use rayon::prelude::*;
 
 pub use gradients::{GradientSet, clip_factor};
 
-use crate::checkpoint::{Array, Values, Weights};
+use crate::checkpoint::{WeightArray, WeightValues, Weights};
 use crate::error::{Error, Result};
 use crate::params::{ParamInfo, ParamMapper, map_params};
 
@@ -68,7 +68,7 @@ impl AdamW {
     pub fn step<M: Module>(&mut self, model: M, gradients: GradientSet, update: Update<'_>) -> M {
         self.updates += 1;
         let t = self.updates as f64;
-        let coefficients = Coefficients {
+        let coefficients = AdamCoefficients {
             beta1: self.betas[0] as f32,
             beta2: self.betas[1] as f32,
             new1: (1.0 - self.betas[0]) as f32,
@@ -85,7 +85,7 @@ impl AdamW {
     /// The moments as flat arrays by name: `first.<parameter>` and `second.<parameter>`.
     pub fn state(&self) -> Weights {
         let mut state = Weights::new();
-        let flat = |moment: &Tensor<1>| Array::f32(moment.dims(), moment.to_data().iter::<f32>().collect());
+        let flat = |moment: &Tensor<1>| WeightArray::f32(moment.dims(), moment.to_data().iter::<f32>().collect());
         for (name, moments) in &self.moments {
             state.insert(format!("first.{name}"), flat(&moments.first));
             state.insert(format!("second.{name}"), flat(&moments.second));
@@ -100,9 +100,9 @@ impl AdamW {
     /// The optimiser is then unchanged.
     pub fn load_state(&mut self, updates: u64, mut state: Weights, device: &Device) -> Result<()> {
         let device = device.clone().without_autodiff();
-        let flat = |name: &str, array: Array| match array.values {
-            Values::F32(values) => Ok(Tensor::<1>::from_data(TensorData::new(values, array.shape), &device)),
-            Values::Bool(_) => Err(Error::setting(name, "a boolean tensor", "a moment of the optimiser")),
+        let flat = |name: &str, array: WeightArray| match array.values {
+            WeightValues::F32(values) => Ok(Tensor::<1>::from_data(TensorData::new(values, array.shape), &device)),
+            WeightValues::Bool(_) => Err(Error::setting(name, "a boolean tensor", "a moment of the optimiser")),
         };
         let mut moments = BTreeMap::new();
         while let Some((name, first)) = state.pop_first() {
@@ -133,7 +133,7 @@ impl AdamW {
 
 /// Constants of one step, in the working precision.
 #[derive(Clone, Copy)]
-struct Coefficients {
+struct AdamCoefficients {
     beta1: f32,
     beta2: f32,
     /// 1 - beta1, rounded once from f64 (1 - 0.98 in f32 would lose five digits).
@@ -153,7 +153,7 @@ struct Stepper<'a> {
     moments: &'a mut BTreeMap<String, Moments>,
     gradients: GradientSet,
     update: Update<'a>,
-    coefficients: Coefficients,
+    coefficients: AdamCoefficients,
 }
 
 impl ParamMapper for Stepper<'_> {
@@ -168,7 +168,7 @@ impl ParamMapper for Stepper<'_> {
             .moments
             .remove(param.name)
             .unwrap_or_else(|| Moments { first: gradient.zeros_like(), second: gradient.zeros_like() });
-        let coefficients = Coefficients {
+        let coefficients = AdamCoefficients {
             keep: (1.0 - self.update.lr * (self.update.decay)(param, elements)) as f32,
             ..self.coefficients
         };
@@ -191,7 +191,7 @@ fn step_on_slices(
     mut parameter: Tensor<1>,
     mut gradient: Tensor<1>,
     mut moments: Moments,
-    c: Coefficients,
+    c: AdamCoefficients,
 ) -> (Tensor<1>, Moments) {
     on_host(&mut parameter, |p| {
         on_host(&mut gradient, |g| {
@@ -208,7 +208,7 @@ fn step_on_slices(
     (parameter, moments)
 }
 
-fn step_chunk(p: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32], c: Coefficients) {
+fn step_chunk(p: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32], c: AdamCoefficients) {
     for (((p, g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
         let g = g * c.scale;
         *m = *m * c.beta1 + g * c.new1;
@@ -223,7 +223,7 @@ fn step_on_tensors(
     parameter: Tensor<1>,
     gradient: Tensor<1>,
     moments: Moments,
-    c: Coefficients,
+    c: AdamCoefficients,
 ) -> (Tensor<1>, Moments) {
     let gradient = gradient * c.scale;
     let first = moments.first * c.beta1 + gradient.clone() * c.new1;

@@ -4,12 +4,12 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::*;
-use crate::params::{Bias, Fill, Init, Matrix, ParamKind, ParamVisitor, visit_params};
+use crate::params::{Bias, Fill, Init, LinearWeight, ParamKind, ParamVisitor, visit_params};
 
 /// A linear map. The gradients of the loss below are known in closed form.
 #[derive(Module, Debug)]
 struct Tiny {
-    weight: Matrix,
+    weight: LinearWeight,
     bias: Bias,
     /// Not used in the loss.
     idle: Bias,
@@ -38,13 +38,13 @@ impl Tiny {
 }
 
 fn values(model: &Tiny) -> Vec<(String, Vec<f32>)> {
-    struct All(Vec<(String, Vec<f32>)>);
-    impl ParamVisitor for All {
+    struct ParamValues(Vec<(String, Vec<f32>)>);
+    impl ParamVisitor for ParamValues {
         fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
             self.0.push((param.name.to_owned(), value.to_data().try_to_vec().unwrap()));
         }
     }
-    let mut all = All(Vec::new());
+    let mut all = ParamValues(Vec::new());
     visit_params(model, &mut all);
     all.0
 }
@@ -135,7 +135,7 @@ fn slices_and_engine_operations_agree_to_the_last_bit() {
         Tensor::<1>::from_data(TensorData::new((0..n).map(|i| wave(salt, i)).collect::<Vec<f32>>(), [n]), &device)
     };
     let moments = Moments { first: flat(2), second: flat(3).abs() };
-    let coefficients = Coefficients {
+    let coefficients = AdamCoefficients {
         beta1: 0.9,
         beta2: 0.98,
         new1: 0.1,
@@ -224,8 +224,8 @@ fn a_saved_state_continues_bit_for_bit() {
 #[test]
 fn a_broken_state_is_refused_and_changes_nothing() {
     let mut optimiser = AdamW::new([0.9, 0.98], 1e-8);
-    let floats = |n: usize| Array::f32([n], vec![1.0; n]);
-    let mut refused = |state: Vec<(&str, Array)>| {
+    let floats = |n: usize| WeightArray::f32([n], vec![1.0; n]);
+    let mut refused = |state: Vec<(&str, WeightArray)>| {
         let state = state.into_iter().map(|(name, array)| (name.to_owned(), array)).collect();
         optimiser.load_state(3, state, &Device::flex()).unwrap_err().to_string()
     };
@@ -233,7 +233,7 @@ fn a_broken_state_is_refused_and_changes_nothing() {
     assert!(refused(vec![("second.a", floats(1))]).contains("`second.a` is unpaired"));
     assert!(refused(vec![("third.a", floats(1))]).contains("`third.a`"));
     assert!(refused(vec![("first.a", floats(1)), ("second.a", floats(2))]).contains("`second.a` has shape [2]"));
-    let masks = || Array::bool([1], vec![true]);
+    let masks = || WeightArray::bool([1], vec![true]);
     assert!(refused(vec![("first.a", masks()), ("second.a", masks())]).contains("`first.a` is a boolean tensor"));
     assert_eq!((optimiser.updates(), optimiser.lengths().count()), (0, 0));
 }

@@ -86,7 +86,7 @@ fn info_nce_ignores_a_shift_of_a_row() {
 
 #[test]
 fn cone_is_zero_inside_and_the_missing_angle_outside() {
-    let space = Space {
+    let space = BatchSpace {
         manifold: manifold(&ManifoldSpec::lorentz(2, 1.0), None).unwrap(),
         root: RootT::Origin,
         curv: Some(Tensor::from_data([1.0], &Device::flex())),
@@ -118,7 +118,7 @@ fn a_cap_on_the_aperture_acts_on_each_factor() {
     let device = Device::flex();
     let curvs = [0.3, 1.0, 4.0];
     let spec = ManifoldSpec::product_l1(3, 2, curvs.to_vec());
-    let space = Space {
+    let space = BatchSpace {
         manifold: manifold(&spec, None).unwrap(),
         root: RootT::Origin,
         curv: Some(Tensor::from_data(curvs.map(|c| c as f32), &device)),
@@ -151,7 +151,7 @@ fn a_cap_on_the_aperture_acts_on_each_factor() {
 #[test]
 fn a_cap_with_another_root_is_refused() {
     let device = Device::flex();
-    let space = Space {
+    let space = BatchSpace {
         manifold: manifold(&ManifoldSpec::lorentz(2, 1.0), None).unwrap(),
         root: RootT::Point(Tensor::from_data([0.5, 0.0], &device)),
         curv: None,

@@ -19,7 +19,7 @@ pub trait Observer {
     ///
     /// # Errors
     /// Any failure of the measurement. It ends the run, after a checkpoint.
-    fn evaluate(&mut self, _now: &Snapshot<'_>) -> Result<Vec<(String, f64)>, Box<dyn Error + Send + Sync>> {
+    fn evaluate(&mut self, _now: &ModelSnapshot<'_>) -> Result<Vec<(String, f64)>, Box<dyn Error + Send + Sync>> {
         Ok(Vec::new())
     }
 }
@@ -32,7 +32,7 @@ impl<F: FnMut(&Event<'_>)> Observer for F {
 
 /// The state of a model during training.
 #[derive(Debug)]
-pub struct Snapshot<'a> {
+pub struct ModelSnapshot<'a> {
     /// Number of updates made.
     pub step: u64,
     /// The model, with autodiff; an [`Embedder`](crate::embed::Embedder) converts it to the plain device.

@@ -30,7 +30,7 @@ use conifer_data::loader::Loader;
 use conifer_data::tokenizer::Tokenizer;
 use conifer_space::points::Lock;
 
-pub use event::{Event, Observer, Outcome, Snapshot};
+pub use event::{Event, ModelSnapshot, Observer, Outcome};
 
 pub use crate::checkpoint::state::latest_checkpoint;
 
@@ -101,7 +101,7 @@ impl Trainer {
         let device = training_device(&config, device);
         let (config, tokenizer, mut model) = start::begin(config, source.as_ref(), &device)?;
         let kind = config.root_kind()?;
-        let root = start::kept_root(&config, kind, &model, &tokenizer, source.as_ref())?;
+        let root = start::stored_root(&config, kind, &model, &tokenizer, source.as_ref())?;
         model.head = model.head.with_root(root.as_deref(), kind == RootKind::Learned, &device)?;
         let state = TrainState {
             format: TrainState::FORMAT,
@@ -221,7 +221,7 @@ impl Trainer {
         let steps = self.config.train.steps;
         let out = self.config.train.out.clone();
         fs::create_dir_all(out.join(CHECKPOINTS)).map_err(Error::io(&out))?;
-        let _alone = alone(&out)?;
+        let _lock = lock_run(&out)?;
         let mut log = RunLog::open(&out, self.state.step)?;
         let mut clock = Clock::start(&self.state);
         observer.on(&Event::Started {
@@ -277,7 +277,7 @@ impl Trainer {
     fn evaluate(&self, observer: &mut dyn Observer) -> Result<serde_json::Map<String, serde_json::Value>> {
         let step = self.state.step;
         let manifest = self.manifest();
-        let now = Snapshot { step, model: &self.model, manifest, tokenizer: &self.tokenizer };
+        let now = ModelSnapshot { step, model: &self.model, manifest, tokenizer: &self.tokenizer };
         let found = observer.evaluate(&now).map_err(|source| Error::Evaluation { step, source })?;
         Ok(found.into_iter().map(|(name, value)| (name, value.into())).collect())
     }
@@ -300,13 +300,13 @@ impl Trainer {
             let batch =
                 self.loader.next().ok_or_else(|| Error::setting("data", "exhausted", "an endless loader"))??;
             self.state.samples += batch.ids.len() as u64;
-            let setting = step::Setting {
+            let inputs = step::PassInputs {
                 method: self.method.as_ref(),
                 frozen: self.frozen.as_ref(),
                 root: self.root_text.as_ref(),
                 device: &self.device,
             };
-            let pass = step::pass(&self.model, &batch, &setting, next)?;
+            let pass = step::pass(&self.model, &batch, &inputs, next)?;
             gradients.add(pass.gradients);
             record.loss += share * pass.loss;
             for (name, value) in pass.terms {
@@ -364,7 +364,7 @@ impl Trainer {
 
     /// Checks that every stored moment belongs to a parameter of the model.
     fn check_moments(&self, folder: &Path) -> Result<()> {
-        let mut sizes = Sizes::default();
+        let mut sizes = ParamSizes::default();
         visit_params(&self.model, &mut sizes);
         for (name, length) in self.optimiser.lengths() {
             match sizes.0.iter().find(|(known, ..)| known == name) {
@@ -384,7 +384,7 @@ impl Trainer {
 }
 
 /// Locks the folder of a run while the value lives: two runs in one folder would destroy each other's checkpoints.
-fn alone(run: &Path) -> Result<Lock> {
+fn lock_run(run: &Path) -> Result<Lock> {
     let path = run.join(CHECKPOINTS).join(".lock");
     let file = fs::File::create(&path).map_err(Error::io(&path))?;
     Lock::take(file).map_err(Error::io(&path))?.ok_or_else(|| {
@@ -423,16 +423,16 @@ fn scalars(model: &Model) -> serde_json::Map<String, serde_json::Value> {
 }
 
 fn trainable(model: &Model) -> usize {
-    let mut sizes = Sizes::default();
+    let mut sizes = ParamSizes::default();
     visit_params(model, &mut sizes);
     sizes.0.iter().filter(|(.., trained)| *trained).map(|(_, size, _)| size).sum()
 }
 
 /// Name, number of elements and trainability of every parameter.
 #[derive(Default)]
-struct Sizes(Vec<(String, usize, bool)>);
+struct ParamSizes(Vec<(String, usize, bool)>);
 
-impl ParamVisitor for Sizes {
+impl ParamVisitor for ParamSizes {
     fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
         self.0.push((param.name.to_owned(), value.shape().num_elements(), value.is_require_grad()));
     }

@@ -9,7 +9,7 @@ use conifer_data::tokenizer::Tokenizer;
 use conifer_data::{Source, View};
 
 use crate::checkpoint::published::ImportOptions;
-use crate::checkpoint::{self, Manifest, Opened, moco};
+use crate::checkpoint::{self, Manifest, OpenedModel, moco};
 use crate::config::{Config, ModelSection, TokenizerConfig};
 use crate::embed::Embedder;
 use crate::encoders::{ResNet, VisualConfig, VisualEncoder};
@@ -77,7 +77,7 @@ fn from_checkpoint(mut config: Config, init: &Path, device: &Device) -> Result<(
 fn open(config: &Config, init: &Path, device: &Device) -> Result<(Model, Manifest, Tokenizer)> {
     let opened = checkpoint::open(init, &ImportOptions::default(), device)?;
     let tokenizer = opened.tokenizer()?.map_or_else(|| tokenizer(config, None), Ok)?;
-    let Opened { model, manifest, .. } = opened;
+    let OpenedModel { model, manifest, .. } = opened;
     manifest.check_tokenizer(&tokenizer)?;
     Ok((model, manifest, tokenizer))
 }
@@ -129,14 +129,14 @@ pub(super) fn root_tokens(config: &Config, tokenizer: &Tokenizer) -> Result<Toke
 ///
 /// # Errors
 /// If the texts cannot be embedded, or the mean has no texts.
-pub(super) fn kept_root(
+pub(super) fn stored_root(
     config: &Config,
     kind: RootKind,
     model: &Model,
     tokenizer: &Tokenizer,
     source: &dyn Source,
 ) -> Result<Option<Vec<f64>>> {
-    if !kind.is_kept() {
+    if !kind.is_stored() {
         return Ok(None);
     }
     let texts = match kind {

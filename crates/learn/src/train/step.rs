@@ -5,13 +5,13 @@ use conifer_data::batch::{Batch, ChainBatch, EdgeBatch, TokenBatch};
 use conifer_geometry::RootT;
 
 use crate::error::{Error, Result};
-use crate::methods::{Chain, Edges, Embedded, Loss, Method};
+use crate::methods::{BatchPoints, Chain, Edges, Loss, Method};
 use crate::model::{Model, pixels, tokens};
 use crate::optim::GradientSet;
 
 /// Result of a pass over one batch.
 #[derive(Debug)]
-pub(super) struct Pass {
+pub(super) struct BackwardPass {
     pub(super) gradients: GradientSet,
     pub(super) loss: f64,
     /// Mean of each term over its samples.
@@ -19,7 +19,7 @@ pub(super) struct Pass {
 }
 
 /// Inputs of a pass besides the model and the batch.
-pub(super) struct Setting<'a> {
+pub(super) struct PassInputs<'a> {
     pub(super) method: &'a dyn Method,
     /// The model before its first step, without autodiff, for methods that compare with it.
     pub(super) frozen: Option<&'a Model>,
@@ -32,19 +32,19 @@ pub(super) struct Setting<'a> {
 ///
 /// # Errors
 /// If the loss is not finite; the message names the term.
-pub(super) fn pass(model: &Model, batch: &Batch, setting: &Setting<'_>, step: u64) -> Result<Pass> {
+pub(super) fn pass(model: &Model, batch: &Batch, inputs: &PassInputs<'_>, step: u64) -> Result<BackwardPass> {
     let mut space = model.head.space()?;
-    if let Some(text) = setting.root {
-        space.root = RootT::Point(model.embed_texts(tokens(text, setting.device))?.squeeze_dim(0));
+    if let Some(text) = inputs.root {
+        space.root = RootT::Point(model.embed_texts(tokens(text, inputs.device))?.squeeze_dim(0));
     }
-    let mut embedded = embed(model, batch, setting.device)?;
-    if let (Some(frozen), Some(chains)) = (setting.frozen, &batch.chains) {
-        let here = setting.device.clone().without_autodiff();
+    let mut embedded = embed(model, batch, inputs.device)?;
+    if let (Some(frozen), Some(chains)) = (inputs.frozen, &batch.chains) {
+        let here = inputs.device.clone().without_autodiff();
         let chain = embed_chain(frozen, chains, &here)?;
-        let beside = |points: Vec<Tensor<2>>| points.into_iter().map(|it| it.to_device(setting.device)).collect();
+        let beside = |points: Vec<Tensor<2>>| points.into_iter().map(|it| it.to_device(inputs.device)).collect();
         embedded.frozen_chain = Some(Chain { positive: beside(chain.positive), negative: beside(chain.negative) });
     }
-    let Loss { total, terms } = setting.method.loss(&embedded, &space)?;
+    let Loss { total, terms } = inputs.method.loss(&embedded, &space)?;
     let terms: Vec<(&'static str, f64)> = terms.into_iter().map(|(name, values)| (name, mean(values))).collect();
     let loss = mean(total.clone());
     if !loss.is_finite() {
@@ -57,7 +57,7 @@ pub(super) fn pass(model: &Model, batch: &Batch, setting: &Setting<'_>, step: u6
         return Err(Error::setting("train.freeze", "every part that the loss depends on", expected));
     }
     let gradients = GradientSet::take(model, &mut total.backward());
-    Ok(Pass { gradients, loss, terms })
+    Ok(BackwardPass { gradients, loss, terms })
 }
 
 /// The error of a run with a value that is not finite.
@@ -71,10 +71,10 @@ pub(super) fn not_finite(step: u64, what: &str, value: f64) -> Error {
 }
 
 /// Embeds every view that the batch has.
-fn embed(model: &Model, batch: &Batch, device: &Device) -> Result<Embedded> {
+fn embed(model: &Model, batch: &Batch, device: &Device) -> Result<BatchPoints> {
     let image = |images: &Option<_>| images.as_ref().map(|it| model.embed_images(pixels(it, device))).transpose();
     let text = |texts: &Option<_>| texts.as_ref().map(|it| model.embed_texts(tokens(it, device))).transpose();
-    Ok(Embedded {
+    Ok(BatchPoints {
         image: image(&batch.images)?,
         text: text(&batch.texts)?,
         box_image: image(&batch.box_images)?,

@@ -252,10 +252,10 @@ fn every_trainable_parameter_gets_a_finite_gradient_that_is_not_zero() {
     for entry in METHODS.iter().filter(|entry| entry.views.contains(&View::Pair)) {
         let mut trainer = fresh(entry.name, &folder.path().join(entry.name), "");
         let batch = trainer.loader.next().unwrap().unwrap();
-        let setting =
-            step::Setting { method: trainer.method.as_ref(), frozen: None, root: None, device: &trainer.device };
-        let mut pass = step::pass(&trainer.model, &batch, &setting, 1).unwrap();
-        let mut sizes = Sizes::default();
+        let inputs =
+            step::PassInputs { method: trainer.method.as_ref(), frozen: None, root: None, device: &trainer.device };
+        let mut pass = step::pass(&trainer.model, &batch, &inputs, 1).unwrap();
+        let mut sizes = ParamSizes::default();
         visit_params(&trainer.model, &mut sizes);
         let mut expected: Vec<String> =
             sizes.0.into_iter().filter(|(.., trained)| *trained).map(|(name, ..)| name).collect();
@@ -476,22 +476,25 @@ fn events_and_logs_tell_the_run() {
     for scalar in ["curv", "visual_alpha", "textual_alpha", "logit_scale"] {
         assert!(last.scalars[scalar].as_f64().unwrap() > 0.0, "{scalar}");
     }
-    let kept: Vec<_> =
+    let remaining: Vec<_> =
         fs::read_dir(folder.path().join(CHECKPOINTS)).unwrap().map(|it| it.unwrap().file_name()).collect();
-    assert_eq!(kept.iter().filter(|name| name.to_string_lossy().starts_with("step_")).count(), 2);
+    assert_eq!(remaining.iter().filter(|name| name.to_string_lossy().starts_with("step_")).count(), 2);
     assert!(Config::load(&folder.path().join(CONFIG), &[]).unwrap() == *trainer.config());
 }
 
 /// Measures the norm of the text embeddings; fails after `fails_after` updates.
-struct Measuring {
+struct MeasuringObserver {
     at: Vec<u64>,
     fails_after: u64,
 }
 
-impl Observer for Measuring {
+impl Observer for MeasuringObserver {
     fn on(&mut self, _: &Event<'_>) {}
 
-    fn evaluate(&mut self, now: &Snapshot<'_>) -> Result<Vec<(String, f64)>, Box<dyn std::error::Error + Send + Sync>> {
+    fn evaluate(
+        &mut self,
+        now: &ModelSnapshot<'_>,
+    ) -> Result<Vec<(String, f64)>, Box<dyn std::error::Error + Send + Sync>> {
         if now.step > self.fails_after {
             return Err("no photos left".into());
         }
@@ -509,7 +512,7 @@ fn an_evaluation_is_logged_with_its_step_and_changes_nothing() {
     run(&mut fresh("meru", &straight, "train.log_every=4"), u64::MAX);
 
     let measured = folder.path().join("measured");
-    let mut observer = Measuring { at: Vec::new(), fails_after: u64::MAX };
+    let mut observer = MeasuringObserver { at: Vec::new(), fails_after: u64::MAX };
     let mut trainer = fresh("meru", &measured, "train.log_every=4 eval.every=6");
     trainer.run(&AtomicBool::new(false), &mut observer).unwrap();
     assert_eq!(observer.at, [6, 12]);
@@ -524,7 +527,7 @@ fn an_evaluation_is_logged_with_its_step_and_changes_nothing() {
 fn an_evaluation_that_fails_ends_the_run_after_a_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let mut trainer = fresh("meru", folder.path(), "eval.every=3");
-    let mut observer = Measuring { at: Vec::new(), fails_after: 3 };
+    let mut observer = MeasuringObserver { at: Vec::new(), fails_after: 3 };
     let message = trainer.run(&AtomicBool::new(false), &mut observer).unwrap_err().to_string();
     assert_eq!(message, "learn: the evaluation after step 6 failed: no photos left");
     assert_eq!(Trainer::resume(folder.path(), squares(), &Device::flex()).unwrap().step(), 6);

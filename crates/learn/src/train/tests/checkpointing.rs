@@ -16,10 +16,10 @@ fn gradient_checkpointing_changes_no_bit() {
             let losses = run(&mut trainer, 4).1;
             (strategy, losses, newest(&out))
         };
-        let (kept, again) = (of(false), of(true));
-        assert_ne!(kept.0, again.0, "the setting reaches the device");
-        assert_eq!(kept.1, again.1, "{}", entry.name);
-        for (name, bytes) in &kept.2 {
+        let (stored, again) = (of(false), of(true));
+        assert_ne!(stored.0, again.0, "the setting reaches the device");
+        assert_eq!(stored.1, again.1, "{}", entry.name);
+        for (name, bytes) in &stored.2 {
             assert!(*bytes == again.2[name], "{}: {name} differs", entry.name);
         }
     }

@@ -4,7 +4,7 @@ use std::sync::mpsc::sync_channel;
 
 /// Calls `compute` with every item in order, while another thread produces the next one. At most one item is ready or
 /// in production. Stops at the first error.
-pub(super) fn ahead<T: Send, E>(
+pub(super) fn prefetch<T: Send, E>(
     items: impl Iterator<Item = T> + Send,
     mut compute: impl FnMut(T) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -34,7 +34,7 @@ mod tests {
         let made = AtomicUsize::new(0);
         let mut seen = Vec::new();
         let items = (0..50).inspect(|_| _ = made.fetch_add(1, Ordering::SeqCst));
-        let done: Result<(), ()> = ahead(items, |item| {
+        let done: Result<(), ()> = prefetch(items, |item| {
             seen.push(item);
             std::thread::sleep(std::time::Duration::from_micros(200));
             assert!(made.load(Ordering::SeqCst) <= seen.len() + 1);
@@ -47,7 +47,7 @@ mod tests {
     fn the_next_is_made_while_one_is_computed() {
         let made = AtomicUsize::new(0);
         let items = (0..2).inspect(|_| _ = made.fetch_add(1, Ordering::SeqCst));
-        let done: Result<(), ()> = ahead(items, |_| {
+        let done: Result<(), ()> = prefetch(items, |_| {
             // This would wait forever if the second item were started only after this one.
             while made.load(Ordering::SeqCst) < 2 {
                 std::thread::yield_now();
@@ -61,7 +61,7 @@ mod tests {
     fn an_error_ends_it() {
         let made = AtomicUsize::new(0);
         let items = (0..1000).inspect(|_| _ = made.fetch_add(1, Ordering::SeqCst));
-        assert_eq!(ahead(items, |item| if item < 3 { Ok(()) } else { Err(item) }), Err(3));
+        assert_eq!(prefetch(items, |item| if item < 3 { Ok(()) } else { Err(item) }), Err(3));
         assert!(made.load(Ordering::SeqCst) <= 5);
     }
 
@@ -69,6 +69,6 @@ mod tests {
     #[should_panic(expected = "a scoped thread panicked")]
     fn a_panic_of_the_reader_is_not_lost() {
         let items = (0..10).inspect(|item| assert!(*item < 5, "item {item}"));
-        let _: Result<(), ()> = ahead(items, |_| Ok(()));
+        let _: Result<(), ()> = prefetch(items, |_| Ok(()));
     }
 }
