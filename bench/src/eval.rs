@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use conifer_data::transform::EvalCrop;
 use conifer_data::{Broken, ImageRef, Picture, Sample, Source, View};
 use conifer_eval::benchmarks::{HierarcapsPoints, find, hierarcaps_records};
-use conifer_eval::{Context, Embedder, Error, Options, Record, Score, measure};
+use conifer_eval::{Context, EmbeddingModel, Error, Options, Record, Score, measure};
 use conifer_space::{ManifoldSpec, Root, space};
 
 use crate::Numbers;
@@ -187,7 +187,7 @@ impl Given {
     }
 }
 
-impl Embedder for Given {
+impl EmbeddingModel for Given {
     fn spec(&self) -> &ManifoldSpec {
         &self.spec
     }

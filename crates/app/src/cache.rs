@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{ImageRef, PixelLimits};
-use conifer_eval::{Embedder, Error, Result};
+use conifer_eval::{EmbeddingModel, Error, Result};
 use conifer_space::safe::SAME_POINT;
 use conifer_space::{ManifoldSpec, Root};
 use rayon::prelude::*;
@@ -123,7 +123,7 @@ impl CachedEmbedder {
     }
 }
 
-impl Embedder for CachedEmbedder {
+impl EmbeddingModel for CachedEmbedder {
     fn spec(&self) -> &ManifoldSpec {
         self.model.spec()
     }

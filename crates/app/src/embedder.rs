@@ -14,7 +14,7 @@ use conifer_space::{ManifoldSpec, Root, Source};
 use crate::progress;
 use crate::request::note_interrupted;
 
-/// A trained model that implements [`conifer_eval::Embedder`], with progress bars on stderr.
+/// A trained model that implements [`conifer_eval::EmbeddingModel`], with progress bars on stderr.
 pub(crate) struct ModelEmbedder {
     inner: Embedder,
 }
@@ -98,7 +98,7 @@ impl ModelEmbedder {
     }
 }
 
-impl conifer_eval::Embedder for ModelEmbedder {
+impl conifer_eval::EmbeddingModel for ModelEmbedder {
     fn spec(&self) -> &ManifoldSpec {
         self.inner.spec()
     }

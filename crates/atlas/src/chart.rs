@@ -26,7 +26,7 @@ pub fn line_chart(title: &str, x_label: &str, series: &[Series]) -> String {
         |s: &Series| s.points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite()).collect::<Vec<_>>();
     let lines: Vec<(String, Vec<(f64, f64)>)> = series.iter().map(|s| (s.name.clone(), finite(s))).collect();
     let all: Vec<(f64, f64)> = lines.iter().flat_map(|(_, points)| points.iter().copied()).collect();
-    let frame = Frame::around(&all, false);
+    let frame = ChartFrame::around(&all, false);
     let mut svg = frame.open(title, x_label, lines.iter().map(|(name, _)| name.as_str()));
     for (i, (name, points)) in lines.iter().enumerate() {
         let path: Vec<String> = points.iter().map(|&(x, y)| format!("{:.1},{:.1}", frame.x(x), frame.y(y))).collect();
@@ -60,7 +60,7 @@ pub fn histogram(title: &str, x_label: &str, groups: &[(String, Vec<f64>)]) -> S
     let bars: Vec<(&str, [f64; BINS])> = finite.iter().map(|(name, values)| (name.as_str(), shares(values))).collect();
     let mut corners = vec![(lo, 0.0), (lo + width * BINS as f64, 0.0)];
     corners.extend(bars.iter().flat_map(|(_, shares)| shares.iter().map(|&s| (lo, s))));
-    let frame = Frame::around(&corners, true);
+    let frame = ChartFrame::around(&corners, true);
     let mut svg = frame.open(title, x_label, bars.iter().map(|(name, _)| *name));
     for (i, (name, shares)) in bars.iter().enumerate() {
         let mut path = format!("M{:.1},{:.1}", frame.x(lo), frame.y(0.0));
@@ -79,12 +79,12 @@ pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-struct Frame {
+struct ChartFrame {
     x: [f64; 2],
     y: [f64; 2],
 }
 
-impl Frame {
+impl ChartFrame {
     fn around(points: &[(f64, f64)], from_zero: bool) -> Self {
         let range = |values: &mut dyn Iterator<Item = f64>| {
             let (lo, hi) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| (lo.min(v), hi.max(v)));

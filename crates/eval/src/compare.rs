@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::metrics::Units;
+use crate::metrics::BootstrapUnits;
 use crate::{Outcomes, Record, ResultLine};
 
 /// Comparison of two models on one number.
@@ -55,37 +55,37 @@ pub enum Verdict {
 }
 
 /// Maximum number of resamples. It determines a p of 0.05 to within 0.004 (two standard errors).
-const MOST_RESAMPLES: usize = 10_000;
+const MAX_RESAMPLES: usize = 10_000;
 /// Minimum number of resamples, used for many queries so that a comparison takes seconds, not minutes. The difference
 /// is then nearly normal, and the error of 1000 resamples is too small to change a conclusion.
-const LEAST_RESAMPLES: usize = 1_000;
+const MIN_RESAMPLES: usize = 1_000;
 /// Maximum number of resamples of a correlation. Each resample is ranked, and 10,000 took a minute.
-const MOST_RANKED: usize = 2_000;
+const MAX_RANKED_RESAMPLES: usize = 2_000;
 /// Approximate number of queries drawn in a comparison, over all resamples.
-const DRAWS: usize = 200_000_000;
+const TOTAL_DRAWS: usize = 200_000_000;
 
-/// Compares the records of one name.
-fn row(names: Names<'_>, first: &[&Record], second: &[&Record], seed: u64) -> Comparison {
+/// Compares the records of one key.
+fn row(key: ComparisonKey<'_>, first: &[&Record], second: &[&Record], seed: u64) -> Comparison {
     let verdict = match (first, second) {
         ([first], [second]) => paired(first, second, seed),
-        (_, []) => not("only the first model has this number"),
-        ([], _) => not("only the second model has this number"),
-        _ => not("a model has several different numbers with this name"),
+        (_, []) => not_compared("only the first model has this number"),
+        ([], _) => not_compared("only the second model has this number"),
+        _ => not_compared("a model has several different numbers with this name"),
     };
-    unlike(names, first, second, verdict)
+    comparison(key, first, second, verdict)
 }
 
-fn unlike(names: Names<'_>, first: &[&Record], second: &[&Record], verdict: Verdict) -> Comparison {
+fn comparison(key: ComparisonKey<'_>, first: &[&Record], second: &[&Record], verdict: Verdict) -> Comparison {
     let one = |records: &[&Record]| match records {
         [one] => Some(one.value),
         _ => None,
     };
     Comparison {
         task: None,
-        benchmark: names.benchmark.into(),
-        split: names.split.into(),
-        protocol: names.protocol.into(),
-        metric: names.metric.into(),
+        benchmark: key.benchmark.into(),
+        split: key.split.into(),
+        protocol: key.protocol.into(),
+        metric: key.metric.into(),
         first: one(first),
         second: one(second),
         n: first.first().or(second.first()).map_or(0, |record| record.n),
@@ -114,16 +114,17 @@ pub fn compare_results(
     seed: u64,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Vec<Comparison> {
-    let mut groups: BTreeMap<(String, Names<'_>), Group<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, ComparisonKey<'_>), ComparedLines<'_>> = BTreeMap::new();
     for (side, lines) in [a, b].into_iter().enumerate() {
         for line in lines {
             let next = groups.len();
-            let (_, sides) =
-                groups.entry((line.run(), Names::of(&line.record))).or_insert_with(|| (next, Default::default()));
+            let (_, sides) = groups
+                .entry((line.run(), ComparisonKey::of(&line.record)))
+                .or_insert_with(|| (next, Default::default()));
             // A number that is repeated with another baseline counts once.
             let again = |it: &&ResultLine| {
                 let (old, new) = (&it.record, &line.record);
-                old.value == new.value && old.outcomes == new.outcomes && unlike_in(it, line).is_none()
+                old.value == new.value && old.outcomes == new.outcomes && setting_difference(it, line).is_none()
             };
             if !sides[side].iter().any(again) {
                 sides[side].push(line);
@@ -135,24 +136,25 @@ pub fn compare_results(
     rows.sort_by_key(|(_, (order, _))| *order);
     let total = rows.len();
     let mut all = Vec::new();
-    for (done, ((_, names), (_, [first, second]))) in rows.into_iter().enumerate() {
+    for (done, ((_, key), (_, [first, second]))) in rows.into_iter().enumerate() {
         progress(done, total);
         let task = first.iter().chain(&second).find_map(|line| line.task.as_ref()).map(|it| it.task.clone());
-        let rows = of_one_name(names, &first, &second, seed);
+        let rows = compare_key(key, &first, &second, seed);
         all.extend(rows.into_iter().map(|it| Comparison { task: task.clone(), ..it }));
     }
     all
 }
 
 /// Order of first occurrence of a group, and its lines in either file.
-type Group<'a> = (usize, [Vec<&'a ResultLine>; 2]);
+type ComparedLines<'a> = (usize, [Vec<&'a ResultLine>; 2]);
 
-/// Compares the lines of one name and task. Returns one row for each combination of data and settings.
-fn of_one_name(names: Names<'_>, first: &[&ResultLine], second: &[&ResultLine], seed: u64) -> Vec<Comparison> {
-    let row_of = |first: &[&ResultLine], second: &[&ResultLine]| row(names, &records(first), &records(second), seed);
+/// Compares the lines of one key and task. Returns one row for each combination of data and settings.
+fn compare_key(key: ComparisonKey<'_>, first: &[&ResultLine], second: &[&ResultLine], seed: u64) -> Vec<Comparison> {
+    let row_of = |first: &[&ResultLine], second: &[&ResultLine]| row(key, &records(first), &records(second), seed);
     let (mut rows, mut alone, mut rest) = (Vec::new(), Vec::new(), second.to_vec());
-    for like in alike(first) {
-        let (with, without) = rest.into_iter().partition::<Vec<_>, _>(|line| unlike_in(like[0], line).is_none());
+    for like in group_by_settings(first) {
+        let (with, without) =
+            rest.into_iter().partition::<Vec<_>, _>(|line| setting_difference(like[0], line).is_none());
         rest = without;
         match with.as_slice() {
             [] => alone.push(like),
@@ -161,12 +163,12 @@ fn of_one_name(names: Names<'_>, first: &[&ResultLine], second: &[&ResultLine], 
     }
     if rows.is_empty()
         && let ([one, ..], [other, ..]) = (alone.as_slice(), rest.as_slice())
-        && let Some(reason) = unlike_in(one[0], other)
+        && let Some(reason) = setting_difference(one[0], other)
     {
-        return vec![unlike(names, &records(first), &records(second), Verdict::NotCompared { reason })];
+        return vec![comparison(key, &records(first), &records(second), Verdict::NotCompared { reason })];
     }
     rows.extend(alone.iter().map(|first| row_of(first, &[])));
-    rows.extend(alike(&rest).iter().map(|second| row_of(&[], second)));
+    rows.extend(group_by_settings(&rest).iter().map(|second| row_of(&[], second)));
     rows
 }
 
@@ -175,10 +177,10 @@ fn records<'a>(lines: &[&'a ResultLine]) -> Vec<&'a Record> {
 }
 
 /// Groups lines by data and settings. No group is empty.
-fn alike<'a>(lines: &[&'a ResultLine]) -> Vec<Vec<&'a ResultLine>> {
+fn group_by_settings<'a>(lines: &[&'a ResultLine]) -> Vec<Vec<&'a ResultLine>> {
     let mut groups: Vec<Vec<&ResultLine>> = Vec::new();
     for line in lines {
-        match groups.iter_mut().find(|group| unlike_in(group[0], line).is_none()) {
+        match groups.iter_mut().find(|group| setting_difference(group[0], line).is_none()) {
             Some(group) => group.push(line),
             None => groups.push(vec![line]),
         }
@@ -187,7 +189,7 @@ fn alike<'a>(lines: &[&'a ResultLine]) -> Vec<Vec<&'a ResultLine>> {
 }
 
 /// Describes the difference in data or settings of two lines; `None` if there is none.
-fn unlike_in(first: &ResultLine, second: &ResultLine) -> Option<String> {
+fn setting_difference(first: &ResultLine, second: &ResultLine) -> Option<String> {
     let (a, b) = (&first.data_sha256, &second.data_sha256);
     if a != b {
         return Some(format!(
@@ -195,11 +197,14 @@ fn unlike_in(first: &ResultLine, second: &ResultLine) -> Option<String> {
             first.line, second.line
         ));
     }
-    let differing = first.told().into_iter().zip(second.told()).find_map(|((name, a), (_, b))| match (a, b) {
-        // A setting that a file of an older version lacks is not a difference.
-        (Some(a), Some(b)) if a.is != b.is => Some((name, a.shown, b.shown)),
-        _ => None,
-    });
+    let differing =
+        first.compared_settings().into_iter().zip(second.compared_settings()).find_map(|((name, a), (_, b))| {
+            match (a, b) {
+                // A setting that a file of an older version lacks is not a difference.
+                (Some(a), Some(b)) if a.compared != b.compared => Some((name, a.shown, b.shown)),
+                _ => None,
+            }
+        });
     let (name, a, b) = differing?;
     Some(format!("other settings: {name} is {a} in the first, {b} in the second"))
 }
@@ -247,37 +252,37 @@ pub fn comparison_table(comparisons: &[Comparison]) -> Vec<Vec<String>> {
 
 /// Key of a number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Names<'a> {
+struct ComparisonKey<'a> {
     benchmark: &'a str,
     split: &'a str,
     protocol: &'a str,
     metric: &'a str,
 }
 
-impl<'a> Names<'a> {
+impl<'a> ComparisonKey<'a> {
     fn of(record: &'a Record) -> Self {
         let Record { benchmark, split, protocol, metric, .. } = record;
         Self { benchmark, split, protocol, metric }
     }
 }
 
-fn not(reason: &str) -> Verdict {
+fn not_compared(reason: &str) -> Verdict {
     Verdict::NotCompared { reason: reason.into() }
 }
 
 fn paired(first: &Record, second: &Record, seed: u64) -> Verdict {
     let (Some(a), Some(b)) = (&first.outcomes, &second.outcomes) else {
-        return not("no per-query outcomes");
+        return not_compared("no per-query outcomes");
     };
     if !a.pairs_with(b) || first.clusters != second.clusters {
-        return not("different queries");
+        return not_compared("different queries");
     }
     let units = a.units(first.clusters.as_deref());
     if units.len() < 2 {
-        return not("fewer than two queries");
+        return not_compared("fewer than two queries");
     }
-    let most = if matches!(a, Outcomes::Spearman { .. }) { MOST_RANKED } else { MOST_RESAMPLES };
-    let resamples = (DRAWS / a.len()).clamp(LEAST_RESAMPLES, most);
+    let most = if matches!(a, Outcomes::Spearman { .. }) { MAX_RANKED_RESAMPLES } else { MAX_RESAMPLES };
+    let resamples = (TOTAL_DRAWS / a.len()).clamp(MIN_RESAMPLES, most);
     let mut differences = resampled(a, b, &units, resamples, seed);
     // NaN counts on both sides, because it is no evidence of a difference.
     let side = |wrong: fn(f64) -> bool| 1 + differences.iter().filter(|&&d| !wrong(d)).count();
@@ -288,14 +293,14 @@ fn paired(first: &Record, second: &Record, seed: u64) -> Verdict {
     differences.sort_by(f64::total_cmp);
     let at = |q: f64| differences.get((differences.len().saturating_sub(1) as f64 * q).round() as usize).copied();
     let (Some(low), Some(high)) = (at(0.025), at(0.975)) else {
-        return not("no resample has a number");
+        return not_compared("no resample has a number");
     };
     Verdict::Paired { difference: b.value() - a.value(), interval: [low, high], p, resamples }
 }
 
 /// Second minus first on the same resampled queries. Each resample has a separate random stream, so the result does not
 /// depend on the threads.
-fn resampled(a: &Outcomes, b: &Outcomes, units: &Units, resamples: usize, seed: u64) -> Vec<f64> {
+fn resampled(a: &Outcomes, b: &Outcomes, units: &BootstrapUnits, resamples: usize, seed: u64) -> Vec<f64> {
     let (a, b) = (a.draws(), b.draws());
     (0..resamples)
         .into_par_iter()

@@ -6,7 +6,7 @@ use crate::Result;
 /// Embeds texts and photos as points of one space.
 ///
 /// A benchmark asks only for points. It cannot see the training method or the encoders.
-pub trait Embedder {
+pub trait EmbeddingModel {
     /// Space of all points.
     fn spec(&self) -> &ManifoldSpec;
 

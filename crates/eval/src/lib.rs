@@ -1,8 +1,8 @@
 //! Metrics on embeddings, and the benchmarks built on them.
 //!
 //! * [`metrics`]: pure functions of arrays, labels and trees, without files, models or spaces.
-//! * [`benchmarks`]: one file per protocol. A benchmark sees points, their space and an [`Embedder`] for prompts and
-//!   photos, but not the training method or the encoders.
+//! * [`benchmarks`]: one file per protocol. A benchmark sees points, their space and an [`EmbeddingModel`] for prompts
+//!   and photos, but not the training method or the encoders.
 //! * [`suite`]: measures the tables of a paper and shows them next to the published numbers.
 //! * [`Record`]: one measured number with its sample size, interval and baseline.
 //!
@@ -28,12 +28,12 @@ mod score;
 mod settings;
 pub mod suite;
 
-pub use benchmarks::{BENCHMARKS, Benchmark, Context, Input, Options, measure};
+pub use benchmarks::{BENCHMARKS, Benchmark, Context, Options, RequiredInput, measure};
 pub use compare::{Comparison, Verdict, compare_results, comparison_table};
-pub use embedder::Embedder;
+pub use embedder::EmbeddingModel;
 pub use error::{Error, Result};
 pub use outcomes::Outcomes;
-pub use record::{Baseline, Place, Record, table};
+pub use record::{Baseline, Record, RecordKey, table};
 pub use results::{ResultLine, read_results};
 pub use score::{Score, similarity_rows};
 pub use settings::{TreeFile, settings};

@@ -1,9 +1,9 @@
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::{Orders, Units, bootstrap_units};
+use crate::metrics::{BootstrapUnits, SpearmanRanks, bootstrap_units};
 
 /// Computes a number from row indices.
-pub(crate) type Statistic<'a> = Box<dyn Fn(&[usize]) -> f64 + Sync + 'a>;
+pub(crate) type RowStatistic<'a> = Box<dyn Fn(&[usize]) -> f64 + Sync + 'a>;
 
 /// Contribution of each query to a number. The number, its interval and the paired comparison of two models are
 /// computed from these values.
@@ -64,21 +64,21 @@ impl Outcomes {
     }
 
     /// [`Outcomes::over`] for many resamples. Work that is common to all of them is done once.
-    pub(crate) fn draws(&self) -> Statistic<'_> {
+    pub(crate) fn draws(&self) -> RowStatistic<'_> {
         match self {
             Self::Mean { values } => Box::new(|rows| mean(values, rows)),
             Self::MeanOfGroups { values, groups } => {
-                let there = groups.iter().max().map_or(0, |&last| last as usize + 1);
-                Box::new(move |rows| mean_of_groups(values, groups, there, rows))
+                let group_count = groups.iter().max().map_or(0, |&last| last as usize + 1);
+                Box::new(move |rows| mean_of_groups(values, groups, group_count, rows))
             }
             Self::HarmonicMean { first, second } => Box::new(|rows| {
                 let (a, b) = (mean(first, rows), mean(second, rows));
                 if a + b > 0.0 { 2.0 * a * b / (a + b) } else { 0.0 }
             }),
             Self::Spearman { found, truth } => {
-                let orders = Orders::new(found, truth);
+                let ranks = SpearmanRanks::new(found, truth);
                 Box::new(move |rows| {
-                    let rho = orders.over(rows);
+                    let rho = ranks.over(rows);
                     // Undefined if all values are equal, as in a resample of one query. A constant score counts as
                     // correlation 0.
                     if rho.is_nan() && !rows.is_empty() { 0.0 } else { rho }
@@ -89,11 +89,11 @@ impl Outcomes {
 
     /// Units that a resample draws: whole `clusters` if queries are dependent, otherwise queries. For a mean of groups,
     /// queries are drawn within their groups, so that no group is missing from a resample.
-    pub fn units(&self, clusters: Option<&[u32]>) -> Units {
+    pub fn units(&self, clusters: Option<&[u32]>) -> BootstrapUnits {
         match (clusters, self) {
-            (Some(clusters), _) => Units::clusters(clusters),
-            (None, Self::MeanOfGroups { groups, .. }) => Units::strata(groups),
-            _ => Units::Rows(self.len()),
+            (Some(clusters), _) => BootstrapUnits::clusters(clusters),
+            (None, Self::MeanOfGroups { groups, .. }) => BootstrapUnits::strata(groups),
+            _ => BootstrapUnits::Rows(self.len()),
         }
     }
 
@@ -101,7 +101,7 @@ impl Outcomes {
     ///
     /// If all answers are right, or all are wrong, all resamples are equal. Then the exact binomial bound (Clopper and
     /// Pearson 1934) for as many answers as units is used instead.
-    pub fn interval(&self, units: &Units, seed: u64) -> Option<[f64; 2]> {
+    pub fn interval(&self, units: &BootstrapUnits, seed: u64) -> Option<[f64; 2]> {
         let exact = 0.025_f64.powf(1.0 / units.len() as f64);
         match self {
             Self::Mean { values } | Self::MeanOfGroups { values, .. } if values.len() > 1 => {
@@ -134,9 +134,9 @@ fn mean(values: &[f64], rows: &[usize]) -> f64 {
     rows.iter().map(|&row| values[row]).sum::<f64>() / rows.len() as f64
 }
 
-/// Group numbers are less than `there`. Groups without a row are left out.
-fn mean_of_groups(values: &[f64], groups: &[u32], there: usize, rows: &[usize]) -> f64 {
-    let mut sums = vec![(0.0, 0usize); there];
+/// Group numbers are less than `group_count`. Groups without a row are left out.
+fn mean_of_groups(values: &[f64], groups: &[u32], group_count: usize, rows: &[usize]) -> f64 {
+    let mut sums = vec![(0.0, 0usize); group_count];
     for &row in rows {
         let (sum, count) = &mut sums[groups[row] as usize];
         *sum += values[row];

@@ -31,7 +31,7 @@ pub struct Record {
 
 /// Names that identify a [`Record`].
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct RecordKey<'a> {
     /// As in [`Record::benchmark`].
     pub benchmark: &'a str,
     /// As in [`Record::split`].
@@ -44,24 +44,24 @@ pub struct Place<'a> {
 
 impl Record {
     /// Creates the record of a statistic over queries, with its interval.
-    pub fn of(place: Place<'_>, outcomes: impl Into<Outcomes>, baseline: Option<Baseline>, seed: u64) -> Self {
-        Self::with(place, outcomes.into(), None, baseline, seed)
+    pub fn of(key: RecordKey<'_>, outcomes: impl Into<Outcomes>, baseline: Option<Baseline>, seed: u64) -> Self {
+        Self::with(key, outcomes.into(), None, baseline, seed)
     }
 
     /// As [`Record::of`], for dependent queries. `clusters` has the cluster number of each query, and the bootstrap
     /// draws whole clusters.
     pub fn clustered(
-        place: Place<'_>,
+        key: RecordKey<'_>,
         outcomes: impl Into<Outcomes>,
         clusters: Vec<u32>,
         baseline: Option<Baseline>,
         seed: u64,
     ) -> Self {
-        Self::with(place, outcomes.into(), Some(clusters), baseline, seed)
+        Self::with(key, outcomes.into(), Some(clusters), baseline, seed)
     }
 
     fn with(
-        place: Place<'_>,
+        key: RecordKey<'_>,
         outcomes: Outcomes,
         clusters: Option<Vec<u32>>,
         baseline: Option<Baseline>,
@@ -69,10 +69,10 @@ impl Record {
     ) -> Self {
         let units = outcomes.units(clusters.as_deref());
         Self {
-            benchmark: place.benchmark.into(),
-            split: place.split.into(),
-            protocol: place.protocol.into(),
-            metric: place.metric.into(),
+            benchmark: key.benchmark.into(),
+            split: key.split.into(),
+            protocol: key.protocol.into(),
+            metric: key.metric.into(),
             value: outcomes.value(),
             interval: outcomes.interval(&units, seed),
             n: outcomes.len(),

@@ -1,7 +1,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::suite::Setting;
+use crate::suite::TaskSettings;
 use crate::{Error, Outcomes, Record, Result};
 
 /// A line of a result file written by `conifer eval --out`.
@@ -12,7 +12,7 @@ pub struct ResultLine {
     /// The measured number.
     pub record: Record,
     /// Settings of the task, if a suite measured the number.
-    pub task: Option<Setting>,
+    pub task: Option<TaskSettings>,
     /// Model, data and version.
     pub produced_by: Value,
     /// Hash of the data set, from `produced_by`.
@@ -20,38 +20,38 @@ pub struct ResultLine {
 }
 
 /// Value of a setting of a line.
-pub(crate) struct Told {
+pub(crate) struct ComparedSetting {
     /// Value that has to be equal in two lines for them to be compared.
-    pub(crate) is: Value,
+    pub(crate) compared: Value,
     /// Value for display.
     pub(crate) shown: String,
 }
 
-impl Told {
-    fn of(is: &Value) -> Self {
-        let shown = match is {
+impl ComparedSetting {
+    fn of(value: &Value) -> Self {
+        let shown = match value {
             Value::Null => "not set".into(),
             Value::String(text) => format!("`{text}`"),
             other => other.to_string(),
         };
-        Self { is: is.clone(), shown }
+        Self { compared: value.clone(), shown }
     }
 
     /// Setting that is a file or a set of prompts. The hash is compared; the name is only displayed.
-    fn hashed(is: &Value, name: &str) -> Self {
-        match (is["sha256"].as_str(), is[name].as_str()) {
+    fn hashed(value: &Value, name: &str) -> Self {
+        match (value["sha256"].as_str(), value[name].as_str()) {
             (Some(hash), Some(name)) => {
                 let short = hash.get(..12).unwrap_or(hash);
-                Self { is: hash.into(), shown: format!("`{name}` (sha256 {short})") }
+                Self { compared: hash.into(), shown: format!("`{name}` (sha256 {short})") }
             }
-            _ => Self::of(is),
+            _ => Self::of(value),
         }
     }
 }
 
 impl ResultLine {
-    /// Identifies the run within a suite by the settings that [`ResultLine::told`] does not list. Empty outside a
-    /// suite.
+    /// Identifies the run within a suite by the settings that [`ResultLine::compared_settings`] does not list. Empty
+    /// outside a suite.
     pub(crate) fn run(&self) -> String {
         self.task
             .as_ref()
@@ -60,27 +60,27 @@ impl ResultLine {
 
     /// Settings that have to be equal for two numbers to be compared. The names and their order are fixed; the value is
     /// `None` if the line lacks the setting.
-    pub(crate) fn told(&self) -> [(&'static str, Option<Told>); 4] {
+    pub(crate) fn compared_settings(&self) -> [(&'static str, Option<ComparedSetting>); 4] {
         let by = &self.produced_by;
         let setting = |name: &str| by["settings"].get(name);
-        let of_task = |value: Option<Value>| value.as_ref().map(Told::of);
+        let of_task = |value: Option<Value>| value.as_ref().map(ComparedSetting::of);
         let crop = self.task.as_ref().and_then(|it| serde_json::to_value(it.crop).ok());
         [
-            ("crop", setting("crop").map(Told::of).or_else(|| of_task(crop))),
-            ("prompts", setting("prompts").map(|it| Told::hashed(it, "name"))),
-            ("root_text", setting("root_text").or_else(|| by.get("root_text")).map(Told::of)),
-            ("tree", setting("tree").map(|it| Told::hashed(it, "path"))),
+            ("crop", setting("crop").map(ComparedSetting::of).or_else(|| of_task(crop))),
+            ("prompts", setting("prompts").map(|it| ComparedSetting::hashed(it, "name"))),
+            ("root_text", setting("root_text").or_else(|| by.get("root_text")).map(ComparedSetting::of)),
+            ("tree", setting("tree").map(|it| ComparedSetting::hashed(it, "path"))),
         ]
     }
 }
 
 /// Limit on group numbers. A larger number means a damaged file and would only cost memory.
-const MOST_GROUPS: u32 = 10_000_000;
+const MAX_GROUPS: u32 = 10_000_000;
 
 /// Maximum number of faults in a message. A file of another format has a fault in every line.
-const MOST_FAULTS: usize = 5;
+const MAX_FAULTS: usize = 5;
 /// Number of characters of an invalid line that are shown.
-const SHOWN: usize = 40;
+const SHOWN_CHARS: usize = 40;
 
 /// Reads a result file with one JSON object per line. `file` is the name for messages. Blank lines are skipped.
 ///
@@ -101,8 +101,8 @@ pub fn read_results(file: &str, text: &str) -> Result<Vec<ResultLine>> {
         }
         true => Ok(lines),
         false => {
-            let more = faults.len().saturating_sub(MOST_FAULTS);
-            faults.truncate(MOST_FAULTS);
+            let more = faults.len().saturating_sub(MAX_FAULTS);
+            faults.truncate(MAX_FAULTS);
             let more = if more > 0 { format!("; and {more} more") } else { String::new() };
             Err(Error::Results { file: file.into(), faults: faults.join("; ") + &more })
         }
@@ -111,22 +111,23 @@ pub fn read_results(file: &str, text: &str) -> Result<Vec<ResultLine>> {
 
 fn line(number: usize, text: &str) -> std::result::Result<ResultLine, String> {
     #[derive(Deserialize)]
-    struct Around {
-        task: Option<Setting>,
+    struct LineEnvelope {
+        task: Option<TaskSettings>,
         produced_by: Option<Value>,
     }
     if !text.trim_start().starts_with('{') {
-        return Err(format!("`{}`; expected a JSON object", text.trim().chars().take(SHOWN).collect::<String>()));
+        return Err(format!("`{}`; expected a JSON object", text.trim().chars().take(SHOWN_CHARS).collect::<String>()));
     }
     let record: Record = serde_json::from_str(text).map_err(|error| in_line(&error))?;
-    let around: Around = serde_json::from_str(text).map_err(|error| in_line(&error))?;
-    let produced_by = around.produced_by.ok_or("no `produced_by`; expected a file written by `conifer eval --out`")?;
+    let envelope: LineEnvelope = serde_json::from_str(text).map_err(|error| in_line(&error))?;
+    let produced_by =
+        envelope.produced_by.ok_or("no `produced_by`; expected a file written by `conifer eval --out`")?;
     let data_sha256 =
         produced_by["data_sha256"].as_str().ok_or("no `produced_by.data_sha256`; expected a string")?.into();
     if let Some(outcomes) = &record.outcomes {
         check(&record, outcomes)?;
     }
-    Ok(ResultLine { line: number, record, task: around.task, produced_by, data_sha256 })
+    Ok(ResultLine { line: number, record, task: envelope.task, produced_by, data_sha256 })
 }
 
 /// Removes the line number of the JSON parser, which is always 1.
@@ -150,9 +151,9 @@ fn check(record: &Record, outcomes: &Outcomes) -> std::result::Result<(), String
         return Err(format!("n is {}, but there are {first} and {second} outcomes; expected one per query", record.n));
     }
     if let Outcomes::MeanOfGroups { groups, .. } = outcomes
-        && let Some(group) = groups.iter().find(|&&group| group >= MOST_GROUPS)
+        && let Some(group) = groups.iter().find(|&&group| group >= MAX_GROUPS)
     {
-        return Err(format!("a query has group number {group}; expected less than {MOST_GROUPS}"));
+        return Err(format!("a query has group number {group}; expected less than {MAX_GROUPS}"));
     }
     let value = outcomes.value();
     // The order of summation changes the last digits.

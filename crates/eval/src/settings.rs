@@ -5,7 +5,7 @@ use conifer_data::transform::EvalCrop;
 use conifer_space::points::sha256_hex;
 use serde_json::{Value, json};
 
-use crate::benchmarks::{Benchmark, Input};
+use crate::benchmarks::{Benchmark, RequiredInput};
 use crate::{Error, Options, Result};
 
 /// A class tree and the file it was read from.
@@ -50,7 +50,7 @@ pub fn settings(
     tree: Option<&TreeFile>,
     root_text: Option<&str>,
 ) -> Value {
-    let crop = benchmark.needs().contains(&Input::Images).then_some(match options.crop {
+    let crop = benchmark.needs().contains(&RequiredInput::Images).then_some(match options.crop {
         EvalCrop::Center => "center",
         EvalCrop::Squeeze => "squeeze",
     });

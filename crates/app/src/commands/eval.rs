@@ -120,7 +120,7 @@ pub(crate) fn templates(name: &str) -> anyhow::Result<Vec<String>> {
         return Ok(set.iter().map(|&it| it.into()).collect());
     }
     if let Some((family, data_set)) = name.split_once(':')
-        && let Some(&family) = prompts::Family::ALL.iter().find(|it| it.name() == family)
+        && let Some(&family) = prompts::PromptFamily::ALL.iter().find(|it| it.name() == family)
     {
         let templates = prompts::for_data_set(family, data_set).with_context(|| {
             let known = conifer_data::DATA_SETS.iter().map(|set| set.name);
@@ -134,7 +134,7 @@ pub(crate) fn templates(name: &str) -> anyhow::Result<Vec<String>> {
     }
     let text = std::fs::read_to_string(name).with_context(|| {
         let known = prompts::SETS.iter().map(|(known, _)| (*known).to_owned());
-        let families = prompts::Family::ALL.into_iter().map(|family| format!("{}:SET", family.name()));
+        let families = prompts::PromptFamily::ALL.into_iter().map(|family| format!("{}:SET", family.name()));
         let known: Vec<_> = known.chain(families).collect();
         format!("--prompts {name}: unknown name; expected one of {}, or a readable file", known.join(", "))
     })?;

@@ -30,7 +30,7 @@ pub(crate) fn methods(as_json: bool) -> anyhow::Result<()> {
 
 /// Prints the registry of benchmarks.
 pub(crate) fn benchmarks(as_json: bool) -> anyhow::Result<()> {
-    let needs = |needs: &[conifer_eval::Input]| needs.iter().map(|it| it.name()).collect::<Vec<_>>();
+    let needs = |needs: &[conifer_eval::RequiredInput]| needs.iter().map(|it| it.name()).collect::<Vec<_>>();
     if as_json {
         let rows: Vec<_> = BENCHMARKS
             .iter()

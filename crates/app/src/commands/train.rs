@@ -10,7 +10,7 @@ use conifer_data::hierarchy::Tree;
 use conifer_data::printable::lines;
 use conifer_data::{PixelLimits, Source};
 use conifer_eval::benchmarks::find;
-use conifer_eval::{Benchmark, Context, Input, Options, Record};
+use conifer_eval::{Benchmark, Context, Options, Record, RequiredInput};
 use conifer_learn::checkpoint::state::{CONFIG, latest_checkpoint};
 use conifer_learn::config::Config;
 use conifer_learn::embed::Embedder;
@@ -215,7 +215,8 @@ impl Evaluation {
         let source = conifer_data::open(&config.eval_source()).context("the data of [eval]")?;
         let tree = config.eval.tree.as_deref().map(Tree::read_edges).transpose().context("eval.tree")?;
         let tree = tree.or_else(|| source.class_tree());
-        if let Some(it) = benchmarks.iter().find(|it| tree.is_none() && it.needs().contains(&Input::ClassTree)) {
+        if let Some(it) = benchmarks.iter().find(|it| tree.is_none() && it.needs().contains(&RequiredInput::ClassTree))
+        {
             bail!(
                 "eval.benchmarks contains {}, which needs a class tree, but the data has no ranks; expected eval.tree, a file of `parent child` edges",
                 it.name()

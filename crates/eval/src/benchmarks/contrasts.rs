@@ -11,11 +11,11 @@ use conifer_space::space;
 use rayon::prelude::*;
 
 use super::{Context, images, lacking, open};
-use crate::record::{Baseline, Place, Record};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::{Error, Outcomes, Result, Score};
 
-/// Answers of the model, and of a baseline that looks only at the captions. The items are the samples, in order.
-pub(super) struct Contrasts {
+/// Outcomes of the model, and of a baseline that uses only the captions. The items are the samples, in order.
+pub(super) struct CaptionPairOutcomes {
     pub(super) samples: Vec<Sample>,
     /// 1 if the correct caption has the higher score, else 0. A tie is wrong, as in the released evaluators.
     pub(super) right: Vec<f64>,
@@ -29,7 +29,7 @@ pub(super) struct Contrasts {
 
 /// Part of the photo that is embedded.
 #[derive(Clone, Copy)]
-pub(super) enum Shown {
+pub(super) enum EmbeddedRegion {
     /// The whole photo.
     Whole,
     /// The first box of the phrases of the sample.
@@ -39,12 +39,12 @@ pub(super) enum Shown {
 /// Number of crops held in memory at a time.
 const CROPS: usize = 256;
 
-impl Contrasts {
+impl CaptionPairOutcomes {
     /// Compares `score(photo, right caption)` with `score(photo, wrong caption)` for every sample.
     ///
     /// # Errors
     /// A sample lacks a photo, a caption or a wrong caption, or has several captions; a score is not a number.
-    pub(super) fn measure(context: &Context<'_>, benchmark: &'static str, shown: Shown) -> Result<Self> {
+    pub(super) fn measure(context: &Context<'_>, benchmark: &'static str, region: EmbeddedRegion) -> Result<Self> {
         let samples = context.samples(benchmark)?;
         let (mut captions, mut longer) = (Vec::new(), Vec::new());
         for sample in &samples {
@@ -60,9 +60,9 @@ impl Contrasts {
         // Thousands of items share photos and texts, so each distinct one is embedded once.
         let (texts, text_of) = distinct(&captions);
         let texts = embedder.texts(&texts.into_iter().map(str::to_owned).collect::<Vec<_>>())?;
-        let (photos, photo_of) = match shown {
-            Shown::Whole => whole(context, benchmark, &samples)?,
-            Shown::FirstBox => (boxes(context, benchmark, &samples)?, (0..samples.len()).collect()),
+        let (photos, photo_of) = match region {
+            EmbeddedRegion::Whole => whole(context, benchmark, &samples)?,
+            EmbeddedRegion::FirstBox => (boxes(context, benchmark, &samples)?, (0..samples.len()).collect()),
         };
 
         let (space, score) = (space::<f32>(embedder.spec())?, context.options.score);
@@ -74,41 +74,41 @@ impl Contrasts {
                 Score::Inner => space.inner(photo, text),
             }
         };
-        let answers = photo_of.iter().zip(text_of.chunks_exact(2)).map(|(&photo, texts)| {
+        let outcomes = photo_of.iter().zip(text_of.chunks_exact(2)).map(|(&photo, texts)| {
             let (right, wrong) = (scored(photo, texts[0]), scored(photo, texts[1]));
             if right.is_nan() || wrong.is_nan() {
                 return Err(Error::Embedder("a score is not a number".into()));
             }
             Ok(f64::from(u8::from(right > wrong)))
         });
-        let right = answers.collect::<Result<Vec<_>>>()?;
+        let right = outcomes.collect::<Result<Vec<_>>>()?;
         let crop = match context.options.crop {
             EvalCrop::Center => "crop center",
             EvalCrop::Squeeze => "crop squeeze",
         };
-        let photo_of = match shown {
-            Shown::Whole => photo_of.iter().map(|&photo| photo as u32).collect(),
-            Shown::FirstBox => photo_numbers(&images(benchmark, &samples)?),
+        let photo_of = match region {
+            EmbeddedRegion::Whole => photo_of.iter().map(|&photo| photo as u32).collect(),
+            EmbeddedRegion::FirstBox => photo_numbers(&images(benchmark, &samples)?),
         };
         Ok(Self { samples, right, longer, photo_of, protocol: format!("{}, {crop}", score.name()) })
     }
 
     /// Record of the mean over `items`, which are indices.
-    pub(super) fn mean(&self, place: Place<'_>, items: &[usize], seed: u64) -> Record {
-        self.record(place, items, seed, |values| Outcomes::Mean { values })
+    pub(super) fn mean(&self, key: RecordKey<'_>, items: &[usize], seed: u64) -> Record {
+        self.record(key, items, seed, |values| Outcomes::Mean { values })
     }
 
     /// Record of the mean over groups of `items`. `groups` holds the group number of every item, from 0.
-    pub(super) fn mean_of_groups(&self, place: Place<'_>, items: &[usize], groups: &[u32], seed: u64) -> Record {
+    pub(super) fn mean_of_groups(&self, key: RecordKey<'_>, items: &[usize], groups: &[u32], seed: u64) -> Record {
         let groups: Vec<u32> = items.iter().map(|&item| groups[item]).collect();
-        self.record(place, items, seed, |values| Outcomes::MeanOfGroups { values, groups: groups.clone() })
+        self.record(key, items, seed, |values| Outcomes::MeanOfGroups { values, groups: groups.clone() })
     }
 
-    fn record(&self, place: Place<'_>, items: &[usize], seed: u64, of: impl Fn(Vec<f64>) -> Outcomes) -> Record {
+    fn record(&self, key: RecordKey<'_>, items: &[usize], seed: u64, of: impl Fn(Vec<f64>) -> Outcomes) -> Record {
         let pick = |values: &[f64]| of(items.iter().map(|&item| values[item]).collect());
-        let baseline = reader(pick(&self.longer).value());
+        let baseline = text_baseline(pick(&self.longer).value());
         let photos = items.iter().map(|&item| self.photo_of[item]).collect();
-        Record::clustered(place, pick(&self.right), photos, baseline, seed)
+        Record::clustered(key, pick(&self.right), photos, baseline, seed)
     }
 
     /// Groups the samples by the name that `of` returns. Returns the distinct names and, for each sample, the index of
@@ -128,14 +128,14 @@ impl Contrasts {
             .iter()
             .map(|sample| of(sample).ok_or_else(|| lacking(benchmark, sample, what, "each sample needs one")));
         let found = found.collect::<Result<Vec<&str>>>()?;
-        let place = |name: &str| order.iter().position(|it| *it == name).unwrap_or(order.len());
-        let names: BTreeSet<(usize, &str)> = found.iter().map(|name| (place(name), *name)).collect();
+        let position = |name: &str| order.iter().position(|it| *it == name).unwrap_or(order.len());
+        let names: BTreeSet<(usize, &str)> = found.iter().map(|name| (position(name), *name)).collect();
         let numbers: BTreeMap<&str, u32> = names.iter().zip(0..).map(|(it, number)| (it.1, number)).collect();
         let of_sample = found.iter().filter_map(|name| numbers.get(name).copied()).collect();
         Ok((names.iter().map(|it| it.1.to_owned()).collect(), of_sample))
     }
 
-    /// Groups the samples by subset (split), as [`Contrasts::groups`] does.
+    /// Groups the samples by subset (split), as [`CaptionPairOutcomes::groups`] does.
     ///
     /// Data with none of the `published` subsets are accepted as the user's own data. Otherwise all published subsets
     /// must be present and no others; with [`Options::partial`](super::Options::partial) some may be absent.
@@ -183,7 +183,7 @@ impl Contrasts {
 }
 
 /// Best of the answers that need no photo: a guess, always the longer caption, or always the shorter caption.
-fn reader(longer: f64) -> Option<Baseline> {
+fn text_baseline(longer: f64) -> Option<Baseline> {
     if longer > 0.5 {
         Baseline::named("the longer caption (characters)", longer)
     } else if longer < 0.5 {
@@ -215,17 +215,17 @@ fn pair<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<(&'a str, &'a
 
 /// Identity of a photo.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Key<'a> {
+enum PhotoKey<'a> {
     File(&'a Path),
     /// Photos in memory are not compared: each sample has its own.
     Sample(usize),
 }
 
-fn keys(photos: &[ImageRef]) -> Vec<Key<'_>> {
-    fn key((number, photo): (usize, &ImageRef)) -> Key<'_> {
+fn keys(photos: &[ImageRef]) -> Vec<PhotoKey<'_>> {
+    fn key((number, photo): (usize, &ImageRef)) -> PhotoKey<'_> {
         match photo {
-            ImageRef::File(path) => Key::File(path),
-            _ => Key::Sample(number),
+            ImageRef::File(path) => PhotoKey::File(path),
+            _ => PhotoKey::Sample(number),
         }
     }
     photos.iter().enumerate().map(key).collect()
@@ -241,7 +241,7 @@ fn whole(context: &Context<'_>, benchmark: &'static str, samples: &[Sample]) -> 
     let photos = images(benchmark, samples)?;
     let keys = keys(&photos);
     let (distinct_keys, photo_of) = distinct(&keys);
-    let first: HashMap<Key<'_>, &ImageRef> = keys.iter().copied().zip(&photos).rev().collect();
+    let first: HashMap<PhotoKey<'_>, &ImageRef> = keys.iter().copied().zip(&photos).rev().collect();
     let once: Vec<ImageRef> = distinct_keys.iter().filter_map(|key| first.get(key).map(|&it| it.clone())).collect();
     Ok((context.embedder.images(&once, context.options.crop)?, photo_of))
 }

@@ -1,6 +1,6 @@
-use super::{Benchmark, Context, Input, images, lacking};
+use super::{Benchmark, Context, RequiredInput, images, lacking};
 use crate::metrics::chance_hit_at_k;
-use crate::record::{Baseline, Place, Record};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::score::ranks_both_ways;
 use crate::{Outcomes, Result};
 
@@ -22,8 +22,8 @@ impl Benchmark for CrossModalRetrieval {
     fn reference(&self) -> &'static str {
         "HyCoCLIP Table 2, PHyCLIP Table 2, HierarCaps Table 3"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Captions]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Captions]
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
@@ -57,12 +57,12 @@ impl Benchmark for CrossModalRetrieval {
                 };
                 let hits: Outcomes = ranks.iter().map(|&rank| rank < k).collect();
                 let metric = format!("recall@{k}");
-                let place = Place { benchmark: self.name(), split, protocol: score.name(), metric: &metric };
+                let key = RecordKey { benchmark: self.name(), split, protocol: score.name(), metric: &metric };
                 let (chance, seed) = (Baseline::chance(chance), context.options.seed);
                 records.push(match split {
                     // Captions of one photo are not independent, so the bootstrap draws them together.
-                    "text_to_image" => Record::clustered(place, hits, clusters.clone(), chance, seed),
-                    _ => Record::of(place, hits, chance, seed),
+                    "text_to_image" => Record::clustered(key, hits, clusters.clone(), chance, seed),
+                    _ => Record::of(key, hits, chance, seed),
                 });
             }
         }

@@ -4,9 +4,9 @@ use conifer_data::Sample;
 use conifer_index::Cone;
 use conifer_space::{Root, Space, space};
 
-use super::{Benchmark, Context, Input, lacking};
+use super::{Benchmark, Context, RequiredInput, lacking};
 use crate::metrics::spearman;
-use crate::record::{Baseline, Place, Record};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::{Error, Outcomes, Result};
 
 /// HyperLex: Spearman's correlation between a score of two words and human grades of "X is a type of Y" (HierarCaps
@@ -23,7 +23,7 @@ use crate::{Error, Outcomes, Result};
 /// of the two words and at no grade. It reaches .39 over all pairs of the published file and .42 over its nouns; the
 /// published numbers of CLIP ViT-B are .44 and .48. The first score is recorded a second time with the difference of
 /// lengths as its baseline, which reaches .01.
-pub(super) struct HyperLex;
+pub(super) struct HyperLexBenchmark;
 
 const PROMPT: &str = "a picture of a {}";
 
@@ -32,9 +32,9 @@ const PREVALENCE: &str = "pairs with this general word";
 const LENGTH: &str = "characters, specific minus general";
 
 /// Score of a pair. Larger values mean that the specific word is more likely a type of the general one.
-type Score = fn(&Pair<'_>) -> f64;
+type PairScore = fn(&EmbeddedWordPair<'_>) -> f64;
 
-const SCORES: [(&str, Score); 6] = [
+const SCORES: [(&str, PairScore); 6] = [
     ("minus exterior angle", |it| -it.angle()),
     ("minus angle / half aperture", |it| -it.angle() / it.aperture()),
     ("minus cone excess", |it| -it.excess()),
@@ -43,7 +43,7 @@ const SCORES: [(&str, Score); 6] = [
     ("similarity minus exterior angle", |it| it.similarity() - it.angle()),
 ];
 
-struct Pair<'a> {
+struct EmbeddedWordPair<'a> {
     space: &'a dyn Space<f64>,
     root: &'a Root,
     cone: Cone,
@@ -51,7 +51,7 @@ struct Pair<'a> {
     specific: &'a [f64],
 }
 
-impl Pair<'_> {
+impl EmbeddedWordPair<'_> {
     /// Exterior angle at the general point, radians.
     fn angle(&self) -> f64 {
         self.space.exterior_angle(self.general, self.specific, self.root)
@@ -72,7 +72,7 @@ impl Pair<'_> {
     }
 }
 
-impl Benchmark for HyperLex {
+impl Benchmark for HyperLexBenchmark {
     fn name(&self) -> &'static str {
         "hyperlex"
     }
@@ -82,13 +82,14 @@ impl Benchmark for HyperLex {
     fn reference(&self) -> &'static str {
         "HierarCaps Table 2, supplement Tables 2 and 5 (rho_all, rho_N)"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::GradedChains]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::GradedChains]
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
         let samples = context.samples(self.name())?;
-        let graded: Vec<Graded<'_>> = samples.iter().map(|it| graded(self.name(), it)).collect::<Result<_>>()?;
+        let graded: Vec<GradedWordPair<'_>> =
+            samples.iter().map(|it| graded(self.name(), it)).collect::<Result<_>>()?;
         // A word can occur in many pairs; each is embedded once.
         let mut words: Vec<&str> = graded.iter().flat_map(|it| [it.general, it.specific]).collect();
         words.sort_unstable();
@@ -99,7 +100,7 @@ impl Benchmark for HyperLex {
         let point = |word: &str| &points[dim * words.partition_point(|it| *it < word)..][..dim];
         let space = space::<f64>(context.embedder.spec())?;
         let root = context.embedder.root()?;
-        let pair = |it: &Graded<'_>| Pair {
+        let pair = |it: &GradedWordPair<'_>| EmbeddedWordPair {
             space: space.as_ref(),
             root: &root,
             cone: Cone::default(),
@@ -122,7 +123,7 @@ impl Benchmark for HyperLex {
                     expected: "a correlation needs two different grades".into(),
                 });
             }
-            let trivial = |answer: &dyn Fn(&Graded<'_>) -> f64| {
+            let trivial = |answer: &dyn Fn(&GradedWordPair<'_>) -> f64| {
                 let rho = spearman(&rows.iter().map(|it| answer(it)).collect::<Vec<_>>(), &truth);
                 if rho.is_finite() { rho } else { 0.0 }
             };
@@ -144,11 +145,11 @@ impl Benchmark for HyperLex {
                     return Err(Error::Embedder(format!("the score `{name}` of a pair is not a number")));
                 }
                 let protocol = format!("{name}, \"{PROMPT}\"");
-                let place =
-                    Place { benchmark: self.name(), split: &split, protocol: &protocol, metric: "spearman rho" };
+                let key =
+                    RecordKey { benchmark: self.name(), split: &split, protocol: &protocol, metric: "spearman rho" };
                 let outcomes = Outcomes::Spearman { found, truth: truth.clone() };
                 let baseline = Baseline::named(PREVALENCE, prevalence);
-                records.push(Record::clustered(place, outcomes, words.clone(), baseline, context.options.seed));
+                records.push(Record::clustered(key, outcomes, words.clone(), baseline, context.options.seed));
             }
             let again = records.get(first).cloned();
             records.extend(again.map(|record| Record { baseline: length, ..record }));
@@ -158,14 +159,14 @@ impl Benchmark for HyperLex {
 }
 
 /// Two words and the human grade of "specific is a type of general".
-struct Graded<'a> {
+struct GradedWordPair<'a> {
     general: &'a str,
     specific: &'a str,
     grade: f64,
     split: Option<&'a str>,
 }
 
-fn graded<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<Graded<'a>> {
+fn graded<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<GradedWordPair<'a>> {
     let chain = sample.tiers.as_ref().map_or(&[][..], |tiers| &tiers.positive);
     let ([general, .., specific], Some(grade)) = (chain, sample.grade) else {
         return Err(lacking(
@@ -175,11 +176,11 @@ fn graded<'a>(benchmark: &'static str, sample: &'a Sample) -> Result<Graded<'a>>
             "each sample needs a general and a specific text and a grade",
         ));
     };
-    Ok(Graded { general, specific, grade, split: sample.split.as_deref() })
+    Ok(GradedWordPair { general, specific, grade, split: sample.split.as_deref() })
 }
 
 /// All pairs, and the pairs of each split in order of its name.
-fn splits<'a, 'b>(graded: &'b [Graded<'a>]) -> Vec<(String, Vec<&'b Graded<'a>>)> {
+fn splits<'a, 'b>(graded: &'b [GradedWordPair<'a>]) -> Vec<(String, Vec<&'b GradedWordPair<'a>>)> {
     let mut names: Vec<&str> = graded.iter().filter_map(|it| it.split).collect();
     names.sort_unstable();
     names.dedup();

@@ -25,7 +25,7 @@ use conifer_data::transform::EvalCrop;
 use conifer_data::{Broken, Cause, Class, ImageRef, Picture, PixelLimits, Sample, Source};
 use conifer_space::Registry;
 
-use crate::{Embedder, Error, Record, Result, Score};
+use crate::{EmbeddingModel, Error, Record, Result, Score};
 
 pub use hierarcaps::{HierarcapsPoints, hierarcaps_records};
 
@@ -47,8 +47,8 @@ pub static BENCHMARKS: Registry<&dyn Benchmark> = Registry::new(
         &sugarcrepe::Sugarcrepe,
         &vl_checklist::VlChecklist,
         &vg_attribution::VgAttribution,
-        &hyperlex::HyperLex,
-        &breeds::Breeds,
+        &hyperlex::HyperLexBenchmark,
+        &breeds::BreedsBenchmark,
     ],
 );
 
@@ -61,14 +61,14 @@ pub trait Benchmark: Sync {
     /// Papers that report the benchmark, with table or section.
     fn reference(&self) -> &'static str;
     /// Inputs that every sample of the data set must have.
-    fn needs(&self) -> &'static [Input];
+    fn needs(&self) -> &'static [RequiredInput];
     /// Returns true if the benchmark uses [`Options::templates`].
     fn prompts(&self) -> bool {
         false
     }
     /// Returns true if the benchmark uses [`Context::tree`] when there is one.
     fn looks_at_tree(&self) -> bool {
-        self.needs().contains(&Input::ClassTree)
+        self.needs().contains(&RequiredInput::ClassTree)
     }
     /// Runs the benchmark.
     ///
@@ -79,7 +79,7 @@ pub trait Benchmark: Sync {
 
 /// An input that a benchmark requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum RequiredInput {
     /// A photo for each sample.
     Images,
     /// At least one caption for each sample.
@@ -100,7 +100,7 @@ pub enum Input {
     GradedChains,
 }
 
-impl Input {
+impl RequiredInput {
     /// Name in messages and tables.
     pub fn name(self) -> &'static str {
         match self {
@@ -120,7 +120,7 @@ impl Input {
 /// Inputs of a benchmark run.
 pub struct Context<'a> {
     /// Embeds texts and photos.
-    pub embedder: &'a dyn Embedder,
+    pub embedder: &'a dyn EmbeddingModel,
     /// The data set.
     pub source: &'a dyn Source,
     /// Tree of the class labels, if there is one.
@@ -199,7 +199,7 @@ pub fn find(name: &str) -> Result<&'static dyn Benchmark> {
 impl<'a> Context<'a> {
     /// Creates the context of a run.
     pub fn new(
-        embedder: &'a dyn Embedder,
+        embedder: &'a dyn EmbeddingModel,
         source: &'a dyn Source,
         tree: Option<&'a Tree>,
         options: &'a Options,
@@ -213,13 +213,13 @@ impl<'a> Context<'a> {
     /// of the complete data set that the source lacks ([`Source::complete`]).
     pub(crate) fn samples(&self, benchmark: &'static str) -> Result<Vec<Sample>> {
         let total = self.source.len();
-        let whole = self.source.complete().unwrap_or(total);
-        if total != whole && !self.options.partial {
+        let complete_len = self.source.complete().unwrap_or(total);
+        if total != complete_len && !self.options.partial {
             return Err(Error::Missing {
                 benchmark,
                 missing: format!("a part of `{}`", self.source.name()),
                 expected: format!(
-                    "the data set has {whole} samples, {total} were found; use --partial to measure those"
+                    "the data set has {complete_len} samples, {total} were found; use --partial to measure those"
                 ),
             });
         }
@@ -235,10 +235,10 @@ impl<'a> Context<'a> {
             return Err(Error::Broken { benchmark, count: broken.len(), total, first: first.to_string() });
         }
         let mut ids = HashSet::new();
-        if let Some(twice) = samples.iter().find(|sample| !ids.insert(sample.id.as_str())) {
+        if let Some(duplicate) = samples.iter().find(|sample| !ids.insert(sample.id.as_str())) {
             return Err(Error::Argument {
                 name: format!("{benchmark}: id of a sample"),
-                found: format!("`{}`, twice", twice.id),
+                found: format!("`{}`, twice", duplicate.id),
                 expected: "unique ids, because a duplicate sample changes the result".into(),
             });
         }
@@ -255,8 +255,8 @@ impl<'a> Context<'a> {
         if let Some(what) = self.source.left_out() {
             self.leaves_out(what);
         }
-        if absent > 0 || total != whole {
-            self.leaves_out(format!("{} of {whole} samples", samples.len()));
+        if absent > 0 || total != complete_len {
+            self.leaves_out(format!("{} of {complete_len} samples", samples.len()));
         }
         Ok(samples)
     }
@@ -264,20 +264,20 @@ impl<'a> Context<'a> {
     /// Returns the classes of the data set in its order, or those of the samples if the source lists none. A label that
     /// is not listed is an error. So is a listed class without a sample, unless [`Options::partial`] is set.
     pub(crate) fn classes(&self, benchmark: &'static str, samples: &[Sample]) -> Result<Vec<Class>> {
-        let mut there = BTreeSet::new();
+        let mut present = BTreeSet::new();
         for sample in samples {
             let label = sample.label.as_deref();
-            there.insert(
+            present.insert(
                 label.ok_or_else(|| lacking(benchmark, sample, "the label", "each sample needs a class label"))?,
             );
         }
         let classes = self.source.classes();
         if classes.is_empty() {
             let class = |label: &&str| Class { label: (*label).into(), name: prompts::words(label), taxon: Vec::new() };
-            return Ok(there.iter().map(class).collect());
+            return Ok(present.iter().map(class).collect());
         }
         let listed: BTreeSet<&str> = classes.iter().map(|class| class.label.as_str()).collect();
-        if let Some(unknown) = there.iter().find(|label| !listed.contains(*label)) {
+        if let Some(unknown) = present.iter().find(|label| !listed.contains(*label)) {
             return Err(Error::UnknownLabel {
                 label: (*unknown).into(),
                 known: "class of the data set",
@@ -285,11 +285,11 @@ impl<'a> Context<'a> {
                 example: classes[0].label.clone(),
             });
         }
-        let absent: Vec<&str> = listed.difference(&there).copied().collect();
+        let absent: Vec<&str> = listed.difference(&present).copied().collect();
         match absent.first() {
             None => {}
             Some(_) if self.options.partial => {
-                self.leaves_out(format!("{} of {} classes have photos", there.len(), classes.len()));
+                self.leaves_out(format!("{} of {} classes have photos", present.len(), classes.len()));
             }
             Some(first) => {
                 return Err(Error::Missing {

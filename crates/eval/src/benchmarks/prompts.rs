@@ -1,6 +1,6 @@
 //! Prompt templates for class names. `{}` is replaced by the name.
 
-use Family::{Meru, OpenAi};
+use PromptFamily::{Meru, OpenAi};
 
 /// Joins each pair of texts with `a`, then each pair with `the`, and appends the texts after the semicolon.
 macro_rules! a_the {
@@ -18,7 +18,7 @@ macro_rules! bare_a_the {
 
 /// Source of the templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub enum PromptFamily {
     /// CLIP's templates: data/prompts.md of openai/CLIP, and for ImageNet the eighty templates of its notebook "Prompt
     /// Engineering for ImageNet" (MIT).
     OpenAi,
@@ -27,7 +27,7 @@ pub enum Family {
     Meru,
 }
 
-impl Family {
+impl PromptFamily {
     /// All families.
     pub const ALL: [Self; 2] = [OpenAi, Meru];
 
@@ -42,19 +42,19 @@ impl Family {
 
 /// Templates of a family for a data set of [`conifer_data::DATA_SETS`]. `None` if the data set has no classes or is
 /// unknown.
-pub fn for_data_set(family: Family, data_set: &str) -> Option<&'static [&'static str]> {
+pub fn for_data_set(family: PromptFamily, data_set: &str) -> Option<&'static [&'static str]> {
     find(family, data_set).map(|(templates, _)| templates)
 }
 
 /// Explains how the templates of [`for_data_set`] differ from those that the family published. `None` if they do not.
-pub fn note(family: Family, data_set: &str) -> Option<&'static str> {
+pub fn note(family: PromptFamily, data_set: &str) -> Option<&'static str> {
     find(family, data_set)?.1
 }
 
 /// Only the number of MERU's templates is stated, and OpenAI has the same number.
 const SAME_LENGTH: &str = "OpenAI's: of MERU's only their number is stated, and it is the same";
 
-fn find(family: Family, data_set: &str) -> Option<(&'static [&'static str], Option<&'static str>)> {
+fn find(family: PromptFamily, data_set: &str) -> Option<(&'static [&'static str], Option<&'static str>)> {
     let stated = |templates| Some((templates, None));
     match (family, data_set) {
         (OpenAi, "imagenet") => stated(IMAGENET_80),

@@ -1,7 +1,7 @@
-use super::contrasts::{Contrasts, Shown};
-use super::{Benchmark, Context, Input};
+use super::contrasts::{CaptionPairOutcomes, EmbeddedRegion};
+use super::{Benchmark, Context, RequiredInput};
 use crate::Result;
-use crate::record::{Place, Record};
+use crate::record::{Record, RecordKey};
 
 /// SugarCrepe: accuracy in distinguishing the caption of a photo from one in which an object, attribute or relation was
 /// replaced, swapped or added.
@@ -25,22 +25,23 @@ impl Benchmark for Sugarcrepe {
     fn reference(&self) -> &'static str {
         "PHyCLIP Table 3; Hsieh et al. 2023"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Captions, Input::WrongCaptions]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Captions, RequiredInput::WrongCaptions]
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
-        let found = Contrasts::measure(context, self.name(), Shown::Whole)?;
+        let found = CaptionPairOutcomes::measure(context, self.name(), EmbeddedRegion::Whole)?;
         let (subsets, subset_of) = found.subsets(context, self.name(), SUBSETS)?;
         let seed = context.options.seed;
         let mut records = Vec::new();
         for (subset, number) in subsets.iter().zip(0..) {
             let items: Vec<usize> = (0..subset_of.len()).filter(|&item| subset_of[item] == number).collect();
-            let place = Place { benchmark: self.name(), split: subset, protocol: &found.protocol, metric: "accuracy" };
-            records.push(found.mean(place, &items, seed));
+            let key =
+                RecordKey { benchmark: self.name(), split: subset, protocol: &found.protocol, metric: "accuracy" };
+            records.push(found.mean(key, &items, seed));
         }
         let items: Vec<usize> = (0..subset_of.len()).collect();
-        let all = |metric| Place { benchmark: self.name(), split: "all", protocol: &found.protocol, metric };
+        let all = |metric| RecordKey { benchmark: self.name(), split: "all", protocol: &found.protocol, metric };
         records.push(found.mean(all("accuracy (micro)"), &items, seed));
         let metric = format!("accuracy (mean over {} subsets)", subsets.len());
         records.push(found.mean_of_groups(all(&metric), &items, &subset_of, seed));

@@ -3,8 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use conifer_data::Sample;
 
 use super::zero_shot_classification::first_maximum;
-use super::{Benchmark, Context, HierarcapsPoints, Input, hierarcaps_records, images};
-use crate::record::{Baseline, Place, Record};
+use super::{Benchmark, Context, HierarcapsPoints, RequiredInput, hierarcaps_records, images};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::score::similarity_rows;
 use crate::{Error, Outcomes, Result};
 
@@ -29,8 +29,8 @@ impl Benchmark for TaxonomicRanks {
     fn reference(&self) -> &'static str {
         "RCME Tables 1 to 5, 8 and 10"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Taxa]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Taxa]
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
@@ -74,9 +74,9 @@ impl Benchmark for TaxonomicRanks {
                 *taxa[first_maximum(scores)] == chains[rows[query]][rank]
             })?;
             let split = format!("rank {}", rank + 1);
-            let place = Place { benchmark: self.name(), split: &split, protocol, metric: "accuracy" };
+            let key = RecordKey { benchmark: self.name(), split: &split, protocol, metric: "accuracy" };
             let outcomes: Outcomes = right.into_iter().collect();
-            records.push(Record::of(place, outcomes, Baseline::chance(1.0 / taxa.len() as f64), seed));
+            records.push(Record::of(key, outcomes, Baseline::chance(1.0 / taxa.len() as f64), seed));
             Ok(())
         };
         for rank in 0..ranks {
@@ -127,8 +127,8 @@ fn photo_to_photo(
         let others = (chains.len() - 1) as f64;
         let chance = rows.iter().map(|&row| (of_taxon[chains[row][rank].as_str()] - 1) as f64 / others).sum::<f64>();
         let (split, protocol) = (format!("rank {}", rank + 1), format!("photo to photo, {}", score.name()));
-        let place = Place { benchmark, split: &split, protocol: &protocol, metric: "recall@1" };
-        Record::of(place, right, Baseline::chance(chance / rows.len() as f64), context.options.seed)
+        let key = RecordKey { benchmark, split: &split, protocol: &protocol, metric: "recall@1" };
+        Record::of(key, right, Baseline::chance(chance / rows.len() as f64), context.options.seed)
     };
     Ok((0..ranks).map(record).collect())
 }

@@ -10,13 +10,13 @@ use super::*;
 
 /// Embedder with two-dimensional points, looked up by text or by the first pixel of a picture, so that results can be
 /// computed by hand.
-struct Lookup {
+struct LookupEmbedder {
     spec: ManifoldSpec,
     texts: BTreeMap<String, [f32; 2]>,
     images: BTreeMap<u8, [f32; 2]>,
 }
 
-impl Embedder for Lookup {
+impl EmbeddingModel for LookupEmbedder {
     fn spec(&self) -> &ManifoldSpec {
         &self.spec
     }
@@ -39,9 +39,9 @@ impl Embedder for Lookup {
     }
 }
 
-struct List(Vec<Sample>);
+struct BenchmarkSamples(Vec<Sample>);
 
-impl Source for List {
+impl Source for BenchmarkSamples {
     fn name(&self) -> &str {
         "list"
     }
@@ -67,9 +67,9 @@ fn sample(id: &str, image: u8) -> Sample {
     Sample { id: id.into(), image: photo(image), ..Sample::default() }
 }
 
-fn run(name: &str, embedder: &Lookup, samples: Vec<Sample>, tree: Option<&Tree>) -> Result<Vec<Record>> {
+fn run(name: &str, embedder: &LookupEmbedder, samples: Vec<Sample>, tree: Option<&Tree>) -> Result<Vec<Record>> {
     let options = Options { templates: vec!["{}".into()], ..Options::default() };
-    measure(find(name)?, &Context::new(embedder, &List(samples), tree, &options))
+    measure(find(name)?, &Context::new(embedder, &BenchmarkSamples(samples), tree, &options))
 }
 
 fn value(records: &[Record], split: &str, metric: &str) -> f64 {
@@ -80,8 +80,8 @@ fn value(records: &[Record], split: &str, metric: &str) -> f64 {
         .value
 }
 
-fn euclidean(texts: &[(&str, [f32; 2])], images: &[(u8, [f32; 2])]) -> Lookup {
-    Lookup {
+fn euclidean(texts: &[(&str, [f32; 2])], images: &[(u8, [f32; 2])]) -> LookupEmbedder {
+    LookupEmbedder {
         spec: ManifoldSpec::euclidean(2),
         texts: texts.iter().map(|&(t, p)| (t.to_owned(), p)).collect(),
         images: images.iter().copied().collect(),
@@ -432,15 +432,15 @@ fn coco_mini() -> Option<Vec<Sample>> {
 }
 
 /// A list of samples with metadata of its data set.
-struct Told {
+struct DescribedSamples {
     name: &'static str,
-    list: List,
+    list: BenchmarkSamples,
     classes: Vec<Class>,
     complete: Option<usize>,
     left_out: Option<String>,
 }
 
-impl Source for Told {
+impl Source for DescribedSamples {
     fn name(&self) -> &str {
         self.name
     }
@@ -468,9 +468,9 @@ impl Source for Told {
 }
 
 /// Embedder whose points are hashes of the text, or of the pixels of a picture.
-struct Hashed;
+struct HashEmbedder;
 
-impl Hashed {
+impl HashEmbedder {
     const SPEC: fn() -> ManifoldSpec = || ManifoldSpec::lorentz(4, 1.0);
 
     fn point(bytes: &[u8]) -> [f32; 4] {
@@ -481,7 +481,7 @@ impl Hashed {
     }
 }
 
-impl Embedder for Hashed {
+impl EmbeddingModel for HashEmbedder {
     fn spec(&self) -> &ManifoldSpec {
         static SPEC: std::sync::OnceLock<ManifoldSpec> = std::sync::OnceLock::new();
         SPEC.get_or_init(Self::SPEC)
@@ -510,23 +510,23 @@ fn every_benchmark_obeys_the_laws() {
     let contrasts = ToyConfig { size: 40, resolution: 32, split: Split::Test, ..ToyConfig::default() };
     let contrasts = ToyWorld::new(contrasts).unwrap().contrasts();
     let grade = |index: usize| Sample { grade: Some((index % 4) as f64), ..world.get(index).unwrap() };
-    let graded = List((0..Source::len(&world)).map(grade).collect());
+    let graded = BenchmarkSamples((0..Source::len(&world)).map(grade).collect());
     let tree = tree().unwrap();
     let mut names = Vec::new();
     for benchmark in &BENCHMARKS {
         let name = benchmark.name();
         names.push(name);
         assert!(!benchmark.summary().is_empty() && !benchmark.reference().is_empty(), "{name}");
-        let of_classes = benchmark.needs().iter().any(|it| matches!(it, Input::Labels | Input::Taxa));
+        let of_classes = benchmark.needs().iter().any(|it| matches!(it, RequiredInput::Labels | RequiredInput::Taxa));
         let needs = benchmark.needs();
         let source: &dyn Source = match needs {
-            [Input::GradedChains] => &graded,
-            _ if needs.contains(&Input::WrongCaptions) => &contrasts,
+            [RequiredInput::GradedChains] => &graded,
+            _ if needs.contains(&RequiredInput::WrongCaptions) => &contrasts,
             _ if of_classes => &gallery,
             _ => &world,
         };
         let options = Options::default();
-        let context = Context::new(&Hashed, source, Some(&tree), &options);
+        let context = Context::new(&HashEmbedder, source, Some(&tree), &options);
         let records = measure(*benchmark, &context).unwrap();
         assert!(!records.is_empty(), "{name}");
         for record in &records {
@@ -552,8 +552,9 @@ fn every_benchmark_obeys_the_laws() {
         assert_eq!(measure(*benchmark, &context).unwrap(), records, "{name}: the same seed gives the same numbers");
 
         let bare = |sample: Sample| Sample { id: sample.id, ..Sample::default() };
-        let lacking = List((0..source.len()).map(|index| bare(source.get(index).unwrap())).collect());
-        let message = benchmark.run(&Context::new(&Hashed, &lacking, Some(&tree), &options)).unwrap_err().to_string();
+        let lacking = BenchmarkSamples((0..source.len()).map(|index| bare(source.get(index).unwrap())).collect());
+        let message =
+            benchmark.run(&Context::new(&HashEmbedder, &lacking, Some(&tree), &options)).unwrap_err().to_string();
         assert!(message.contains(name), "{name}: {message}");
     }
     names.sort_unstable();

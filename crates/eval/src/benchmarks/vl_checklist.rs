@@ -1,8 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::contrasts::{Contrasts, Shown};
-use super::{Benchmark, Context, Input};
-use crate::record::{Place, Record};
+use super::contrasts::{CaptionPairOutcomes, EmbeddedRegion};
+use super::{Benchmark, Context, RequiredInput};
+use crate::record::{Record, RecordKey};
 use crate::{Error, Result};
 
 /// VL-CheckList objects: accuracy in distinguishing the caption of a photo from one with another object, by
@@ -44,23 +44,24 @@ impl Benchmark for VlChecklist {
     fn reference(&self) -> &'static str {
         "HyCoCLIP Table 5 and Figure 8a, PHyCLIP Tables 3 and 6; Zhao et al. 2022"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Captions, Input::WrongCaptions, Input::Labels]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Captions, RequiredInput::WrongCaptions, RequiredInput::Labels]
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Vec<Record>> {
-        let found = Contrasts::measure(context, self.name(), Shown::Whole)?;
+        let found = CaptionPairOutcomes::measure(context, self.name(), EmbeddedRegion::Whole)?;
         let (subsets, subset_of) = found.subsets(context, self.name(), SUBSETS)?;
         let (corpora, corpus_of) =
             found.groups(self.name(), "the label (its corpus)", &[], |sample| sample.label.as_deref())?;
-        self.every_file(context, (&subsets, &subset_of), (&corpora, &corpus_of))?;
-        let tables = Tables { context, found: &found, subsets: &subsets, subset_of: &subset_of, corpus_of: &corpus_of };
+        self.check_files(context, (&subsets, &subset_of), (&corpora, &corpus_of))?;
+        let groups =
+            ChecklistGroups { context, found: &found, subsets: &subsets, subset_of: &subset_of, corpus_of: &corpus_of };
         let all: Vec<usize> = (0..corpus_of.len()).collect();
-        let mut records = tables.records(self.name(), &corpora.join(" + "), all);
+        let mut records = groups.records(self.name(), &corpora.join(" + "), all);
         let released = corpora.iter().zip(0..).find(|(corpus, _)| *corpus == RELEASED);
         if let Some((_, number)) = released.filter(|_| corpora.len() > 1) {
             let items = (0..corpus_of.len()).filter(|&item| corpus_of[item] == number).collect();
-            records.extend(tables.records(self.name(), RELEASED, items));
+            records.extend(groups.records(self.name(), RELEASED, items));
         }
         Ok(records)
     }
@@ -69,7 +70,7 @@ impl Benchmark for VlChecklist {
 impl VlChecklist {
     /// Checks that every corpus occurs in every published subset. Otherwise the subsets would be compared on different
     /// corpora.
-    fn every_file(
+    fn check_files(
         &self,
         context: &Context<'_>,
         (subsets, subset_of): (&[String], &[u32]),
@@ -78,17 +79,17 @@ impl VlChecklist {
         if !subsets.iter().any(|subset| SUBSETS.contains(&&**subset)) {
             return Ok(());
         }
-        let there: BTreeSet<(u32, u32)> = subset_of.iter().copied().zip(corpus_of.iter().copied()).collect();
+        let present: BTreeSet<(u32, u32)> = subset_of.iter().copied().zip(corpus_of.iter().copied()).collect();
         let files = subsets.len() * corpora.len();
-        if there.len() == files {
+        if present.len() == files {
             return Ok(());
         }
         if context.options.partial {
-            context.leaves_out(format!("{} of {files} files", there.len()));
+            context.leaves_out(format!("{} of {files} files", present.len()));
             return Ok(());
         }
         let pairs = (0..).zip(subsets).flat_map(|subset| (0..).zip(corpora).map(move |corpus| (subset, corpus)));
-        let absent = pairs.filter(|((subset, _), (corpus, _))| !there.contains(&(*subset, *corpus)));
+        let absent = pairs.filter(|((subset, _), (corpus, _))| !present.contains(&(*subset, *corpus)));
         let absent: Vec<String> = absent.map(|((_, subset), (_, corpus))| format!("{corpus} at {subset}")).collect();
         Err(Error::Missing {
             benchmark: self.name(),
@@ -98,15 +99,15 @@ impl VlChecklist {
     }
 }
 
-struct Tables<'a> {
+struct ChecklistGroups<'a> {
     context: &'a Context<'a>,
-    found: &'a Contrasts,
+    found: &'a CaptionPairOutcomes,
     subsets: &'a [String],
     subset_of: &'a [u32],
     corpus_of: &'a [u32],
 }
 
-impl Tables<'_> {
+impl ChecklistGroups<'_> {
     /// Records of the given items under every reading. `corpora` names their corpora in the protocol.
     fn records(&self, benchmark: &str, corpora: &str, items: Vec<usize>) -> Vec<Record> {
         let mut files: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
@@ -117,7 +118,7 @@ impl Tables<'_> {
         for (items, number) in files.values().zip(0..) {
             items.iter().for_each(|&item| file_of[item] = number);
         }
-        let several = files.len() > self.there(&items).len();
+        let several = files.len() > self.by_subset(&items).len();
         let first: Vec<usize> = files.values().flat_map(|file| file.iter().copied().take(FIRST)).collect();
         let mut records = Vec::new();
         for (items, which) in [(items, "all items".to_owned()), (first, format!("first {FIRST} items of each file"))] {
@@ -133,32 +134,32 @@ impl Tables<'_> {
     }
 
     /// Items of each subset that has any, by the number of the subset.
-    fn there(&self, items: &[usize]) -> BTreeMap<u32, Vec<usize>> {
-        let mut there: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-        items.iter().for_each(|&item| there.entry(self.subset_of[item]).or_default().push(item));
-        there
+    fn by_subset(&self, items: &[usize]) -> BTreeMap<u32, Vec<usize>> {
+        let mut present: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        items.iter().for_each(|&item| present.entry(self.subset_of[item]).or_default().push(item));
+        present
     }
 
     fn over_items(&self, benchmark: &str, protocol: &str, items: &[usize], records: &mut Vec<Record>) {
-        let (seed, there) = (self.context.options.seed, self.there(items));
-        for (&subset, items) in &there {
+        let (seed, present) = (self.context.options.seed, self.by_subset(items));
+        for (&subset, items) in &present {
             let split = &self.subsets[subset as usize];
-            records.push(self.found.mean(Place { benchmark, split, protocol, metric: "accuracy" }, items, seed));
+            records.push(self.found.mean(RecordKey { benchmark, split, protocol, metric: "accuracy" }, items, seed));
         }
-        let metric = format!("accuracy (mean over {} subsets)", there.len());
-        let place = Place { benchmark, split: "all", protocol, metric: &metric };
-        records.push(self.found.mean_of_groups(place, items, self.subset_of, seed));
+        let metric = format!("accuracy (mean over {} subsets)", present.len());
+        let key = RecordKey { benchmark, split: "all", protocol, metric: &metric };
+        records.push(self.found.mean_of_groups(key, items, self.subset_of, seed));
     }
 
     fn over_files(&self, benchmark: &str, protocol: &str, items: &[usize], file_of: &[u32], records: &mut Vec<Record>) {
         let seed = self.context.options.seed;
-        for (&subset, items) in &self.there(items) {
-            let place = Place { benchmark, split: &self.subsets[subset as usize], protocol, metric: "accuracy" };
-            records.push(self.found.mean_of_groups(place, items, file_of, seed));
+        for (&subset, items) in &self.by_subset(items) {
+            let key = RecordKey { benchmark, split: &self.subsets[subset as usize], protocol, metric: "accuracy" };
+            records.push(self.found.mean_of_groups(key, items, file_of, seed));
         }
         let files = items.iter().map(|&item| file_of[item]).max().map_or(0, |last| last + 1);
         let metric = format!("accuracy (mean over {files} files)");
-        let place = Place { benchmark, split: "all", protocol, metric: &metric };
-        records.push(self.found.mean_of_groups(place, items, file_of, seed));
+        let key = RecordKey { benchmark, split: "all", protocol, metric: &metric };
+        records.push(self.found.mean_of_groups(key, items, file_of, seed));
     }
 }

@@ -3,8 +3,8 @@ use std::collections::HashMap;
 use conifer_data::Class;
 use conifer_space::space;
 
-use super::{Benchmark, Context, Input, images, prompts};
-use crate::record::{Baseline, Place, Record};
+use super::{Benchmark, Context, RequiredInput, images, prompts};
+use crate::record::{Baseline, Record, RecordKey};
 use crate::score::similarity_rows;
 use crate::{Error, Outcomes, Result};
 
@@ -25,8 +25,8 @@ impl Benchmark for ZeroShotClassification {
     fn reference(&self) -> &'static str {
         "HyCoCLIP Table 1, PHyCLIP Table 1, MERU"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Labels]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Labels]
     }
 
     fn prompts(&self) -> bool {
@@ -38,8 +38,8 @@ impl Benchmark for ZeroShotClassification {
         let values: Vec<f64> = it.predicted.iter().zip(&it.labels).map(|(p, l)| f64::from(u8::from(p == l))).collect();
         let groups = it.labels.iter().map(|&label| label as u32).collect();
         let record = |metric: &str, outcomes: Outcomes| {
-            let place = Place { benchmark: self.name(), split: "all", protocol: &it.protocol, metric };
-            Record::of(place, outcomes, Baseline::chance(1.0 / it.classes.len() as f64), context.options.seed)
+            let key = RecordKey { benchmark: self.name(), split: "all", protocol: &it.protocol, metric };
+            Record::of(key, outcomes, Baseline::chance(1.0 / it.classes.len() as f64), context.options.seed)
         };
         Ok(vec![
             record("accuracy (macro)", Outcomes::MeanOfGroups { values: values.clone(), groups }),
@@ -49,14 +49,14 @@ impl Benchmark for ZeroShotClassification {
 }
 
 /// Predictions of the zero-shot classifier.
-pub(super) struct Classified {
+pub(super) struct ClassPredictions {
     pub(super) classes: Vec<Class>,
     pub(super) predicted: Vec<usize>,
     pub(super) labels: Vec<usize>,
     pub(super) protocol: String,
 }
 
-pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result<Classified> {
+pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result<ClassPredictions> {
     let samples = context.samples(benchmark)?;
     let classes = context.classes(benchmark, &samples)?;
     let number: HashMap<&str, usize> = classes.iter().enumerate().map(|(i, class)| (class.label.as_str(), i)).collect();
@@ -69,7 +69,7 @@ pub(super) fn classify(context: &Context<'_>, benchmark: &'static str) -> Result
     let predicted = similarity_rows(spec, score, &photos, &centres, |_, scores| first_maximum(scores))?;
     let options = context.options;
     let protocol = format!("{} prompts ({}), {}", options.prompts, options.templates.len(), score.name());
-    Ok(Classified { classes, predicted, labels, protocol })
+    Ok(ClassPredictions { classes, predicted, labels, protocol })
 }
 
 /// Points of classes, `[names, dim]`. The point of a class is the mean of the points of its prompts.

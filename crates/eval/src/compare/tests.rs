@@ -1,9 +1,9 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::Place;
+use crate::RecordKey;
 
 fn record(metric: &str, outcomes: Outcomes) -> Record {
-    Record::of(Place { benchmark: "b", split: "all", protocol: "p", metric }, outcomes, None, 0)
+    Record::of(RecordKey { benchmark: "b", split: "all", protocol: "p", metric }, outcomes, None, 0)
 }
 
 /// Compares records as the lines of two files without settings.

@@ -4,7 +4,7 @@
 /// Equal scores pass a threshold together, so their order does not matter, and a constant score gives the share of
 /// right items. `right` and `scores` have the same length.
 pub fn average_precision(scores: &[f32], right: &[bool]) -> f64 {
-    let ranking = Ranking::new((0..).zip(scores).zip(right).map(|((i, &score), &right)| (i, score, right)));
+    let ranking = DetectionRanking::new((0..).zip(scores).zip(right).map(|((i, &score), &right)| (i, score, right)));
     ranking.average_precision(ranking.right() as f64, |_| 1.0)[0]
 }
 
@@ -15,35 +15,35 @@ pub fn average_precision(scores: &[f32], right: &[bool]) -> f64 {
 /// `positives` is the number of items to find, whether found or not. Equal scores keep their input order, so a caller
 /// that lists right items first gains. `right` and `scores` have the same length.
 pub fn average_precision_101(scores: &[f32], right: &[bool], positives: usize) -> f64 {
-    let ranking = Ranking::new((0..).zip(scores).zip(right).map(|((i, &score), &right)| (i, score, right)));
+    let ranking = DetectionRanking::new((0..).zip(scores).zip(right).map(|((i, &score), &right)| (i, score, right)));
     ranking.average_precision(positives as f64, |_| 1.0)[1]
 }
 
 /// Detections of one class, best first, up to the last right one. They are sorted once and can be evaluated under any
 /// weights, because the bootstrap resamples photos.
 #[derive(Clone, Debug)]
-pub struct Ranking(Vec<Entry>);
+pub struct DetectionRanking(Vec<RankedDetection>);
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct RankedDetection {
     group: u32,
     right: bool,
     /// True if the next entry has another score.
     last_of_score: bool,
 }
 
-impl Ranking {
+impl DetectionRanking {
     /// Builds a ranking from (group, score, right) of each detection. Weights are given per group (photo).
     pub fn new(detections: impl IntoIterator<Item = (u32, f32, bool)>) -> Self {
         let mut detections: Vec<_> = detections.into_iter().collect();
         detections.sort_by(|a, b| b.1.total_cmp(&a.1));
         let next = detections.iter().skip(1).map(|it| Some(it.1)).chain([None]);
-        let entry = |(&(group, score, right), next): (&(u32, f32, bool), Option<f32>)| Entry {
+        let entry = |(&(group, score, right), next): (&(u32, f32, bool), Option<f32>)| RankedDetection {
             group,
             right,
             last_of_score: next != Some(score),
         };
-        let mut entries: Vec<Entry> = detections.iter().zip(next).map(entry).collect();
+        let mut entries: Vec<RankedDetection> = detections.iter().zip(next).map(entry).collect();
         // Entries after the last right one and its ties do not change the average precision.
         let last = entries.iter().rposition(|it| it.right);
         let end = last.and_then(|last| (last..entries.len()).find(|&i| entries[i].last_of_score));

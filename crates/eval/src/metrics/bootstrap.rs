@@ -18,11 +18,15 @@ pub fn bootstrap_mean(values: &[f64], seed: u64) -> Option<[f64; 2]> {
 ///
 /// `None` for `n < 2`. Deterministic in `seed`.
 pub fn bootstrap_statistic(n: usize, seed: u64, statistic: impl Fn(&[usize]) -> f64 + Sync) -> Option<[f64; 2]> {
-    bootstrap_units(&Units::Rows(n), seed, statistic)
+    bootstrap_units(&BootstrapUnits::Rows(n), seed, statistic)
 }
 
 /// As [`bootstrap_statistic`], but draws whole `units`. `None` for fewer than two units.
-pub fn bootstrap_units(units: &Units, seed: u64, statistic: impl Fn(&[usize]) -> f64 + Sync) -> Option<[f64; 2]> {
+pub fn bootstrap_units(
+    units: &BootstrapUnits,
+    seed: u64,
+    statistic: impl Fn(&[usize]) -> f64 + Sync,
+) -> Option<[f64; 2]> {
     if units.len() < 2 {
         return None;
     }
@@ -43,7 +47,7 @@ pub fn bootstrap_units(units: &Units, seed: u64, statistic: impl Fn(&[usize]) ->
 
 /// Units that a bootstrap draws with replacement.
 #[derive(Clone, Debug)]
-pub enum Units {
+pub enum BootstrapUnits {
     /// Single rows `0..n`.
     Rows(usize),
     /// Whole clusters of dependent rows, such as the five captions of a photo (Davison and Hinkley 1997, section 3.8).
@@ -52,7 +56,7 @@ pub enum Units {
     Strata(Vec<Vec<usize>>),
 }
 
-impl Units {
+impl BootstrapUnits {
     /// Clusters of the rows with equal numbers.
     pub fn clusters(of_row: &[u32]) -> Self {
         Self::Clusters(by_number(of_row))

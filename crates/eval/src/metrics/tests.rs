@@ -88,7 +88,7 @@ fn spearman_with_and_without_ties() {
     assert!(spearman(&[1.0, 1.0], &[1.0, 2.0]).is_nan());
     // In the outcomes of a benchmark, a constant score has correlation 0.
     let constant = crate::Outcomes::Spearman { found: vec![1.0; 3], truth: vec![1.0, 2.0, 3.0] };
-    assert_eq!((constant.value(), constant.interval(&Units::Rows(3), 0)), (0.0, Some([0.0, 0.0])));
+    assert_eq!((constant.value(), constant.interval(&BootstrapUnits::Rows(3), 0)), (0.0, Some([0.0, 0.0])));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn rows_that_hang_together_are_drawn_together() {
     let values: Vec<f64> = (0..50).map(|i| f64::from(u8::from(i / 5 % 2 == 0))).collect();
     let photos: Vec<u32> = (0..50).map(|i| i / 5).collect();
     let outcomes = crate::Outcomes::from(values.clone());
-    let width = |units: &Units| outcomes.interval(units, 1).map(|[low, high]| high - low).unwrap();
+    let width = |units: &BootstrapUnits| outcomes.interval(units, 1).map(|[low, high]| high - low).unwrap();
     let (apart, together) = (width(&outcomes.units(None)), width(&outcomes.units(Some(&photos))));
     // Standard errors are .5 / sqrt(50) and .5 / sqrt(10).
     assert!((apart - 2.0 * 1.96 * 0.5 / 50f64.sqrt()).abs() < 0.03, "{apart}");
@@ -185,8 +185,8 @@ fn rows_that_hang_together_are_drawn_together() {
 #[test]
 fn answers_that_are_all_alike_have_an_interval() {
     let all = |value: f64| crate::Outcomes::from(vec![value; 30]);
-    let [low, high] = all(1.0).interval(&Units::Rows(30), 0).unwrap();
+    let [low, high] = all(1.0).interval(&BootstrapUnits::Rows(30), 0).unwrap();
     assert!((low - 0.8843).abs() < 1e-4 && high == 1.0, "{low}");
-    let [low, high] = all(0.0).interval(&Units::Rows(30), 0).unwrap();
+    let [low, high] = all(0.0).interval(&BootstrapUnits::Rows(30), 0).unwrap();
     assert!(low == 0.0 && (high - 0.1157).abs() < 1e-4, "{high}");
 }

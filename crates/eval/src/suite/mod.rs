@@ -5,7 +5,7 @@
 //! * [`Sheet`]: a table of the paper with measured rows next to the published ones.
 //! * [`render`]: writes sheets as text, Markdown, CSV or LaTeX; [`jsonl`] writes the records.
 
-mod remember;
+mod cache;
 mod render;
 mod run;
 mod sheet;
@@ -17,9 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result, Score};
 
-pub use render::{Format, jsonl, render};
-pub use run::{Failed, Finder, Found, Measured, Missing, Setting, Settings, SuiteReport};
-pub use sheet::{Cell, Head, Kind, Row, Sheet, sheets};
+pub use render::{TableFormat, jsonl, render};
+pub use run::{
+    DataSetFinder, DataSetLookup, FailedRun, MeasuredRun, MissingDataSet, SuiteReport, SuiteSettings, TaskSettings,
+};
+pub use sheet::{Sheet, SheetCell, SheetHeader, SheetRow, SheetRowKind, sheets};
 
 /// Names and TOML of the suites of the five papers.
 pub const SUITES: &[(&str, &str)] = &[
@@ -46,16 +48,16 @@ pub struct Suite {
     pub notes: Vec<String>,
     /// Measurements to run.
     #[serde(rename = "task")]
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<SuiteTask>,
     /// Tables to print.
     #[serde(rename = "table")]
-    pub tables: Vec<Table>,
+    pub tables: Vec<SuiteTable>,
 }
 
 /// A benchmark on a data set. It runs once for every combination of `scores` and `gates`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Task {
+pub struct SuiteTask {
     /// Unique name, used by the columns.
     pub id: String,
     /// Name of the data set.
@@ -68,7 +70,7 @@ pub struct Task {
     pub prompts_of: Option<String>,
     /// How photos are cropped.
     #[serde(default)]
-    pub crop: Crop,
+    pub crop: SuiteCrop,
     /// Similarities that rank the candidates. Each is a separate run.
     #[serde(default = "one_score")]
     pub scores: Vec<Score>,
@@ -89,7 +91,7 @@ pub struct Task {
 /// How photos are cropped, as written in a suite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Crop {
+pub enum SuiteCrop {
     /// [`EvalCrop::Center`].
     #[default]
     Center,
@@ -97,11 +99,11 @@ pub enum Crop {
     Squeeze,
 }
 
-impl From<Crop> for EvalCrop {
-    fn from(crop: Crop) -> Self {
+impl From<SuiteCrop> for EvalCrop {
+    fn from(crop: SuiteCrop) -> Self {
         match crop {
-            Crop::Center => Self::Center,
-            Crop::Squeeze => Self::Squeeze,
+            SuiteCrop::Center => Self::Center,
+            SuiteCrop::Squeeze => Self::Squeeze,
         }
     }
 }
@@ -113,7 +115,7 @@ fn one_score() -> Vec<Score> {
 /// A table of the paper.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Table {
+pub struct SuiteTable {
     /// Title.
     pub title: String,
     /// Location in the paper, e.g. `Table 2`.
@@ -129,16 +131,16 @@ pub struct Table {
     pub notes: Vec<String>,
     /// Readings of the protocol, with one measured row each. Empty: one row.
     #[serde(default)]
-    pub variants: Vec<Variant>,
+    pub variants: Vec<ProtocolVariant>,
     /// Columns.
-    pub columns: Vec<Column>,
+    pub columns: Vec<SuiteColumn>,
     /// Published rows. Empty in a user's own table.
     #[serde(default)]
-    pub rows: Vec<Published>,
+    pub rows: Vec<PublishedRow>,
 }
 
 /// More digits would show only rounding errors.
-const MOST_DIGITS: usize = 12;
+const MAX_DIGITS: usize = 12;
 
 /// Keys that the TOML of a suite may contain.
 const KEYS: &str = "name, title, reference, notes, [[task]] with id, data, benchmark, prompts, prompts_of, crop, scores, gates, \
@@ -151,7 +153,7 @@ fn one() -> f64 {
 /// A reading of the protocol, where the paper and the released code differ or the paper prints several readings.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Variant {
+pub struct ProtocolVariant {
     /// Name shown with the measured row.
     pub name: String,
     /// Substrings that the protocol of a record must contain.
@@ -167,7 +169,7 @@ pub struct Variant {
 /// A column: the record it shows, or the other columns whose mean it is.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Column {
+pub struct SuiteColumn {
     /// Column header. Group and header together are unique.
     pub header: String,
     /// Header above several columns.
@@ -197,7 +199,7 @@ pub struct Column {
     /// Splits of the task whose mean the column shows, instead of `split`.
     #[serde(default)]
     pub splits: Vec<String>,
-    /// Names ([`Column::name`]) of the columns whose mean this column shows, instead of a task.
+    /// Names ([`SuiteColumn::name`]) of the columns whose mean this column shows, instead of a task.
     #[serde(default)]
     pub mean_of: Vec<String>,
     /// Reason why no benchmark measures this column, instead of a task. The column is listed for completeness.
@@ -222,7 +224,7 @@ pub enum Better {
 /// A published row.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Published {
+pub struct PublishedRow {
     /// Name of the model.
     pub model: String,
     /// One number per column, as printed; `nan` where the paper prints none.
@@ -231,7 +233,7 @@ pub struct Published {
     pub note: Option<String>,
 }
 
-impl Column {
+impl SuiteColumn {
     /// Group and header. Other columns refer to the column by this name.
     pub fn name(&self) -> String {
         [self.group.as_str(), self.header.as_str()].join(" ").trim().to_owned()
@@ -280,11 +282,11 @@ impl Suite {
     }
 }
 
-impl Table {
+impl SuiteTable {
     /// Checks consistency. The error holds what was found and what was expected.
     fn check(&self, tasks: &BTreeSet<&str>) -> std::result::Result<(), (String, &'static str)> {
         let mut names = BTreeSet::new();
-        if self.digits > MOST_DIGITS {
+        if self.digits > MAX_DIGITS {
             return Err((format!("{} digits", self.digits), "at most 12"));
         }
         for column in &self.columns {

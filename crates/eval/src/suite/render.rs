@@ -2,11 +2,11 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{Better, Cell, Kind, Row, Sheet, Suite, SuiteReport, sheets};
+use super::{Better, Sheet, SheetCell, SheetRow, SheetRowKind, Suite, SuiteReport, sheets};
 
 /// Output format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum TableFormat {
     /// Aligned columns for a terminal.
     Text,
     /// Markdown tables.
@@ -18,13 +18,13 @@ pub enum Format {
 }
 
 /// Writes the tables of a suite with the measured rows, then the missing data sets and failed tasks.
-pub fn render(format: Format, suite: &Suite, report: &SuiteReport, model: &str) -> String {
+pub fn render(format: TableFormat, suite: &Suite, report: &SuiteReport, model: &str) -> String {
     let sheets = sheets(suite, report, model);
     match format {
-        Format::Text => text(suite, &sheets, report),
-        Format::Markdown => markdown(suite, &sheets, report),
-        Format::Csv => csv(&sheets, report),
-        Format::Latex => latex(suite, &sheets, report),
+        TableFormat::Text => text(suite, &sheets, report),
+        TableFormat::Markdown => markdown(suite, &sheets, report),
+        TableFormat::Csv => csv(&sheets, report),
+        TableFormat::Latex => latex(suite, &sheets, report),
     }
 }
 
@@ -53,10 +53,10 @@ pub fn jsonl(report: &SuiteReport, produced_by: &Value) -> serde_json::Result<St
 
 /// Text of a cell. `mark` formats the numbers of its footnotes, and `pm` is written before half the width of the
 /// interval.
-fn words(sheet: &Sheet, kind: Kind, cell: &Cell, pm: &str, mark: fn(&[usize]) -> String) -> String {
+fn words(sheet: &Sheet, kind: SheetRowKind, cell: &SheetCell, pm: &str, mark: fn(&[usize]) -> String) -> String {
     let digits = sheet.digits;
     let body = match (kind, cell.value, cell.half, cell.n) {
-        (Kind::Queries, _, _, Some(n)) => n.to_string(),
+        (SheetRowKind::Queries, _, _, Some(n)) => n.to_string(),
         (_, Some(value), Some(half), _) => format!("{value:.digits$}{pm}{half:.digits$}"),
         (_, Some(value), None, _) => format!("{value:.digits$}"),
         _ => "-".into(),
@@ -105,9 +105,9 @@ fn grid(sheet: &Sheet, pm: &str, apart: bool) -> Vec<Vec<String>> {
     rows
 }
 
-fn label(row: &Row) -> String {
+fn label(row: &SheetRow) -> String {
     match row.kind {
-        Kind::Ours => format!("> {}", row.name),
+        SheetRowKind::Ours => format!("> {}", row.name),
         _ => row.name.clone(),
     }
 }
@@ -190,10 +190,10 @@ fn csv(sheets: &[Sheet], report: &SuiteReport) -> String {
         let number = |value: Option<f64>| value.map_or_else(String::new, |it| it.to_string());
         for row in &sheet.rows {
             let kind = match row.kind {
-                Kind::Published => "published",
-                Kind::Ours => "measured",
-                Kind::Trivial => "trivial",
-                Kind::Queries => continue,
+                SheetRowKind::Published => "published",
+                SheetRowKind::Ours => "measured",
+                SheetRowKind::Trivial => "trivial",
+                SheetRowKind::Queries => continue,
             };
             for (head, cell) in sheet.heads.iter().zip(&row.cells) {
                 let notes = row.notes.iter().chain(&cell.notes);
@@ -256,9 +256,9 @@ fn latex(suite: &Suite, sheets: &[Sheet], report: &SuiteReport) -> String {
         _ = writeln!(out, "\\begin{{tabular}}{{l{}}}\n\\toprule", "r".repeat(sheet.heads.len()));
         out += &latex_heads(sheet);
         out += "\\midrule\n";
-        let mut before = Kind::Published;
+        let mut before = SheetRowKind::Published;
         for row in &sheet.rows {
-            if before == Kind::Published && row.kind != Kind::Published {
+            if before == SheetRowKind::Published && row.kind != SheetRowKind::Published {
                 out += "\\midrule\n";
             }
             before = row.kind;

@@ -2,18 +2,18 @@ use conifer_data::Source;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::remember::Remember;
-use super::{Crop, Suite, Task};
+use super::cache::SuiteEmbeddingCache;
+use super::{Suite, SuiteCrop, SuiteTask};
 use crate::benchmarks::{find, prompts};
-use crate::{Context, Embedder, Error, Options, Record, Result, Score, TreeFile, measure};
+use crate::{Context, EmbeddingModel, Error, Options, Record, Result, Score, TreeFile, measure};
 
 /// Provides data sets and prompts.
-pub trait Finder {
+pub trait DataSetFinder {
     /// Looks up a data set by name.
     ///
     /// # Errors
     /// The data set is present but cannot be opened, or its name is unknown.
-    fn data_set(&self, name: &str) -> Result<Found>;
+    fn data_set(&self, name: &str) -> Result<DataSetLookup>;
 
     /// Prompt templates of a family for a data set. The default implementation only has [`prompts::SETS`].
     ///
@@ -30,7 +30,7 @@ pub trait Finder {
 }
 
 /// Result of looking up a data set.
-pub enum Found {
+pub enum DataSetLookup {
     /// The data set is present.
     Present {
         /// The test split.
@@ -49,7 +49,7 @@ pub enum Found {
 
 /// Settings for all tasks of a suite.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Settings {
+pub struct SuiteSettings {
     /// As in [`Options::partial`].
     pub partial: bool,
     /// As in [`Options::seed`].
@@ -58,22 +58,22 @@ pub struct Settings {
 
 /// Settings of a task run, stored with its records in result files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct TaskSettings {
     /// Name of the suite.
     pub suite: String,
-    /// As in [`Task::id`].
+    /// As in [`SuiteTask::id`].
     pub task: String,
-    /// As in [`Task::data`].
+    /// As in [`SuiteTask::data`].
     pub data: String,
-    /// As in [`Task::benchmark`].
+    /// As in [`SuiteTask::benchmark`].
     pub benchmark: String,
-    /// As in [`Task::prompts`].
+    /// As in [`SuiteTask::prompts`].
     pub prompts: Option<String>,
-    /// As in [`Task::prompts_of`].
+    /// As in [`SuiteTask::prompts_of`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts_of: Option<String>,
     /// How photos were cropped.
-    pub crop: Crop,
+    pub crop: SuiteCrop,
     /// Similarity that ranked the candidates.
     pub score: Score,
     /// Gate of the gated angle, radians.
@@ -88,9 +88,9 @@ pub struct Setting {
 
 /// Result of one run of a task.
 #[derive(Clone, Debug, Serialize)]
-pub struct Measured {
+pub struct MeasuredRun {
     /// Settings of the run.
-    pub setting: Setting,
+    pub setting: TaskSettings,
     /// Complete settings with hashes of prompts and tree; see [`crate::settings`].
     pub settings: Value,
     /// [`Source::fingerprint`] of the data.
@@ -103,10 +103,10 @@ pub struct Measured {
 
 /// A task whose data set is absent.
 #[derive(Clone, Debug, Serialize)]
-pub struct Missing {
-    /// As in [`Task::id`].
+pub struct MissingDataSet {
+    /// As in [`SuiteTask::id`].
     pub task: String,
-    /// As in [`Task::data`].
+    /// As in [`SuiteTask::data`].
     pub data: String,
     /// Expected folder layout.
     pub layout: String,
@@ -116,10 +116,10 @@ pub struct Missing {
 
 /// A run that failed.
 #[derive(Clone, Debug, Serialize)]
-pub struct Failed {
-    /// As in [`Task::id`].
+pub struct FailedRun {
+    /// As in [`SuiteTask::id`].
     pub task: String,
-    /// As in [`Task::data`].
+    /// As in [`SuiteTask::data`].
     pub data: String,
     /// The error message.
     pub error: String,
@@ -131,11 +131,11 @@ pub struct SuiteReport {
     /// Name of the suite.
     pub suite: String,
     /// Completed runs. A task can have several.
-    pub measured: Vec<Measured>,
+    pub measured: Vec<MeasuredRun>,
     /// Tasks whose data set is absent.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingDataSet>,
     /// Tasks that failed.
-    pub failed: Vec<Failed>,
+    pub failed: Vec<FailedRun>,
 }
 
 impl Suite {
@@ -143,30 +143,30 @@ impl Suite {
     /// `progress` is called with a message before each task.
     pub fn run(
         &self,
-        embedder: &dyn Embedder,
-        finder: &dyn Finder,
-        settings: Settings,
+        embedder: &dyn EmbeddingModel,
+        finder: &dyn DataSetFinder,
+        settings: SuiteSettings,
         progress: &mut dyn FnMut(&str),
     ) -> SuiteReport {
         let mut report = SuiteReport { suite: self.name.clone(), ..SuiteReport::default() };
         // Group the tasks by data set, so that each data set is opened and embedded once.
-        let mut order: Vec<&Task> = self.tasks.iter().collect();
+        let mut order: Vec<&SuiteTask> = self.tasks.iter().collect();
         let first = |data: &str| self.tasks.iter().position(|task| task.data == data);
         order.sort_by_key(|task| first(&task.data));
         let mut done = 0;
         for tasks in order.chunk_by(|a, b| a.data == b.data) {
             let Some(data) = tasks.first().map(|task| task.data.as_str()) else { continue };
-            let remember = Remember::new(embedder);
+            let cache = SuiteEmbeddingCache::new(embedder);
             let found = finder.data_set(data);
             for task in tasks {
                 done += 1;
                 progress(&format!("{done} of {}: {} on {data}", order.len(), task.benchmark));
                 match &found {
-                    Ok(Found::Present { source, tree }) => {
+                    Ok(DataSetLookup::Present { source, tree }) => {
                         for setting in self.settings(task, settings) {
-                            let run = || setting.run(&remember, finder, source.as_ref(), tree.as_ref());
+                            let run = || setting.run(&cache, finder, source.as_ref(), tree.as_ref());
                             match run() {
-                                Ok((records, settings)) => report.measured.push(Measured {
+                                Ok((records, settings)) => report.measured.push(MeasuredRun {
                                     setting,
                                     settings,
                                     data_sha256: source.fingerprint(),
@@ -177,7 +177,7 @@ impl Suite {
                             }
                         }
                     }
-                    Ok(Found::Absent { layout, get }) => report.missing.push(Missing {
+                    Ok(DataSetLookup::Absent { layout, get }) => report.missing.push(MissingDataSet {
                         task: task.id.clone(),
                         data: data.into(),
                         layout: layout.clone(),
@@ -191,14 +191,14 @@ impl Suite {
     }
 
     /// All combinations of the scores and gates of a task.
-    fn settings(&self, task: &Task, settings: Settings) -> Vec<Setting> {
+    fn settings(&self, task: &SuiteTask, settings: SuiteSettings) -> Vec<TaskSettings> {
         let defaults = Options::default();
         let gates = if task.gates.is_empty() { vec![defaults.gate] } else { task.gates.clone() };
         let steps = if task.steps.is_empty() { defaults.steps } else { task.steps.clone() };
         let mut all = Vec::new();
         for &score in &task.scores {
             for &gate in &gates {
-                all.push(Setting {
+                all.push(TaskSettings {
                     suite: self.name.clone(),
                     task: task.id.clone(),
                     data: task.data.clone(),
@@ -218,11 +218,11 @@ impl Suite {
     }
 }
 
-impl Setting {
+impl TaskSettings {
     fn run(
         &self,
-        embedder: &dyn Embedder,
-        finder: &dyn Finder,
+        embedder: &dyn EmbeddingModel,
+        finder: &dyn DataSetFinder,
         source: &dyn Source,
         tree: Option<&TreeFile>,
     ) -> Result<(Vec<Record>, Value)> {
@@ -238,7 +238,7 @@ impl Setting {
         };
         if let Some(family) = &self.prompts {
             let data = self.prompts_of.as_deref().unwrap_or(&self.data);
-            let note = prompts::Family::ALL.into_iter().find(|it| it.name() == family);
+            let note = prompts::PromptFamily::ALL.into_iter().find(|it| it.name() == family);
             let note = note.and_then(|family| prompts::note(family, data));
             options.prompts = note.map_or_else(|| family.clone(), |note| format!("{family} ({note})"));
             options.templates = finder.prompts(family, data)?;
@@ -250,10 +250,10 @@ impl Setting {
 
 impl SuiteReport {
     /// Records an error. An error that several variants of a task share is recorded once.
-    fn fails(&mut self, task: &Task, error: &Error) {
+    fn fails(&mut self, task: &SuiteTask, error: &Error) {
         let error = error.to_string();
         if !self.failed.iter().any(|it| it.task == task.id && it.error == error) {
-            self.failed.push(Failed { task: task.id.clone(), data: task.data.clone(), error });
+            self.failed.push(FailedRun { task: task.id.clone(), data: task.data.clone(), error });
         }
     }
 }

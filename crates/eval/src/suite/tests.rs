@@ -6,7 +6,7 @@ use conifer_data::{Broken, ImageRef, Picture, Sample, Source, View};
 use conifer_space::{ManifoldSpec, Root};
 
 use super::*;
-use crate::{BENCHMARKS, Embedder, TreeFile};
+use crate::{BENCHMARKS, EmbeddingModel, TreeFile};
 
 fn suites() -> Vec<Suite> {
     SUITES.iter().map(|(name, _)| Suite::find(name).unwrap()).collect()
@@ -49,8 +49,8 @@ fn published_numbers_agree_with_each_other() {
                     if !parts.is_empty() {
                         let mean = parts.iter().sum::<f64>() / parts.len() as f64;
                         // If the paper itself is wrong, the note of the row states the correct mean.
-                        let told = row.note.as_ref().is_some_and(|note| note.contains(&format!("{mean:.2}")));
-                        assert!((mean - printed).abs() <= 1.01 * ulp || told, "{what}: {mean} {printed}");
+                        let noted = row.note.as_ref().is_some_and(|note| note.contains(&format!("{mean:.2}")));
+                        assert!((mean - printed).abs() <= 1.01 * ulp || noted, "{what}: {mean} {printed}");
                         checked += 1;
                     }
                 }
@@ -133,9 +133,9 @@ fn what_does_not_fit_is_refused() {
 }
 
 /// Embeds photos by their first pixel and texts by their first letter, on a line.
-struct Line;
+struct LineEmbedder;
 
-impl Embedder for Line {
+impl EmbeddingModel for LineEmbedder {
     fn spec(&self) -> &ManifoldSpec {
         static SPEC: std::sync::OnceLock<ManifoldSpec> = std::sync::OnceLock::new();
         SPEC.get_or_init(|| ManifoldSpec::euclidean(1))
@@ -151,9 +151,9 @@ impl Embedder for Line {
     }
 }
 
-struct List(Vec<Sample>);
+struct SuiteSamples(Vec<Sample>);
 
-impl Source for List {
+impl Source for SuiteSamples {
     fn name(&self) -> &str {
         "list"
     }
@@ -172,10 +172,10 @@ impl Source for List {
 }
 
 /// Three photos: two of class "a" (byte 97), and one of class "c" that looks like "a".
-struct Fakes;
+struct LettersFinder;
 
-impl Finder for Fakes {
-    fn data_set(&self, name: &str) -> Result<Found> {
+impl DataSetFinder for LettersFinder {
+    fn data_set(&self, name: &str) -> Result<DataSetLookup> {
         let photo = |id: &str, pixel: u8, label: &str| Sample {
             id: id.into(),
             image: Some(ImageRef::Pixels(std::sync::Arc::new(Picture { width: 1, height: 1, rgb: vec![pixel; 3] }))),
@@ -183,15 +183,17 @@ impl Finder for Fakes {
             ..Sample::default()
         };
         match name {
-            "letters" => Ok(Found::Present {
-                source: Box::new(List(vec![photo("1", 97, "a"), photo("2", 97, "a"), photo("3", 97, "c")])),
+            "letters" => Ok(DataSetLookup::Present {
+                source: Box::new(SuiteSamples(vec![photo("1", 97, "a"), photo("2", 97, "a"), photo("3", 97, "c")])),
                 tree: Some(TreeFile {
                     tree: Tree::from_edges([("root", "a"), ("root", "c")])?,
                     path: "edges.txt".into(),
                     sha256: "t".into(),
                 }),
             }),
-            "nowhere" => Ok(Found::Absent { layout: "nowhere/photos.tar".into(), get: "https://example.org".into() }),
+            "nowhere" => {
+                Ok(DataSetLookup::Absent { layout: "nowhere/photos.tar".into(), get: "https://example.org".into() })
+            }
             _ => Err(Error::Argument { name: "data set".into(), found: name.into(), expected: "letters".into() }),
         }
     }
@@ -245,10 +247,14 @@ const SMALL: &str = r#"
 
 fn small() -> (Suite, SuiteReport) {
     let suite = Suite::parse("small", SMALL).unwrap();
-    let mut heard = Vec::new();
-    let report = suite.run(&Line, &Fakes, Settings::default(), &mut |line| heard.push(line.to_owned()));
-    assert_eq!(heard.len(), 3);
-    assert!(heard[0].contains("letters") && heard[1].contains("cross_modal_retrieval on letters"), "{heard:?}");
+    let mut messages = Vec::new();
+    let report =
+        suite.run(&LineEmbedder, &LettersFinder, SuiteSettings::default(), &mut |line| messages.push(line.to_owned()));
+    assert_eq!(messages.len(), 3);
+    assert!(
+        messages[0].contains("letters") && messages[1].contains("cross_modal_retrieval on letters"),
+        "{messages:?}"
+    );
     (suite, report)
 }
 
@@ -266,7 +272,7 @@ fn one_task_that_fails_stops_nothing() {
         .replace("data = \"nowhere\"", "data = \"unheard of\"")
         .replace("prompts = \"bare\"", "prompts = \"meru\"");
     let suite = Suite::parse("small", &unknown).unwrap();
-    let report = suite.run(&Line, &Fakes, Settings::default(), &mut |_| {});
+    let report = suite.run(&LineEmbedder, &LettersFinder, SuiteSettings::default(), &mut |_| {});
     assert!(report.measured.is_empty());
     let errors: BTreeMap<&str, &str> = report.failed.iter().map(|it| (it.task.as_str(), it.error.as_str())).collect();
     assert!(errors["letters"].contains("`meru`") && errors["away"].contains("unheard of"), "{errors:?}");
@@ -277,9 +283,9 @@ fn one_task_that_fails_stops_nothing() {
 fn cells_by_hand() {
     let (suite, report) = small();
     let sheet = sheets(&suite, &report, "mine").remove(0);
-    let ours: Vec<&Row> = sheet.rows.iter().filter(|row| row.kind == Kind::Ours).collect();
+    let ours: Vec<&SheetRow> = sheet.rows.iter().filter(|row| row.kind == SheetRowKind::Ours).collect();
     let note =
-        |cell: &Cell| cell.notes.iter().map(|&note| sheet.notes[note - 1].as_str()).collect::<Vec<_>>().join("; ");
+        |cell: &SheetCell| cell.notes.iter().map(|&note| sheet.notes[note - 1].as_str()).collect::<Vec<_>>().join("; ");
     assert_eq!(
         ours.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(),
         ["mine (paper)", "mine (other metric)", "mine (any)"]
@@ -295,7 +301,7 @@ fn cells_by_hand() {
     // By inner product with 97 and 99, all are classified as "c": macro is 1/2 again, micro is 1/3. So only macro is
     // the same in both runs.
     assert_eq!(ours[2].cells[0].value, Some(50.0));
-    let trivial = sheet.rows.iter().find(|row| row.kind == Kind::Trivial).unwrap();
+    let trivial = sheet.rows.iter().find(|row| row.kind == SheetRowKind::Trivial).unwrap();
     assert_eq!(trivial.cells[0].value, Some(50.0));
     assert_eq!(note(&trivial.cells[0]), "trivial answer: chance");
     assert_eq!((trivial.name.as_str(), sheet.rows.last().unwrap().name.as_str()), ("chance / trivial", "n"));
@@ -306,7 +312,7 @@ fn cells_by_hand() {
     let micro = SMALL.replace("metric = \"accuracy (macro)\"", "metric = \"accuracy (micro)\"");
     let suite = Suite::parse("small", &micro).unwrap();
     let sheet = sheets(&suite, &report, "mine").remove(0);
-    let any = sheet.rows.iter().filter(|row| row.kind == Kind::Ours).nth(2).unwrap();
+    let any = sheet.rows.iter().filter(|row| row.kind == SheetRowKind::Ours).nth(2).unwrap();
     assert_eq!(any.cells[0].value, None);
     assert!(sheet.notes[any.cells[0].notes[0] - 1].contains("several numbers"), "{:?}", sheet.notes);
 }
@@ -321,7 +327,7 @@ fn partial_numbers_say_so() {
     );
     for suite in [suite, Suite::parse("small", &exact).unwrap()] {
         let sheet = sheets(&suite, &report, "mine").remove(0);
-        let cell = &sheet.rows.iter().find(|row| row.kind == Kind::Ours).unwrap().cells[0];
+        let cell = &sheet.rows.iter().find(|row| row.kind == SheetRowKind::Ours).unwrap().cells[0];
         assert_eq!(cell.value, Some(50.0));
         assert_eq!(sheet.notes[cell.notes[0] - 1], "letters: partial: 2 of 3 samples");
     }
@@ -331,20 +337,21 @@ fn partial_numbers_say_so() {
 fn every_format_says_everything() {
     let (suite, report) = small();
     let all = |format| render(format, &suite, &report, "my_model");
-    for format in [Format::Text, Format::Markdown, Format::Csv, Format::Latex] {
+    for format in [TableFormat::Text, TableFormat::Markdown, TableFormat::Csv, TableFormat::Latex] {
         let text = all(format);
         let words = ["50.0", "nowhere/photos.tar", "https://example.org", "Table 1", "of every table", "caption"];
-        for word in words.iter().filter(|word| format != Format::Csv || !["50.0", "of every table"].contains(word)) {
+        for word in words.iter().filter(|word| format != TableFormat::Csv || !["50.0", "of every table"].contains(word))
+        {
             assert!(text.contains(word), "{format:?}: {word} is not in {text}");
         }
         assert!(text.ends_with('\n'), "{format:?}");
     }
-    assert!(all(Format::Markdown).contains("A \\| title") && all(Format::Markdown).contains("| --- |"));
-    let latex = all(Format::Latex);
+    assert!(all(TableFormat::Markdown).contains("A \\| title") && all(TableFormat::Markdown).contains("| --- |"));
+    let latex = all(TableFormat::Latex);
     assert!(latex.contains("100 \\% \\& more\\_") && latex.contains("my\\_model"), "{latex}");
     assert!(latex.contains("\\toprule") && latex.contains("$\\downarrow$") && latex.contains("$\\pm$"), "{latex}");
     assert!(latex.contains("\\multicolumn{2}{c}{easy}") && latex.contains("\\cmidrule(lr){2-3}"), "{latex}");
-    let csv = all(Format::Csv);
+    let csv = all(TableFormat::Csv);
     assert!(csv.contains("Table 1,measured,my_model (paper),easy,letters,50,"), "{csv}");
     assert!(csv.contains("\"odd, \"\"as\"\" printed\""), "{csv}");
     assert!(csv.lines().all(|line| line.contains(',')), "{csv}");
@@ -367,25 +374,25 @@ fn every_format_says_everything() {
 
 #[test]
 fn a_data_set_is_embedded_once() {
-    struct Counting(std::cell::Cell<usize>);
-    impl Embedder for Counting {
+    struct CountingEmbedder(std::cell::Cell<usize>);
+    impl EmbeddingModel for CountingEmbedder {
         fn spec(&self) -> &ManifoldSpec {
-            Line.spec()
+            LineEmbedder.spec()
         }
         fn root(&self) -> Result<Root> {
-            Line.root()
+            LineEmbedder.root()
         }
         fn texts(&self, texts: &[String]) -> Result<Vec<f32>> {
-            Line.texts(texts)
+            LineEmbedder.texts(texts)
         }
         fn images(&self, images: &[ImageRef], crop: EvalCrop) -> Result<Vec<f32>> {
             self.0.set(self.0.get() + 1);
-            Line.images(images, crop)
+            LineEmbedder.images(images, crop)
         }
     }
-    let counting = Counting(std::cell::Cell::new(0));
+    let counting = CountingEmbedder(std::cell::Cell::new(0));
     let suite = Suite::parse("small", SMALL).unwrap();
-    let report = suite.run(&counting, &Fakes, Settings::default(), &mut |_| {});
+    let report = suite.run(&counting, &LettersFinder, SuiteSettings::default(), &mut |_| {});
     assert_eq!((counting.0.get(), report.measured.len()), (1, 2));
 }
 
@@ -447,26 +454,26 @@ fn trivial_answers_stand_apart_where_they_differ() {
         rows = []
     "#;
     let suite = Suite::parse("tree", tree).unwrap();
-    let mut report = suite.run(&Line, &Fakes, Settings::default(), &mut |_| {});
-    let rows = |report: &SuiteReport, kind: Kind| -> Vec<(String, Vec<Option<f64>>)> {
+    let mut report = suite.run(&LineEmbedder, &LettersFinder, SuiteSettings::default(), &mut |_| {});
+    let rows = |report: &SuiteReport, kind: SheetRowKind| -> Vec<(String, Vec<Option<f64>>)> {
         let sheet = sheets(&suite, report, "mine").remove(0);
         let rows = sheet.rows.into_iter().filter(|row| row.kind == kind);
         rows.map(|row| (row.name, row.cells.iter().map(|cell| cell.value).collect())).collect()
     };
     // All photos are classified as "a". One of three is a "c", a sibling: TIE 2/3, LCA 1/3. The released LCA is 1 for
     // correct answers too.
-    let ours = rows(&report, Kind::Ours);
+    let ours = rows(&report, SheetRowKind::Ours);
     assert_eq!(ours[0].1, [Some(2.0 / 3.0), Some(1.0 / 3.0)]);
     assert_eq!(ours[1].1, [Some(2.0 / 3.0), Some(1.0)]);
     // A random answer is wrong half of the time: TIE 1, LCA 1/2, and 1 as released.
-    let trivial = rows(&report, Kind::Trivial);
+    let trivial = rows(&report, SheetRowKind::Trivial);
     assert_eq!(trivial[0], ("chance / trivial (told)".into(), vec![Some(1.0), Some(0.5)]));
     assert_eq!(trivial[1], ("chance / trivial (released)".into(), vec![Some(1.0), Some(1.0)]));
-    assert_eq!(rows(&report, Kind::Queries).len(), 1);
+    assert_eq!(rows(&report, SheetRowKind::Queries).len(), 1);
 
     // If a number has two baselines, the stronger one is shown, here the smaller one.
     let again = report.measured[0].records.iter().find(|it| it.metric == "TIE").unwrap().clone();
     let stronger = crate::Baseline::named("a clever one", 0.25);
     report.measured[0].records.push(crate::Record { baseline: stronger, ..again });
-    assert_eq!(rows(&report, Kind::Trivial)[0].1[0], Some(0.25));
+    assert_eq!(rows(&report, SheetRowKind::Trivial)[0].1[0], Some(0.25));
 }

@@ -5,7 +5,7 @@ use anyhow::Context as _;
 use burn::tensor::Device;
 use conifer_data::{SourceSpec, open, sets};
 use conifer_eval::benchmarks::prompts;
-use conifer_eval::suite::{Finder, Format, Found, Settings, jsonl, render};
+use conifer_eval::suite::{DataSetFinder, DataSetLookup, SuiteSettings, TableFormat, jsonl, render};
 use conifer_eval::{Error, Result, Suite, SuiteReport, TreeFile};
 use serde::Deserialize;
 use serde_json::json;
@@ -33,7 +33,7 @@ pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> an
     let out = args.out.as_deref().map(|path| NewFile::create(path, args.overwrite)).transpose()?;
     let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let embedder = CachedEmbedder::new(model, args.cache.folder().as_deref());
-    let settings = Settings { partial: args.partial, seed: args.seed };
+    let settings = SuiteSettings { partial: args.partial, seed: args.seed };
     let report = suite.run(&embedder, &Folder(root), settings, &mut |line| note(line));
 
     let produced_by = json!({
@@ -45,10 +45,10 @@ pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> an
     });
     let model = &args.name.clone().unwrap_or_else(|| named_as(checkpoint));
     let written = |format| match format {
-        ReportFormat::Text => Ok(render(Format::Text, &suite, &report, model)),
-        ReportFormat::Md => Ok(render(Format::Markdown, &suite, &report, model)),
-        ReportFormat::Csv => Ok(render(Format::Csv, &suite, &report, model)),
-        ReportFormat::Latex => Ok(render(Format::Latex, &suite, &report, model)),
+        ReportFormat::Text => Ok(render(TableFormat::Text, &suite, &report, model)),
+        ReportFormat::Md => Ok(render(TableFormat::Markdown, &suite, &report, model)),
+        ReportFormat::Csv => Ok(render(TableFormat::Csv, &suite, &report, model)),
+        ReportFormat::Latex => Ok(render(TableFormat::Latex, &suite, &report, model)),
         ReportFormat::Jsonl => jsonl(&report, &produced_by),
     };
     let format = match (args.format, args.out.as_deref().and_then(Path::extension).and_then(|it| it.to_str())) {
@@ -134,8 +134,8 @@ struct Described {
 const EXAMPLE: &str = "    kind = \"image_folder\"\n    path = \"photos\"\n    options = {}";
 const DESCRIPTION: &str = "source.toml";
 
-impl Finder for Folder<'_> {
-    fn data_set(&self, name: &str) -> Result<Found> {
+impl DataSetFinder for Folder<'_> {
+    fn data_set(&self, name: &str) -> Result<DataSetLookup> {
         let folder = self.0.join(name);
         let description = folder.join(DESCRIPTION);
         if !description.is_file() {
@@ -156,11 +156,11 @@ impl Finder for Folder<'_> {
             options: described.options,
         })?;
         let tree = described.tree.map(|path| TreeFile::read(&folder.join(path))).transpose()?;
-        Ok(Found::Present { source, tree })
+        Ok(DataSetLookup::Present { source, tree })
     }
 
     fn prompts(&self, family: &str, data_set: &str) -> Result<Vec<String>> {
-        let families = prompts::Family::ALL;
+        let families = prompts::PromptFamily::ALL;
         let templates = match families.iter().find(|it| it.name() == family) {
             Some(&family) => prompts::for_data_set(family, data_set),
             None => prompts::SETS.iter().find(|(name, _)| *name == family).map(|it| it.1),
@@ -181,9 +181,9 @@ impl Finder for Folder<'_> {
 
 impl Folder<'_> {
     /// A built-in data set in its standard layout.
-    fn known(&self, name: &str, folder: &Path, description: &Path) -> Result<Found> {
+    fn known(&self, name: &str, folder: &Path, description: &Path) -> Result<DataSetLookup> {
         let Ok(set) = sets::find(name) else {
-            return Ok(Found::Absent {
+            return Ok(DataSetLookup::Absent {
                 layout: format!("no data set of this name is built in, so it needs {}", description.display()),
                 get: format!(
                     "the file describes how to read the data set (kinds: conifer data list), for example\n{EXAMPLE}"
@@ -191,7 +191,7 @@ impl Folder<'_> {
             });
         };
         if !set.is_below(self.0) {
-            return Ok(Found::Absent {
+            return Ok(DataSetLookup::Absent {
                 layout: match set.beside {
                     [] => format!("{}/ with {}", folder.display(), set.layout),
                     _ => format!("{}/ with {}", self.0.display(), set.layout),
@@ -201,7 +201,7 @@ impl Folder<'_> {
         }
         let tree = set.tree.map(|file| folder.join(file)).filter(|path| path.is_file());
         let tree = tree.map(|path| TreeFile::read(&path)).transpose()?;
-        Ok(Found::Present { source: set.open(folder)?, tree })
+        Ok(DataSetLookup::Present { source: set.open(folder)?, tree })
     }
 }
 
@@ -216,7 +216,9 @@ mod tests {
         let folder = root.path().join("letters");
         std::fs::create_dir(&folder).unwrap();
         let finder = Folder(root.path());
-        let Found::Absent { layout, get } = finder.data_set("letters").unwrap() else { panic!("nothing is there") };
+        let DataSetLookup::Absent { layout, get } = finder.data_set("letters").unwrap() else {
+            panic!("nothing is there")
+        };
         assert!(layout.contains("letters/source.toml"), "{layout}");
         let example: String = get.lines().filter(|line| line.contains('=')).map(|line| format!("{line}\n")).collect();
         assert_eq!(toml::from_str::<Described>(&example).unwrap().kind, "image_folder");
@@ -225,7 +227,9 @@ mod tests {
         std::fs::write(folder.join("edges.txt"), "root a\nroot b\n").unwrap();
         let describe = |text: &str| std::fs::write(folder.join("source.toml"), text).unwrap();
         describe("kind = \"jsonl\"\npath = \"d.jsonl\"\ntree = \"edges.txt\"\n");
-        let Found::Present { source, tree } = finder.data_set("letters").unwrap() else { panic!("it is there") };
+        let DataSetLookup::Present { source, tree } = finder.data_set("letters").unwrap() else {
+            panic!("it is there")
+        };
         assert_eq!((source.len(), tree.unwrap().tree.len()), (1, 3));
 
         describe("kind = \"jsonl\"\npaht = \"d.jsonl\"\n");

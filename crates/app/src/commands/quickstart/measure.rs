@@ -4,7 +4,7 @@ use conifer_data::toy::Class;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{ImageRef, Source};
 use conifer_eval::benchmarks::find;
-use conifer_eval::{Baseline, Context, Embedder as _, Options, Place, Record};
+use conifer_eval::{Baseline, Context, EmbeddingModel as _, Options, Record, RecordKey};
 use conifer_index::{Direction, Filter, FlatIndex, Query, Ranking};
 use conifer_space::{EmbeddingSet, Modality, space};
 
@@ -91,17 +91,17 @@ fn class_records(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Result<Ve
         let hit = |(class, name): (&Class, &Option<&str>)| name.is_some_and(|name| right(*class, name));
         classes.iter().zip(&found).map(|it| f64::from(u8::from(hit(it)))).collect()
     };
-    let place = |split, metric| Place { benchmark: "quickstart", split, protocol: "a + name", metric };
+    let key = |split, metric| RecordKey { benchmark: "quickstart", split, protocol: "a + name", metric };
     let one_of = Baseline::chance(1.0 / inner.len() as f64);
     let ancestors = Baseline::chance(3.0 / inner.len() as f64);
     let parent = Record::of(
-        place("held_out_classes", "nearest inner node is the parent"),
+        key("held_out_classes", "nearest inner node is the parent"),
         share(&|class, name| class.path()[2] == name),
         one_of,
         0,
     );
     let above = Record::of(
-        place("held_out_classes", "nearest inner node is above it"),
+        key("held_out_classes", "nearest inner node is above it"),
         share(&|class, name| class.is_a(name)),
         ancestors,
         0,
@@ -130,7 +130,7 @@ fn class_records(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Result<Ve
         chance += classes.iter().filter(|class| class.is_a(node.name)).count() as f64 / classes.len() as f64;
     }
     let chance = Baseline::chance(chance / precision.len().max(1) as f64);
-    let narrower = Record::of(place("seen", "precision@10, narrower"), precision, chance, 0);
+    let narrower = Record::of(key("seen", "precision@10, narrower"), precision, chance, 0);
     Ok(vec![
         ("held-out class lies nearest to its parent".to_owned(), parent),
         ("held-out class lies nearest to a node above it".to_owned(), above),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use conifer_data::ImageRef;
 use conifer_data::transform::EvalCrop;
-use conifer_eval::Embedder as _;
+use conifer_eval::EmbeddingModel as _;
 use conifer_space::points::Element;
 use conifer_space::{EmbeddingSet, Modality};
 

@@ -1,7 +1,7 @@
 //! Picks a search query to suggest to the user: one whose first hits in the embedding set are right.
 
 use conifer_data::toy::Colour;
-use conifer_eval::Embedder as _;
+use conifer_eval::EmbeddingModel as _;
 use conifer_index::{Filter, FlatIndex, Query, Ranking};
 use conifer_space::{EmbeddingSet, Modality};
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! Walks from photos to the root, judged by the objects in the photos.
 
 use conifer_data::toy::{Scene, shows};
-use conifer_eval::{Baseline, Place as At, Record};
+use conifer_eval::{Baseline, Record, RecordKey};
 use conifer_index::{Filter, FlatIndex, Place, Query, Stop, Traversal};
 use conifer_space::{EmbeddingSet, Modality};
 
@@ -69,7 +69,7 @@ pub(super) fn measure(unseen: &Unseen, set: &EmbeddingSet) -> anyhow::Result<Vec
         right.push(0.0);
     }
     let of = |it: &dyn Fn(&Walk) -> bool| walks.iter().map(|walk| f64::from(u8::from(it(walk)))).collect::<Vec<f64>>();
-    let at = |metric| At { benchmark: "quickstart", split: "walks", protocol: "names of classes", metric };
+    let at = |metric| RecordKey { benchmark: "quickstart", split: "walks", protocol: "names of classes", metric };
     let median = counts.get(counts.len() / 2).copied().unwrap_or_default() as f64;
     let counted = walks.iter().map(|walk| walk.right.len() as f64).collect::<Vec<f64>>();
     let mut stations = Record::of(at("median number of stations"), counted, None, 0);

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use conifer_data::PartRule;
 
-use super::boxes::{Boxes, embed_boxes};
-use super::{Benchmark, Context, Input};
+use super::boxes::{EmbeddedBoxes, embed_boxes};
+use super::{Benchmark, Context, RequiredInput};
 use crate::{Error, Record, Result};
 
 /// Classification of ground-truth boxes. HyCoCLIP and Wang et al. call this zero-shot object detection with
@@ -32,8 +32,8 @@ impl Benchmark for Detection {
     fn reference(&self) -> &'static str {
         "HyCoCLIP Table 3 (AP, 17 novel classes of COCO), visual hierarchies (Wang et al.) Table 4 (vote)"
     }
-    fn needs(&self) -> &'static [Input] {
-        &[Input::Images, Input::Phrases]
+    fn needs(&self) -> &'static [RequiredInput] {
+        &[RequiredInput::Images, RequiredInput::Phrases]
     }
 
     fn prompts(&self) -> bool {
@@ -63,7 +63,7 @@ const NAME: &str = "detection";
 
 /// The boxes to classify, and the classes that occur.
 struct Proposals {
-    boxes: Boxes,
+    boxes: EmbeddedBoxes,
     /// Sorted by name.
     classes: Vec<String>,
     /// Index in `classes` of the class of each box.
@@ -71,7 +71,7 @@ struct Proposals {
 }
 
 impl Proposals {
-    fn new(boxes: Boxes) -> Self {
+    fn new(boxes: EmbeddedBoxes) -> Self {
         let classes: BTreeSet<&String> = boxes.class_of.iter().collect();
         let classes: Vec<String> = classes.into_iter().cloned().collect();
         // `binary_search` always succeeds, because the classes come from the boxes.
@@ -80,8 +80,8 @@ impl Proposals {
     }
 
     /// Indices of the boxes that a size rule keeps.
-    fn kept(&self, rule: &PartRule) -> Vec<usize> {
-        (0..self.labels.len()).filter(|&i| rule.keeps(&self.boxes.places[i])).collect()
+    fn selected_rows(&self, rule: &PartRule) -> Vec<usize> {
+        (0..self.labels.len()).filter(|&i| rule.keeps(&self.boxes.bboxes[i])).collect()
     }
 
     fn points(&self, rows: &[usize], dim: usize) -> Vec<f32> {

@@ -7,7 +7,7 @@ use crate::{Error, Result};
 
 /// Numbers of the labels in class order. With a tree this is the preorder, so the descendants of a label follow it.
 /// Without a tree it is the order of the names.
-pub(super) struct Labels {
+pub(super) struct LabelNumbers {
     numbers: HashMap<String, u32>,
     /// For each label, the end (exclusive) of the range of its descendants.
     ends: Vec<u32>,
@@ -15,7 +15,7 @@ pub(super) struct Labels {
     pub(super) described: &'static str,
 }
 
-impl Labels {
+impl LabelNumbers {
     /// Numbers all labels of the tree and all used labels.
     ///
     /// A tree without any of the used labels describes something else (such as the labels of the photos) and is

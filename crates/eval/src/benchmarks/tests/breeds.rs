@@ -4,7 +4,7 @@ use super::*;
 
 /// Points on a line: a cup (-2) behind "thing" (-1), a cat (4) behind "animal" (1). Four photos of the cup at 0.05,
 /// nearer to "animal" than to "thing" by 0.1; two photos of the cat at 4.
-fn embedder() -> Lookup {
+fn embedder() -> LookupEmbedder {
     let labels = [("animal", 1.0), ("thing", -1.0), ("cat", 4.0), ("cup", -2.0)];
     let mut texts: BTreeMap<String, [f32; 2]> = labels.iter().map(|&(label, x)| (label.to_owned(), [x, 0.0])).collect();
     for (x, _) in labels {
@@ -23,7 +23,7 @@ fn embedder() -> Lookup {
     // This prompt with two slots is always correct if the general label comes first.
     texts.insert("a thing of type cup".into(), [0.05, 0.0]);
     texts.insert("a animal of type cat".into(), [4.0, 0.0]);
-    Lookup { spec: ManifoldSpec::euclidean(2), texts, images: [(0, [0.05, 0.0]), (1, [4.0, 0.0])].into() }
+    LookupEmbedder { spec: ManifoldSpec::euclidean(2), texts, images: [(0, [0.05, 0.0]), (1, [4.0, 0.0])].into() }
 }
 
 fn photos() -> Vec<Sample> {
@@ -91,9 +91,9 @@ fn breeds_tells_what_it_left_out() {
         taxon: taxon.map(str::to_owned).to_vec(),
     };
     // One of the two classes has no photos.
-    let cups = Told {
+    let cups = DescribedSamples {
         name: "listed",
-        list: List(photos()[..4].to_vec()),
+        list: BenchmarkSamples(photos()[..4].to_vec()),
         classes: [["thing", "cup"], ["animal", "cat"]].map(class).to_vec(),
         complete: None,
         left_out: Some("3 photos in 1 of 3 folders left out".into()),
@@ -123,7 +123,7 @@ fn breeds_tells_what_it_left_out() {
 
 #[test]
 fn breeds_names_what_is_missing() {
-    let fails = |samples, embedder: &Lookup| run("breeds", embedder, samples, None).unwrap_err().to_string();
+    let fails = |samples, embedder: &LookupEmbedder| run("breeds", embedder, samples, None).unwrap_err().to_string();
     let text = fails(vec![sample("a", 0)], &embedder());
     assert!(text.contains("the taxon of every sample is missing"), "{text}");
     let text = fails(photos()[..1].to_vec(), &embedder());
@@ -133,7 +133,7 @@ fn breeds_names_what_is_missing() {
     let text = fails(photos(), &broken);
     assert!(text.contains("not a number"), "{text}");
     let options = Options { templates: vec!["a cup".into()], ..Options::default() };
-    let source = List(photos());
+    let source = BenchmarkSamples(photos());
     let text = measure(find("breeds").unwrap(), &Context::new(&embedder(), &source, None, &options)).unwrap_err();
     assert!(text.to_string().contains("each with {} for the class name"), "{text}");
 }
@@ -156,7 +156,8 @@ fn breeds_on_birds_at_hand() {
     };
     let source = conifer_data::open(&spec).unwrap();
     let options = Options { partial: true, ..Options::default() };
-    let records = measure(find("breeds").unwrap(), &Context::new(&Hashed, source.as_ref(), None, &options)).unwrap();
+    let records =
+        measure(find("breeds").unwrap(), &Context::new(&HashEmbedder, source.as_ref(), None, &options)).unwrap();
     // 13 superclasses and 260 classes make 273 labels.
     for (set, pairs) in
         [("pairs of the tree", 260.0), ("general x specific", 3380.0), ("any two labels", 273.0 * 272.0)]

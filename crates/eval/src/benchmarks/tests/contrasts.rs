@@ -9,7 +9,7 @@ use super::*;
 use crate::Outcomes;
 
 /// Text points on a line, with the photo (value 0) at the origin. The similarity is minus the distance to it.
-fn line() -> Lookup {
+fn line() -> LookupEmbedder {
     euclidean(&[("near", [1.0, 0.0]), ("afar", [2.0, 0.0]), ("far", [-2.0, 0.0])], &[(0, [0.0, 0.0])])
 }
 
@@ -32,7 +32,7 @@ const WRONG: [&str; 2] = ["far", "near"];
 const TIE: [&str; 2] = ["afar", "far"];
 
 fn with(name: &str, samples: &[Sample], options: &Options) -> Result<Vec<Record>> {
-    measure(find(name)?, &Context::new(&line(), &List(samples.to_vec()), None, options))
+    measure(find(name)?, &Context::new(&line(), &BenchmarkSamples(samples.to_vec()), None, options))
 }
 
 fn record<'a>(records: &'a [Record], split: &str, protocol: &str, metric: &str) -> &'a Record {
@@ -112,7 +112,7 @@ fn sugarcrepe_names_what_is_wrong_with_the_data() {
         let text = message(&[&samples[..], &[bad]].concat());
         assert!(text.starts_with("sugarcrepe: ") && text.contains(expected), "{text}");
     }
-    let nan = Lookup { images: [(0, [f32::NAN, 0.0])].into(), ..line() };
+    let nan = LookupEmbedder { images: [(0, [f32::NAN, 0.0])].into(), ..line() };
     let error = run("sugarcrepe", &nan, sugar(), None).unwrap_err().to_string();
     assert!(error.contains("a score is not a number"), "{error}");
 }
@@ -121,7 +121,7 @@ fn sugarcrepe_names_what_is_wrong_with_the_data() {
 #[test]
 fn score_and_crop_are_used_and_named() {
     let embedder = euclidean(&[("on", [1.0, 0.0]), ("off", [5.0, 0.0])], &[(0, [1.0, 0.0])]);
-    let samples = List(vec![item("my own", "1", ["on", "off"])]);
+    let samples = BenchmarkSamples(vec![item("my own", "1", ["on", "off"])]);
     for (score, value, protocol) in
         [(Score::Similarity, 1.0, "similarity, crop squeeze"), (Score::Inner, 0.0, "inner product, crop squeeze")]
     {
@@ -221,7 +221,7 @@ fn vg_attribution_by_hand() {
     samples.extend((0..4).map(|i| boxed("blue_red", if i < 1 { right } else { wrong })));
     let measured = |samples: &[Sample], partial: bool| {
         let options = Options { partial, ..Options::default() };
-        measure(find("vg_attribution")?, &Context::new(&embedder, &List(samples.to_vec()), None, &options))
+        measure(find("vg_attribution")?, &Context::new(&embedder, &BenchmarkSamples(samples.to_vec()), None, &options))
     };
     let records = measured(&samples, false).unwrap();
     let protocol = "boxes, similarity, crop center";
@@ -242,12 +242,12 @@ fn vg_attribution_by_hand() {
 }
 
 /// Embedder that prefers the longer text for every photo, and counts the photos it embeds.
-struct Reader {
+struct TextLengthEmbedder {
     spec: ManifoldSpec,
     photos: AtomicUsize,
 }
 
-impl Embedder for Reader {
+impl EmbeddingModel for TextLengthEmbedder {
     fn spec(&self) -> &ManifoldSpec {
         &self.spec
     }
@@ -279,7 +279,7 @@ fn sugarcrepe_on_the_photos_of_hierarcaps() {
     let options = [("images".to_owned(), images)].into();
     let spec = SourceSpec { kind: "sugarcrepe".into(), path: Some(path), options, ..SourceSpec::default() };
     let source = conifer_data::open(&spec).unwrap();
-    let reader = Reader { spec: ManifoldSpec::euclidean(2), photos: AtomicUsize::new(0) };
+    let reader = TextLengthEmbedder { spec: ManifoldSpec::euclidean(2), photos: AtomicUsize::new(0) };
 
     let benchmark = find("sugarcrepe").unwrap();
     let options = Options::default();

@@ -11,7 +11,7 @@ fn columns(values: [u8; 10]) -> Option<ImageRef> {
     Some(ImageRef::Pixels(Arc::new(Picture { width: 10, height: 10, rgb })))
 }
 
-/// A box of the columns `from..to`. [`Lookup`] embeds it by the value of its first column.
+/// A box of the columns `from..to`. [`LookupEmbedder`] embeds it by the value of its first column.
 fn thing(class: &str, from: u8, to: u8) -> Phrase {
     let bbox = BBox { x1: f32::from(from) / 10.0, y1: 0.0, x2: f32::from(to) / 10.0, y2: 1.0 };
     Phrase { text: class.into(), boxes: vec![bbox], ..Phrase::default() }
@@ -128,7 +128,7 @@ fn a_vote_of_specks() {
     let error = run("detection", &embedder, samples.clone(), None).unwrap_err().to_string();
     assert!(error.contains("boxes of at least 1 % of the photo in a second photo is missing"), "{error}");
     let options = Options { templates: vec!["{}".into()], partial: true, ..Options::default() };
-    let source = List(samples);
+    let source = BenchmarkSamples(samples);
     let records = measure(find("detection").unwrap(), &Context::new(&embedder, &source, None, &options)).unwrap();
     let votes: Vec<_> = records.iter().filter(|it| it.metric.starts_with("accuracy")).collect();
     assert!(votes.len() == 4 && votes.iter().all(|it| it.value == 1.0), "{votes:?}");
@@ -180,7 +180,7 @@ fn novel_and_base_classes_of_coco() {
     let error = run("detection", &embedder, fewer.clone(), None).unwrap_err().to_string();
     assert!(error.contains("1 of 65 classes of COCO (first: `toaster`)"), "{error}");
     let options = Options { templates: vec!["{}".into()], partial: true, ..Options::default() };
-    let source = List(fewer);
+    let source = BenchmarkSamples(fewer);
     let records = measure(find("detection").unwrap(), &Context::new(&embedder, &source, None, &options)).unwrap();
     let noted = format!("{first}, partial: 64 of 65 classes of the split have boxes");
     assert!((record(&records, "all 65", &noted, "AP (all points)").value - 62.5 / 64.0).abs() < 1e-9);
@@ -195,8 +195,8 @@ fn detection_on_boxes_of_coco() {
     let Some(samples) = coco_mini() else { return };
     assert_eq!(samples.len(), 79);
     let options = Options::default();
-    let source = List(samples);
-    let records = measure(find("detection").unwrap(), &Context::new(&Hashed, &source, None, &options)).unwrap();
+    let source = BenchmarkSamples(samples);
+    let records = measure(find("detection").unwrap(), &Context::new(&HashEmbedder, &source, None, &options)).unwrap();
     // Three splits of 65 classes, one of 17 and one of all 78, each with 2 scores x (3 metrics of every class + 2 of
     // the first class). 2 x 2 votes with two metrics each.
     assert_eq!(records.len(), 5 * 10 + 8);

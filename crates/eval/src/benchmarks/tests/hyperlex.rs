@@ -71,7 +71,7 @@ fn without_a_root_the_angle_is_the_cosine() {
     let turn = |angle: f32| [angle.cos(), angle.sin()];
     let points = [0.0, 0.3, 1.4, 2.0, 2.9].map(turn);
     let texts = words.iter().zip(points).map(|(word, point)| (format!("a picture of a {word}"), point)).collect();
-    let embedder = Lookup { spec: ManifoldSpec::sphere(2), texts, images: BTreeMap::new() };
+    let embedder = LookupEmbedder { spec: ManifoldSpec::sphere(2), texts, images: BTreeMap::new() };
     let samples: Vec<_> = (0..5).flat_map(|i| (0..i).map(move |j| (i, j))).collect();
     let samples = samples.iter().map(|&(i, j)| graded(words[i], words[j], ((3 * i + j) % 7) as f64, "N")).collect();
     let records = run("hyperlex", &embedder, samples, None).unwrap();
@@ -119,7 +119,8 @@ fn published(split: Option<&str>) -> Option<Box<dyn Source>> {
 fn hyperlex_on_the_published_verbs() {
     let Some(source) = published(Some("V")) else { return };
     let options = Options::default();
-    let records = measure(find("hyperlex").unwrap(), &Context::new(&Hashed, source.as_ref(), None, &options)).unwrap();
+    let records =
+        measure(find("hyperlex").unwrap(), &Context::new(&HashEmbedder, source.as_ref(), None, &options)).unwrap();
     let verbs: Vec<_> = records.iter().filter(|it| it.split == "verbs").collect();
     assert_eq!((records.len(), verbs.len()), (14, 7));
     // Computed independently in Python.

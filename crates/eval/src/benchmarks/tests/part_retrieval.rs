@@ -71,7 +71,7 @@ fn labels_alone_by_hand() {
         assert!(gates.contains(&gate), "{gate} in {gates:?}");
     }
     let options = Options { gate: 1.6, ..Options::default() };
-    let source = List(vec![scene("a", 0, &[("dog", 1)]), scene("b", 5, &[("dog", 6)])]);
+    let source = BenchmarkSamples(vec![scene("a", 0, &[("dog", 1)]), scene("b", 5, &[("dog", 6)])]);
     let records = measure(find("part_retrieval").unwrap(), &Context::new(&embedder, &source, None, &options)).unwrap();
     assert!(
         ["gated angle 1.6", "gated angle 1.6, labels alone"].iter().all(|it| records.iter().any(|r| r.protocol == *it))
@@ -146,7 +146,7 @@ fn a_tree_makes_what_is_below_right() {
     let error = run("part_retrieval", &embedder, samples("truck"), Some(&tree)).unwrap_err().to_string();
     assert!(error.contains("`truck` is not a node of the class tree (5 known"), "{error}");
     let options = Options { partial: true, ..Options::default() };
-    let source = List(samples("truck"));
+    let source = BenchmarkSamples(samples("truck"));
     let context = Context::new(&embedder, &source, Some(&tree), &options);
     let records = measure(find("part_retrieval").unwrap(), &context).unwrap();
     let noted = format!("{cosine}, partial: 4 of 5 labels stand in the tree");
@@ -169,8 +169,9 @@ fn parts_of_coco() {
     let boxes = || samples.iter().flat_map(|it| &it.phrases).flat_map(|it| &it.boxes);
     assert_eq!((boxes().count(), boxes().filter(|it| PartRule::default().keeps(it)).count()), (624, 310));
     let options = Options::default();
-    let source = List(samples.clone());
-    let records = measure(find("part_retrieval").unwrap(), &Context::new(&Hashed, &source, None, &options)).unwrap();
+    let source = BenchmarkSamples(samples.clone());
+    let records =
+        measure(find("part_retrieval").unwrap(), &Context::new(&HashEmbedder, &source, None, &options)).unwrap();
     for it in &records {
         let own_photo = !it.protocol.contains("other photos");
         match &*it.split {

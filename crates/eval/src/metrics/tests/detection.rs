@@ -20,7 +20,7 @@ fn average_precision_by_hand() {
 
 #[test]
 fn a_weight_is_a_number_of_copies() {
-    let ranking = |rows: &[(u32, f32, bool)]| Ranking::new(rows.iter().copied());
+    let ranking = |rows: &[(u32, f32, bool)]| DetectionRanking::new(rows.iter().copied());
     let rows = [(0, 0.9, true), (1, 0.8, false), (2, 0.7, true), (1, 0.7, false), (0, 0.1, false)];
     let weights = [2.0, 0.0, 3.0];
     let copies: Vec<_> = rows.iter().flat_map(|&row| vec![row; weights[row.0 as usize] as usize]).collect();

@@ -6,25 +6,25 @@ use conifer_data::ImageRef;
 use conifer_data::transform::EvalCrop;
 use conifer_space::{ManifoldSpec, Root};
 
-use crate::{Embedder, Result};
+use crate::{EmbeddingModel, Result};
 
 /// Caches embeddings, so that the variants of a protocol embed a data set only once.
 ///
 /// Memory: the points of every list that was embedded. Each data set has a new cache.
-pub(super) struct Remember<'a> {
-    inner: &'a dyn Embedder,
-    points: RefCell<HashMap<Key, Vec<f32>>>,
+pub(super) struct SuiteEmbeddingCache<'a> {
+    inner: &'a dyn EmbeddingModel,
+    points: RefCell<HashMap<EmbeddingListKey, Vec<f32>>>,
 }
 
 /// Length and two independent 64-bit hashes of a list. Collisions of 128 bits are negligible.
-type Key = (usize, u64, u64);
+type EmbeddingListKey = (usize, u64, u64);
 
-impl<'a> Remember<'a> {
-    pub(super) fn new(inner: &'a dyn Embedder) -> Self {
+impl<'a> SuiteEmbeddingCache<'a> {
+    pub(super) fn new(inner: &'a dyn EmbeddingModel) -> Self {
         Self { inner, points: RefCell::default() }
     }
 
-    fn or_else(&self, key: Key, embed: impl FnOnce() -> Result<Vec<f32>>) -> Result<Vec<f32>> {
+    fn or_else(&self, key: EmbeddingListKey, embed: impl FnOnce() -> Result<Vec<f32>>) -> Result<Vec<f32>> {
         if let Some(points) = self.points.borrow().get(&key) {
             return Ok(points.clone());
         }
@@ -34,7 +34,7 @@ impl<'a> Remember<'a> {
     }
 }
 
-impl Embedder for Remember<'_> {
+impl EmbeddingModel for SuiteEmbeddingCache<'_> {
     fn spec(&self) -> &ManifoldSpec {
         self.inner.spec()
     }
@@ -57,7 +57,7 @@ impl Embedder for Remember<'_> {
     }
 }
 
-fn key(len: usize, content: impl Fn(&mut DefaultHasher)) -> Key {
+fn key(len: usize, content: impl Fn(&mut DefaultHasher)) -> EmbeddingListKey {
     let seeded = |seed: u8| {
         let mut hasher = DefaultHasher::new();
         seed.hash(&mut hasher);
