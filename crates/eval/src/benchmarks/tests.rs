@@ -495,12 +495,12 @@ impl Embedder for Hashed {
 /// Every benchmark on the toy world: what a record promises, the same numbers twice, and each lack named.
 #[test]
 fn every_benchmark_obeys_the_laws() {
-    use conifer_data::toy::{Split, ToyConfig, ToyWorld, tree};
+    use conifer_data::toy::{ToyConfig, ToySplit, ToyWorld, tree};
     let world =
-        ToyWorld::new(ToyConfig { size: 12, resolution: 32, split: Split::Test, ..ToyConfig::default() }).unwrap();
+        ToyWorld::new(ToyConfig { size: 12, resolution: 32, split: ToySplit::Test, ..ToyConfig::default() }).unwrap();
     let gallery = world.gallery(1).unwrap();
     // As many scenes as give 25 samples of a kind, which vg_attribution asks of a label.
-    let contrasts = ToyConfig { size: 40, resolution: 32, split: Split::Test, ..ToyConfig::default() };
+    let contrasts = ToyConfig { size: 40, resolution: 32, split: ToySplit::Test, ..ToyConfig::default() };
     let contrasts = ToyWorld::new(contrasts).unwrap().contrasts();
     let grade = |index: usize| Sample { grade: Some((index % 4) as f64), ..world.get(index).unwrap() };
     let graded = List((0..Source::len(&world)).map(grade).collect());
