@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// # Errors
 /// The file cannot be written. An existing file stays unchanged.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = NewFile::create(path)?;
+    let mut file = StagedFile::create(path)?;
     file.write_all(bytes).map_err(Error::io("write", path))?;
     file.finish()
 }
@@ -31,8 +31,8 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 
 /// Describes a path that is neither a regular file nor a folder; `None` for those two. Reading a folder already fails
 /// in the operating system.
-pub(crate) fn not_a_file(there: &fs::Metadata) -> Option<&'static str> {
-    let kind = there.file_type();
+pub(crate) fn not_a_file(metadata: &fs::Metadata) -> Option<&'static str> {
+    let kind = metadata.file_type();
     if kind.is_file() || kind.is_dir() {
         return None;
     }
@@ -65,15 +65,15 @@ pub(crate) fn read_range(path: &Path, offset: u64, len: u64) -> io::Result<Vec<u
     }
 }
 
-/// A file written under a temporary name beside its target. [`NewFile::finish`] renames it; dropping it without
+/// A file written under a temporary name beside its target. [`StagedFile::finish`] renames it; dropping it without
 /// `finish` removes it.
-pub(crate) struct NewFile {
+pub(crate) struct StagedFile {
     writer: Option<BufWriter<File>>,
     temporary: PathBuf,
     target: PathBuf,
 }
 
-impl NewFile {
+impl StagedFile {
     /// Creates the temporary file and any missing folders.
     pub(crate) fn create(target: &Path) -> Result<Self> {
         // Two writers of the same target in one process need different temporary files.
@@ -117,7 +117,7 @@ impl NewFile {
     }
 }
 
-impl Write for NewFile {
+impl Write for StagedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.writer {
             Some(writer) => writer.write(bytes),
@@ -133,7 +133,7 @@ impl Write for NewFile {
     }
 }
 
-impl Drop for NewFile {
+impl Drop for StagedFile {
     fn drop(&mut self) {
         if self.writer.take().is_some() {
             let _ = fs::remove_file(&self.temporary);
@@ -170,7 +170,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sub/a.txt");
         write_whole(&path, b"old").unwrap();
-        let mut file = NewFile::create(&path).unwrap();
+        let mut file = StagedFile::create(&path).unwrap();
         file.write_all(b"half").unwrap();
         drop(file);
         assert_eq!(fs::read(&path).unwrap(), b"old");

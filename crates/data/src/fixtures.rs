@@ -9,12 +9,12 @@ use crate::sample::Picture;
 use crate::shard::{ShardSize, ShardWriter};
 
 /// (extension, content) of each member of a sample.
-pub(crate) type Members<'a> = &'a [(&'a str, &'a [u8])];
+pub(crate) type FixtureMembers<'a> = &'a [(&'a str, &'a [u8])];
 
 /// A temporary folder, removed on drop.
-pub(crate) struct Folder(tempfile::TempDir);
+pub(crate) struct FixtureFolder(tempfile::TempDir);
 
-impl Folder {
+impl FixtureFolder {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -32,7 +32,7 @@ impl Folder {
     }
 
     /// Writes one shard of (key, members) pairs.
-    pub(crate) fn shard(&self, samples: &[(&str, Members<'_>)]) -> PathBuf {
+    pub(crate) fn shard(&self, samples: &[(&str, FixtureMembers<'_>)]) -> PathBuf {
         let mut writer = ShardWriter::new(self.path(), ShardSize::default()).unwrap();
         for (key, members) in samples {
             writer.write(key, members).unwrap();

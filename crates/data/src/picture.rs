@@ -14,7 +14,7 @@ use crate::files;
 use crate::loader::guarded;
 use crate::sample::{Broken, Cause, ImageRef, Picture, PixelLimits, Sample};
 
-type Fault = (Cause, String);
+type ImageFault = (Cause, String);
 
 impl ImageRef {
     /// Reads and decodes the image: JPEG, PNG, WebP, GIF (first frame) or BMP. The format is detected from the
@@ -37,7 +37,7 @@ impl ImageRef {
     pub fn size(&self, limits: &PixelLimits) -> Result<(u32, u32), Broken> {
         let size = || match (self, self.read(limits.max_bytes)?) {
             (Self::Pixels(picture), _) => Ok((picture.width, picture.height)),
-            (_, bytes) => Ok(Header::read(bytes.as_deref().unwrap_or_default(), limits)?.upright_size()),
+            (_, bytes) => Ok(ImageHeader::read(bytes.as_deref().unwrap_or_default(), limits)?.upright_size()),
         };
         without_panic(|| self.place(), size)
     }
@@ -62,7 +62,7 @@ impl ImageRef {
         }
     }
 
-    fn decode(&self, limits: &PixelLimits) -> Result<Picture, Fault> {
+    fn decode(&self, limits: &PixelLimits) -> Result<Picture, ImageFault> {
         match (self, self.read(limits.max_bytes)?) {
             (_, Some(bytes)) => decode(&bytes, limits),
             (Self::Pixels(picture), None) => {
@@ -73,7 +73,7 @@ impl ImageRef {
         }
     }
 
-    fn read(&self, max_bytes: u64) -> Result<Option<Cow<'_, [u8]>>, Fault> {
+    fn read(&self, max_bytes: u64) -> Result<Option<Cow<'_, [u8]>>, ImageFault> {
         let missing = |error: std::io::Error| {
             let detail = format!("cannot be read: {error}; expected an image file");
             (Cause::MissingFile, detail)
@@ -105,13 +105,13 @@ impl ImageRef {
 }
 
 /// An encoded image file in memory, with its parsed header.
-pub(crate) struct Encoded<'a> {
+pub(crate) struct EncodedImage<'a> {
     bytes: Cow<'a, [u8]>,
-    header: Header,
+    header: ImageHeader,
 }
 
 /// Properties of an image file that are known without decoding its pixels.
-struct Header {
+struct ImageHeader {
     format: ImageFormat,
     /// Width and height before `orientation` is applied.
     size: (u32, u32),
@@ -140,17 +140,17 @@ impl ImageRef {
     ///
     /// # Errors
     /// As [`ImageRef::size`].
-    pub(crate) fn encoded(&self, limits: &PixelLimits) -> Result<Option<Encoded<'_>>, Broken> {
+    pub(crate) fn encoded(&self, limits: &PixelLimits) -> Result<Option<EncodedImage<'_>>, Broken> {
         let encoded = || {
             let Some(bytes) = self.read(limits.max_bytes)? else { return Ok(None) };
-            let header = Header::read(&bytes, limits)?;
-            Ok(Some(Encoded { bytes, header }))
+            let header = ImageHeader::read(&bytes, limits)?;
+            Ok(Some(EncodedImage { bytes, header }))
         };
         without_panic(|| self.place(), encoded)
     }
 }
 
-impl Encoded<'_> {
+impl EncodedImage<'_> {
     /// Width and height of the upright photo.
     pub(crate) fn size(&self) -> (u32, u32) {
         self.header.upright_size()
@@ -174,7 +174,7 @@ impl Encoded<'_> {
                 return Ok(Cutout { picture, left: 0, top: 0 });
             }
             let [x, y, width, height] = self.stored([x1, y1, x2 - x1, y2 - y1].map(f64::from)).map(|it| it as u32);
-            let part = jpeg::decode(&self.bytes, 1, [x, y, x + width, y + height]).map_err(unreadable)?;
+            let part = jpeg::decode(&self.bytes, 1, [x, y, x + width, y + height]).map_err(jpeg_fault)?;
             Ok(Cutout { picture: upright(part.picture, self.header.orientation), left: x1, top: y1 })
         };
         without_panic(place, cut)
@@ -205,7 +205,7 @@ impl Encoded<'_> {
             within((left + width + margin).ceil(), w),
             within((top + height + margin).ceil(), h),
         ];
-        let decode = || jpeg::decode(&self.bytes, scale, part).map_err(unreadable);
+        let decode = || jpeg::decode(&self.bytes, scale, part).map_err(jpeg_fault);
         let part = without_panic(String::new, decode).ok()?;
         let by = f64::from(scale);
         let window = [left / by - f64::from(part.left), top / by - f64::from(part.top), width / by, height / by];
@@ -304,24 +304,24 @@ fn encode(picture: &Picture, encoder: impl image::ImageEncoder) -> Result<(), Br
 }
 
 /// Runs `read`. A panic of the decoder becomes a [`Broken`], so it affects one photo only.
-fn without_panic<T>(place: impl FnOnce() -> String, read: impl FnOnce() -> Result<T, Fault>) -> Result<T, Broken> {
+fn without_panic<T>(place: impl FnOnce() -> String, read: impl FnOnce() -> Result<T, ImageFault>) -> Result<T, Broken> {
     let unnamed = || read().map_err(|(cause, detail)| Broken::new(String::new(), cause, detail));
     guarded(String::new, unnamed).map_err(|broken| Broken { sample: place(), ..broken })
 }
 
-fn decode(bytes: &[u8], limits: &PixelLimits) -> Result<Picture, Fault> {
-    let header = Header::read(bytes, limits)?;
+fn decode(bytes: &[u8], limits: &PixelLimits) -> Result<Picture, ImageFault> {
+    let header = ImageHeader::read(bytes, limits)?;
     if header.format != ImageFormat::Jpeg {
         return other_formats::decode(bytes, &header, limits);
     }
     let (width, height) = header.size;
-    let whole = jpeg::decode(bytes, 1, [0, 0, width, height]).map_err(unreadable)?;
+    let whole = jpeg::decode(bytes, 1, [0, 0, width, height]).map_err(jpeg_fault)?;
     Ok(upright(whole.picture, header.orientation))
 }
 
-impl Header {
+impl ImageHeader {
     /// Parses the header and runs all checks that need no decoding.
-    fn read(bytes: &[u8], limits: &PixelLimits) -> Result<Self, Fault> {
+    fn read(bytes: &[u8], limits: &PixelLimits) -> Result<Self, ImageFault> {
         let Ok(format) = image::guess_format(bytes) else {
             let head: Vec<_> = bytes.iter().take(8).map(|b| format!("{b:02x}")).collect();
             let found = format!("file begins with {}", head.join(" "));
@@ -334,7 +334,7 @@ impl Header {
             let found = format!("JPEG stops after {} bytes without its end marker", bytes.len());
             return Err(undecodable(found, "a whole image"));
         }
-        let jpeg::Summary { size, exif } = jpeg::summary(bytes).map_err(unreadable)?;
+        let jpeg::JpegSummary { size, exif } = jpeg::summary(bytes).map_err(jpeg_fault)?;
         check_size(size.0, size.1, limits)?;
         // A damaged EXIF block is ignored, because the photo itself can still be used.
         let orientation = exif.and_then(|exif| Orientation::from_exif_chunk(&exif));
@@ -352,7 +352,7 @@ fn is_turned(orientation: Orientation) -> bool {
     matches!(orientation, Rotate90 | Rotate270 | Rotate90FlipH | Rotate270FlipH)
 }
 
-fn check_size(width: u32, height: u32, limits: &PixelLimits) -> Result<(), Fault> {
+fn check_size(width: u32, height: u32, limits: &PixelLimits) -> Result<(), ImageFault> {
     let (short, long) = (width.min(height), width.max(height));
     let pixels = u64::from(width) * u64::from(height);
     let found = format!("photo has {width} x {height} pixels");
@@ -397,11 +397,11 @@ fn jpeg_is_whole(bytes: &[u8]) -> bool {
     false
 }
 
-fn unreadable(error: jpeg::Unreadable) -> Fault {
+fn jpeg_fault(error: jpeg::JpegError) -> ImageFault {
     undecodable(error.found, error.expected)
 }
 
-fn undecodable(found: impl Display, expected: &str) -> Fault {
+fn undecodable(found: impl Display, expected: &str) -> ImageFault {
     (Cause::UndecodableImage, format!("{found}; expected {expected}"))
 }
 

@@ -237,11 +237,11 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::fixtures::{Folder, jpeg};
+    use crate::fixtures::{FixtureFolder, jpeg};
 
     /// A root `data/` with photos and links; `photos/` and `private/` next to it.
-    fn folders() -> Folder {
-        let folder = Folder::new();
+    fn folders() -> FixtureFolder {
+        let folder = FixtureFolder::new();
         for name in ["data/own/1.jpg", "photos/sub/2.jpg", "private/3.jpg"] {
             folder.write(name, jpeg(4, 4));
         }

@@ -18,7 +18,7 @@ pub struct Sampler {
 
 /// The sample order of one epoch.
 #[derive(Clone, Debug)]
-pub struct Epoch {
+pub struct EpochOrder {
     order: Permutation,
     batch_size: u64,
 }
@@ -53,12 +53,12 @@ impl Sampler {
     }
 
     /// The sample order of epoch `epoch`.
-    pub fn epoch(&self, epoch: u64) -> Epoch {
-        Epoch { order: Permutation::new(self.samples, self.seed, epoch), batch_size: self.batch_size }
+    pub fn epoch(&self, epoch: u64) -> EpochOrder {
+        EpochOrder { order: Permutation::new(self.samples, self.seed, epoch), batch_size: self.batch_size }
     }
 }
 
-impl Epoch {
+impl EpochOrder {
     /// The sample at `position`, then its replacements in the order in which they are tried if samples are broken.
     ///
     /// The first replacements are the samples at the same offset in the following full batches. After them come the
@@ -68,10 +68,10 @@ impl Epoch {
         let Self { order, batch_size } = self;
         let samples = order.len;
         let full = samples / batch_size;
-        let (batch, place) = (position / batch_size, position % batch_size);
+        let (batch, offset) = (position / batch_size, position % batch_size);
         let own = std::iter::once(position);
         let following = (1..=full)
-            .map(move |step| (batch + step) % full * batch_size + place)
+            .map(move |step| (batch + step) % full * batch_size + offset)
             .filter(move |&other| other != position);
         let rest = (1..samples).map(move |step| (position + step) % samples);
         own.chain(following).chain(rest).map(|position| order.at(position))

@@ -1,23 +1,23 @@
 //! Runs code with the widest vector instructions of the processor. A generic x86-64 build uses AVX2 or AVX-512 where
 //! available.
 
-/// A unit of work. [`Work::run`] and everything it calls must be `#[inline(always)]`: other functions are compiled
+/// A unit of work. [`SimdWork::run`] and everything it calls must be `#[inline(always)]`: other functions are compiled
 /// for the baseline processor.
-pub(crate) trait Work {
+pub(crate) trait SimdWork {
     type Output;
     fn run(self) -> Self::Output;
 }
 
 /// Runs the work. Intended for integer arithmetic, whose results do not depend on the vector width.
-pub(crate) fn widest<W: Work>(work: W) -> W::Output {
+pub(crate) fn widest<W: SimdWork>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,lzcnt")]
-        fn avx512<W: Work>(work: W) -> W::Output {
+        fn avx512<W: SimdWork>(work: W) -> W::Output {
             work.run()
         }
         #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-        fn avx2<W: Work>(work: W) -> W::Output {
+        fn avx2<W: SimdWork>(work: W) -> W::Output {
             work.run()
         }
         use std::arch::is_x86_feature_detected as has;

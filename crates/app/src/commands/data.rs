@@ -12,7 +12,7 @@ use conifer_data::hierarchy::named::TREES;
 use conifer_data::import::{IMPORTERS, ImportSpec, import};
 use conifer_data::shard::ShardSize;
 use conifer_data::sources::toy::write_folder;
-use conifer_data::toy::{Split, ToyConfig, ToyWorld, tree};
+use conifer_data::toy::{ToyConfig, ToySplit, ToyWorld, tree};
 use conifer_data::{PixelLimits, SOURCES};
 use serde_json::json;
 
@@ -89,11 +89,11 @@ fn list(as_json: bool) -> anyhow::Result<()> {
 /// Writes the scenes of every split as one grounded file, single objects as class folders, and the class tree.
 fn toy(out: &Path, config: ToyConfig, as_json: bool) -> anyhow::Result<()> {
     std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
-    let worlds = Split::ALL
+    let worlds = ToySplit::ALL
         .iter()
         .map(|&split| {
             // The other splits are an eighth of the training split.
-            let size = if split == Split::Train { config.size } else { config.size.div_ceil(8) };
+            let size = if split == ToySplit::Train { config.size } else { config.size.div_ceil(8) };
             ToyWorld::new(ToyConfig { split, size, ..config })
         })
         .collect::<Result<Vec<_>, _>>()?;

@@ -15,7 +15,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use conifer_data::Source;
-use conifer_data::toy::Split;
+use conifer_data::toy::ToySplit;
 use conifer_learn::config::Config;
 use conifer_learn::embed::Embedder;
 use conifer_learn::train::{Event, Outcome, Trainer};
@@ -36,7 +36,7 @@ const CONFIG: &str = include_str!("../../../../configs/quickstart.toml");
 
 pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let started = Instant::now();
-    let split = if args.validation { Split::Val } else { Split::Test };
+    let split = if args.validation { ToySplit::Val } else { ToySplit::Test };
     if let Some(checkpoint) = &args.measure {
         return measure_only(checkpoint, split, as_json, device);
     }
@@ -123,7 +123,7 @@ fn invitation(suggestion: &Suggestion, out: &Path) -> String {
 }
 
 /// Only evaluates a checkpoint (`--measure`).
-fn measure_only(checkpoint: &Path, split: Split, as_json: bool, device: &Device) -> anyhow::Result<()> {
+fn measure_only(checkpoint: &Path, split: ToySplit, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let embedder = ModelEmbedder::open(checkpoint, device)?;
     let unseen = Unseen::new(embedder.inner().manifest().model.visual.reads().image_size as u32, split)?;
     let mut measured = measure(&embedder, &unseen)?;

@@ -32,7 +32,7 @@ pub(super) fn write(out: &Path) -> anyhow::Result<PathBuf> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use burn::tensor::Device;
-    use conifer_data::toy::{ClassChoice, Split, ToyConfig, ToyWorld};
+    use conifer_data::toy::{ClassChoice, ToyConfig, ToySplit, ToyWorld};
     use conifer_eval::benchmarks::find;
     use conifer_eval::{Context, Options};
     use conifer_learn::config::Config;
@@ -57,7 +57,7 @@ mod tests {
         assert!(FILES.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() <= 4_000_000);
         let out = tempfile::tempdir().unwrap();
         let towers = ModelEmbedder::open(&write(out.path()).unwrap(), &Device::flex()).unwrap();
-        let config = ToyConfig { split: Split::Val, classes: ClassChoice::Seen, ..ToyConfig::default() };
+        let config = ToyConfig { split: ToySplit::Val, classes: ClassChoice::Seen, ..ToyConfig::default() };
         let gallery = ToyWorld::new(config).unwrap().gallery(1).unwrap();
         let options = Options { templates: vec!["a photo of a {}".into()], ..Options::default() };
         let context = Context::new(&towers, &gallery, None, &options);

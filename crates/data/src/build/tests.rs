@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::parts::build_in_blocks;
 use super::*;
-use crate::fixtures::{Folder, shared_data};
+use crate::fixtures::{FixtureFolder, shared_data};
 use crate::hierarchy::Tree;
 use crate::parts::PartRule;
 use crate::sample::{BBox, Cause};
@@ -54,7 +54,7 @@ const OTHER_WHEEL: [f32; 4] = [0.6, 0.5, 0.9, 0.8];
 /// inside.
 #[test]
 fn parts_of_three_bicycles() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let rows = [
         row("a", "bike", BIKE, 0),
         row("a", "wheel", WHEEL, 0),
@@ -149,7 +149,7 @@ fn blocks_of_any_size_count_the_same() {
     let rows = random_table(60, &mut ChaCha8Rng::seed_from_u64(1));
     let expected = slowly(&rows);
     assert!(expected.len() > 30, "{}", expected.len());
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let boxes = folder.write("boxes.csv", table(&rows));
     for size in [1, 100, 1000, 5000, 1 << 20] {
         let spec = spec(folder.path().join(format!("out{size}")), std::slice::from_ref(&boxes));
@@ -181,7 +181,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 fn stopped_and_gone_on_with_gives_the_same_bytes() {
     let rows = random_table(80, &mut ChaCha8Rng::seed_from_u64(2));
     let middle = rows.iter().position(|line| line.starts_with("p40,")).unwrap();
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let boxes = [folder.write("a.csv", table(&rows[..middle])), folder.write("b.csv", table(&rows[middle..]))];
     let (whole, often) = (spec(folder.path().join("whole"), &boxes), spec(folder.path().join("often"), &boxes));
     run(&whole);
@@ -217,7 +217,7 @@ fn victim() {
 
 #[test]
 fn killed_and_gone_on_with_gives_the_same_bytes() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let rows = random_table(400, &mut ChaCha8Rng::seed_from_u64(3));
     let boxes = folder.write("boxes.csv", table(&rows));
     let spec = slow_spec(folder.path());
@@ -252,7 +252,7 @@ fn killed_and_gone_on_with_gives_the_same_bytes() {
 
 #[test]
 fn other_thresholds_read_nothing_again() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let rows = [row("a", "bike", BIKE, 0), row("a", "wheel", WHEEL, 0), row("b", "bike", BIKE, 0)];
     let boxes = folder.write("boxes.csv", table(&rows));
     let mut spec = spec(folder.path().join("out"), std::slice::from_ref(&boxes));
@@ -267,7 +267,7 @@ fn other_thresholds_read_nothing_again() {
 
 #[test]
 fn requests_that_cannot_be_served() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let out = folder.path().join("out");
     assert_eq!(message(&spec(out.clone(), &[])), "data: `boxes` is empty; expected at least one file of boxes");
     let packed = folder.write("a.csv.gz", "");
@@ -300,7 +300,7 @@ fn requests_that_cannot_be_served() {
 
 #[test]
 fn the_three_formats_say_the_same() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let table = folder.write(
         "boxes.csv",
         table(&[row("7", "/m/bike", BIKE, 0), row("7", "/m/wheel", WHEEL, 0), row("8", "/m/wheel", WHEEL, 1)]),
@@ -384,7 +384,7 @@ fn a_class_of_two_wholes_is_told_twice_and_its_parts_once() {
     let expected = "bike\n  wheel  75.0 % 9\n    tyre  54.1 % 20\n  tyre  25.0 % 3\ncar\n  wheel ...  100.0 % 8\nhouse\n  Door  100.0 % 4\n";
     assert_eq!(graph.to_text(), expected);
 
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let tree = Tree::read_edges(&folder.write("tree.tsv", graph.tree_edges())).unwrap();
     let parent = |name: &str| tree.name(tree.parent(tree.get(name).unwrap()).unwrap());
     assert_eq!([parent("tyre"), parent("wheel"), parent("bike")], ["wheel", "car", graph::SCENE]);
@@ -398,7 +398,7 @@ fn a_class_of_two_wholes_is_told_twice_and_its_parts_once() {
 #[test]
 fn lvis_as_published() {
     let Some(path) = shared_data("lvis/lvis_val_100.json") else { return };
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let mut spec = spec(folder.path().join("out"), &[path]);
     spec.thresholds = Thresholds { min_count: 5, min_share: 0.05 };
     let built = run(&spec);

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Form, photo_bytes};
 use crate::error::{Error, Result};
-use crate::files::NewFile;
+use crate::files::StagedFile;
 use crate::grounded::Record;
 use crate::picture;
 use crate::sample::{Broken, Cause, ImageRef, PixelLimits, Sample};
@@ -17,7 +17,7 @@ use crate::shard::hex;
 
 /// A grounded JSONL file under construction.
 pub(super) struct GroundedFile {
-    file: NewFile,
+    file: StagedFile,
     path: PathBuf,
     /// Absolute path of the folder of the file; photo paths are relative to it.
     folder: PathBuf,
@@ -47,7 +47,7 @@ impl GroundedFile {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let folder = path.parent().unwrap_or(Path::new(""));
         // This also creates the folder.
-        let file = NewFile::create(path)?;
+        let file = StagedFile::create(path)?;
         let folder = absolute(folder).map_err(Error::io("find", folder))?;
         let roots = linked_roots(&folder, &stem, roots);
         Ok(Self { file, path: path.to_owned(), folder, photos: format!("{stem}_photos"), roots, limits: *limits })

@@ -3,7 +3,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::fixtures::{Folder, halves, jpeg};
+use crate::fixtures::{FixtureFolder, halves, jpeg};
 use crate::sample::{BBox, ImageRef, Phrase, Span};
 use crate::sources::{self, SourceSpec};
 
@@ -34,7 +34,7 @@ fn write(samples: Vec<Sample>, target: &Target) -> Report {
 
 #[test]
 fn grounded_jsonl_comes_back() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let photo = folder.write("elsewhere/1.jpg", jpeg(100, 80));
     let originals = vec![
         sample("file", ImageRef::File(photo)),
@@ -65,7 +65,7 @@ fn grounded_jsonl_comes_back() {
 /// Photos are named by their content: a repeated photo is one file, and a second export changes nothing.
 #[test]
 fn grounded_jsonl_can_be_written_again() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path = folder.path().join("a.jsonl");
     let target = Target::Grounded { path: path.clone() };
     let image = || ImageRef::Pixels(Arc::new(halves(20, 20)));
@@ -78,7 +78,7 @@ fn grounded_jsonl_can_be_written_again() {
 
 #[test]
 fn plain_shards_come_back() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let originals = vec![
         sample("a.b/c", ImageRef::Encoded(jpeg(100, 80).into())),
         sample("pixels", ImageRef::Pixels(Arc::new(halves(100, 80)))),
@@ -102,7 +102,7 @@ fn plain_shards_come_back() {
 /// box of 50 x 80 becomes 25 x 40 and starts at column 7. The dot has one pixel and is skipped.
 #[test]
 fn box_shards_come_back_white_padded() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let cut = Cut { side: 40, min_area: 100, quality: 95 };
     let target = Target::Boxes { folder: folder.path().to_owned(), size: ShardSize::default(), cut };
     let image = || ImageRef::Pixels(Arc::new(halves(100, 80)));
@@ -144,7 +144,7 @@ fn settings_out_of_range() {
 /// The folder cannot be created because a file has its name: an error, and the file is unchanged.
 #[test]
 fn a_target_that_cannot_be_written() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let file = folder.write("taken", "old");
     let target = Target::Grounded { path: file.join("a.jsonl") };
     let error = super::write(std::iter::empty(), &[], &target, &PixelLimits::default()).unwrap_err();
@@ -155,7 +155,7 @@ fn a_target_that_cannot_be_written() {
 #[test]
 fn reports_count_everything_and_quote_a_few() {
     let faults = (0..10).map(|i| Err(Broken::new(i.to_string(), Cause::BadBox, "bad")));
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let target = Target::Grounded { path: folder.path().join("a.jsonl") };
     let faults =
         faults.chain([Ok(Sample { id: "good".to_owned(), captions: vec!["a dog".to_owned()], ..Sample::default() })]);
@@ -170,7 +170,7 @@ fn reports_count_everything_and_quote_a_few() {
 /// An existing target file is kept, because it is more useful than an empty one.
 #[test]
 fn an_export_of_nothing_is_an_error_and_replaces_nothing() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path = folder.write("a.jsonl", "old");
     let faults = std::iter::once(Err(Broken::new("0", Cause::BadBox, "bad")));
     let target = Target::Grounded { path: path.clone() };
@@ -182,7 +182,7 @@ fn an_export_of_nothing_is_an_error_and_replaces_nothing() {
 /// A record may name any file of the folder; only photos are copied into a shard.
 #[test]
 fn what_is_no_photo_is_not_copied() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let photo = jpeg(100, 80);
     let secret = folder.write("secret.jpg", "root:x:0:0:root:/root:/bin/bash\n");
     let cut = folder.write("cut.jpg", &photo[..photo.len() / 2]);
@@ -212,7 +212,7 @@ fn what_is_no_photo_is_not_copied() {
 #[cfg(unix)]
 #[test]
 fn photos_beside_the_way_down_are_linked() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let photo = folder.write("photos/deep/1.jpg", jpeg(20, 20));
     let path = folder.path().join("out/here/a.jsonl");
     let target = Target::Grounded { path: path.clone() };

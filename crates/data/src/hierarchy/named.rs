@@ -286,7 +286,7 @@ fn synset(line: &str) -> Option<Synset> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::fixtures::{Folder, shared_data};
+    use crate::fixtures::{FixtureFolder, shared_data};
 
     /// Made-up lines in the WordNet 3.0 format: an entity, two of its children, a dog below both, and an instance of
     /// dog.
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn wordnet_by_first_hypernyms() {
-        let folder = Folder::new();
+        let folder = FixtureFolder::new();
         folder.write("data.noun", NOUNS);
         let NamedTree { tree, words } = NamedTree::read_wordnet(folder.path()).unwrap();
         let path = |name: &str| tree.path(tree.get(name).unwrap()).iter().map(|&n| tree.name(n)).collect::<Vec<_>>();
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn lines_that_are_no_nouns_are_named() {
-        let folder = Folder::new();
+        let folder = FixtureFolder::new();
         let read = |text: &str| NamedTree::read_wordnet(&folder.write("data.noun", text)).unwrap_err().to_string();
         let text = read(&NOUNS.replace("n 01 physical", "v 01 physical"));
         assert!(text.contains("line 3 of ") && text.contains("\"00001930 03 v 01 physical_entity"), "{text}");
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn breeds_by_first_parents() {
-        let folder = Folder::new();
+        let folder = FixtureFolder::new();
         folder.write("node_names.txt", "a\tthing\nb\tdog, domestic dog\n");
         folder.write("class_hierarchy.txt", "a b\na c\nb d\nc d\n");
         let NamedTree { tree, words } = NamedTree::read_breeds(folder.path()).unwrap();
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn open_images_by_first_parents() {
-        let folder = Folder::new();
+        let folder = FixtureFolder::new();
         let path = folder.write(
             "hierarchy.json",
             r#"{"LabelName": "/m/0", "Subcategory": [

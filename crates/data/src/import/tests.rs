@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::export::Cut;
-use crate::fixtures::{Folder, jpeg, shared_data};
+use crate::fixtures::{FixtureFolder, jpeg, shared_data};
 use crate::sample::{BBox, Cause, Span};
 use crate::shard::ShardSize;
 use crate::sources::{self, SourceSpec};
@@ -36,7 +36,7 @@ fn requests_that_cannot_be_served() {
         message(&spec("voc", &[])),
         format!("data: importer `voc` is unknown; expected one of: {}", names.join(", "))
     );
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let here = folder.path().to_owned();
     assert_eq!(
         message(&spec("coco", &[("image", here.clone())])),
@@ -67,7 +67,7 @@ fn every_importer_says_what_it_reads() {
 /// has an unknown class. The captions are out of order.
 #[test]
 fn coco() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("photos/1.jpg", jpeg(100, 50));
     let instances = folder.write(
         "instances.json",
@@ -112,7 +112,7 @@ fn coco() {
 
 #[test]
 fn coco_of_another_shape() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path = folder.write("a.json", r#"{"images": []}"#);
     let text = message(&spec("coco", &[("images", folder.path().to_owned()), ("instances", path)]));
     assert!(text.contains("missing field `annotations`"), "{text}");
@@ -126,7 +126,7 @@ const XML: &str = "<annotation>\n<filename>7.jpg</filename>\n<size><width>100</w
 
 #[test]
 fn flickr_entities() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("images/7.jpg", jpeg(100, 50));
     folder.write(
         "Sentences/7.txt",
@@ -161,7 +161,7 @@ fn flickr_entities() {
 
 #[test]
 fn flickr_entities_with_faults() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     for id in [1, 2, 3] {
         folder.write(&format!("i/{id}.jpg"), jpeg(8, 8));
     }
@@ -188,7 +188,7 @@ fn flickr_entities_with_faults() {
 
 #[test]
 fn flickr_tables() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("i/a.jpg", jpeg(100, 50));
     folder.write("i/b.jpg", jpeg(50, 50));
     let write = |name: &str, text: &str| folder.write(name, text);
@@ -223,7 +223,7 @@ fn flickr_tables() {
 
 #[test]
 fn flickr_joined() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("i/a.jpg", jpeg(8, 8));
     let records = folder.write(
         "a.jsonl",
@@ -244,7 +244,7 @@ fn flickr_joined() {
 
 #[test]
 fn hierarcaps() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("i/x.jpg", jpeg(8, 8));
     let test = folder.write(
         "t.csv",
@@ -274,7 +274,7 @@ fn hierarcaps() {
 /// 0.25; y = 320 -> 0.5.
 #[test]
 fn hierarcaps_joined() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("images/a.jpg", jpeg(256, 256));
     let records = folder.write(
         "a.jsonl",
@@ -296,7 +296,7 @@ fn hierarcaps_joined() {
 /// faults).
 fn round(kind: &str, inputs: &[(&str, &str)]) -> Option<[usize; 5]> {
     let inputs = inputs.iter().map(|(name, path)| Some((*name, shared_data(path)?))).collect::<Option<Vec<_>>>()?;
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path = folder.path().join("a.jsonl");
     let report =
         import(&spec(kind, &inputs), &Target::Grounded { path: path.clone() }, &PixelLimits::default()).unwrap();
@@ -359,7 +359,7 @@ fn real_coco() {
     ];
     let Some(counts) = round("coco", &inputs) else { return };
     assert_eq!(counts, [80, 302, 731, 105, 0]);
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let target = Target::Boxes { folder: folder.path().to_owned(), size: ShardSize::default(), cut: Cut::default() };
     let inputs = inputs.map(|(name, file)| (name, shared_data(file).unwrap()));
     let report = import(&spec("coco", &inputs), &target, &PixelLimits::default()).unwrap();
@@ -400,7 +400,7 @@ const HEADER: &str =
 /// non-adjacent rows.
 #[test]
 fn openimages() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     for photo in ["a", "b", "c"] {
         folder.write(&format!("photos/{photo}.jpg"), jpeg(100, 50));
     }
@@ -443,7 +443,7 @@ fn openimages() {
 
 #[test]
 fn openimages_of_another_shape() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let photos = folder.path().to_owned();
     let read = |header: &str, names: &str| {
         let boxes = folder.write("boxes.csv", header);
@@ -463,7 +463,7 @@ fn openimages_of_another_shape() {
 /// One phrase per box; crowds as groups; the photo found by either of its names.
 #[test]
 fn instances() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("photos/000001.jpg", jpeg(100, 50));
     let path = folder.write(
         "lvis.json",

@@ -41,7 +41,7 @@ pub struct LoaderConfig {
     /// Maximum share of broken samples. The run stops if it is exceeded after at least 100 samples.
     pub max_broken_share: f64,
     /// Cache of decoded photos in memory.
-    pub cache_pixels: Option<CachePixels>,
+    pub cache_pixels: Option<PixelCacheConfig>,
     /// Number of reader threads; 0 means one per core.
     pub workers: usize,
     /// Maximum number of batches that are in preparation or ready. Together with the batch size, this bounds the
@@ -70,7 +70,7 @@ pub enum CaptionChoice {
 #[serde(default, deny_unknown_fields)]
 pub struct ChainChoice {
     /// Source of the chain.
-    pub of: ChainOf,
+    pub of: ChainSource,
     /// Number of tiers. From a longer chain the last, most specific ones are used; a sample with a shorter chain is
     /// broken. 4 in HierarCaps.
     pub tiers: usize,
@@ -87,14 +87,14 @@ pub struct ChainChoice {
 
 impl Default for ChainChoice {
     fn default() -> Self {
-        Self { of: ChainOf::Tiers, tiers: 4, without: None, negatives: true, hard: true }
+        Self { of: ChainSource::Tiers, tiers: 4, without: None, negatives: true, hard: true }
     }
 }
 
 /// Source of a chain of texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ChainOf {
+pub enum ChainSource {
     /// Captions from general to specific, with their negatives (HierarCaps).
     #[default]
     Tiers,
@@ -106,7 +106,7 @@ pub enum ChainOf {
 /// are shrunk before augmentation *even if* the cache is full, so the available memory does not change the batches.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct CachePixels {
+pub struct PixelCacheConfig {
     /// Memory for pixels, in bytes. Once it is full, other photos are decoded each time. Nothing is evicted, because
     /// with a random sample order the first photos are as good to keep as any.
     pub bytes: u64,
@@ -138,7 +138,7 @@ impl Default for LoaderConfig {
     }
 }
 
-impl Default for CachePixels {
+impl Default for PixelCacheConfig {
     fn default() -> Self {
         Self { bytes: 1 << 30, shorter_side: 1.5 }
     }

@@ -7,7 +7,7 @@ use rand::Rng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use serde::{Deserialize, Serialize};
 
-use super::cache::{Part, Photo};
+use super::cache::{DecodedPhoto, SampleImageKey};
 use super::row::RowMaker;
 use crate::error::{Error, Result};
 use crate::parts::PartRule;
@@ -59,25 +59,25 @@ impl EdgeChoice {
 }
 
 /// Sample index and box number. Number 0 is the photo; boxes count from 1 across all phrases.
-pub(super) type Thing = (u64, u32);
+pub(super) type BoxKey = (u64, u32);
 
 /// The crops and relations that one photo adds to a batch.
 #[derive(Debug)]
-pub(super) struct Edges {
+pub(super) struct EdgeRow {
     /// (object, pixels) of each crop; the photo is the first.
-    pub(super) crops: Vec<(Thing, Vec<u8>)>,
+    pub(super) crops: Vec<(BoxKey, Vec<u8>)>,
     /// (whole, part) pairs.
-    pub(super) parts: Vec<(Thing, Thing)>,
+    pub(super) parts: Vec<(BoxKey, BoxKey)>,
 }
 
 /// Boxes of each class in all samples, for cross-image pairs.
 #[derive(Debug, Default)]
-pub(super) struct Classes {
+pub(super) struct ClassBoxes {
     /// Sample index and box number, by class.
-    members: HashMap<String, Vec<Thing>>,
+    members: HashMap<String, Vec<BoxKey>>,
 }
 
-impl Classes {
+impl ClassBoxes {
     /// Reads every sample once. Broken samples have no boxes here, and the loader counts them later. The size of a
     /// box in pixels is unknown without its photo, so boxes that are too small are skipped when they are drawn.
     pub(super) fn of(source: &dyn Source, rule: &PartRule) -> Self {
@@ -86,10 +86,10 @@ impl Classes {
             let Ok(sample) = source.get(index) else { continue };
             for found in boxes(&sample).filter(|found| rule.keeps(&found.bbox)) {
                 let class = &sample.phrases[found.phrase].text;
-                let thing = (index as u64, found.number);
+                let key = (index as u64, found.number);
                 match it.members.get_mut(class) {
-                    Some(members) => members.push(thing),
-                    None => _ = it.members.insert(class.clone(), vec![thing]),
+                    Some(members) => members.push(key),
+                    None => _ = it.members.insert(class.clone(), vec![key]),
                 }
             }
         }
@@ -98,7 +98,7 @@ impl Classes {
 
     /// Up to `count` boxes of `class` in photos other than `own`. Draws `4 * count` times at most, so it can find
     /// fewer if most boxes of the class are in `own`.
-    fn others(&self, class: &str, own: u64, count: usize, rng: &mut impl Rng) -> Vec<Thing> {
+    fn others(&self, class: &str, own: u64, count: usize, rng: &mut impl Rng) -> Vec<BoxKey> {
         let Some(members) = self.members.get(class) else { return Vec::new() };
         let mut found = Vec::new();
         for _ in 0..4 * count {
@@ -106,7 +106,7 @@ impl Classes {
                 break;
             }
             match members.choose(rng) {
-                Some(&thing) if thing.0 != own && !found.contains(&thing) => found.push(thing),
+                Some(&key) if key.0 != own && !found.contains(&key) => found.push(key),
                 _ => {}
             }
         }
@@ -115,7 +115,7 @@ impl Classes {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct NumberedBox {
     /// Index of the phrase.
     phrase: usize,
     bbox: BBox,
@@ -124,22 +124,22 @@ struct Found {
 }
 
 /// All boxes of a sample, in order.
-fn boxes(sample: &Sample) -> impl Iterator<Item = Found> + '_ {
+fn boxes(sample: &Sample) -> impl Iterator<Item = NumberedBox> + '_ {
     let all =
         sample.phrases.iter().enumerate().flat_map(|(phrase, it)| it.boxes.iter().map(move |&bbox| (phrase, bbox)));
-    all.zip(1..).map(|((phrase, bbox), number)| Found { phrase, bbox, number })
+    all.zip(1..).map(|((phrase, bbox), number)| NumberedBox { phrase, bbox, number })
 }
 
 impl RowMaker {
     /// Crops of the photo, of some of its boxes and of boxes of the same classes in other photos, with their
     /// relations.
-    pub(super) fn edges(&self, epoch: u64, index: u64, sample: &Sample) -> Result<Edges, Broken> {
+    pub(super) fn edges(&self, epoch: u64, index: u64, sample: &Sample) -> Result<EdgeRow, Broken> {
         let EdgeChoice { rule, boxes: most, cross, copies } = self.config.edges;
         let mut rng = rng_for(self.config.seed, epoch, index, Stream::Edges);
         let decoded = self.decoded(sample)?;
-        let photo = self.photo(sample, index, Part::Whole, || decoded.get())?;
+        let photo = self.photo(sample, index, SampleImageKey::Whole, || decoded.get())?;
         let (width, height) = photo.original;
-        let mut usable: Vec<Found> = boxes(sample)
+        let mut usable: Vec<NumberedBox> = boxes(sample)
             .filter(|it| rule.keeps(&it.bbox) && area(&it.bbox, width, height) >= u64::from(self.config.min_box_pixels))
             .collect();
         if usable.is_empty() {
@@ -155,43 +155,43 @@ impl RowMaker {
         drawn.sort_by_key(|it| it.number);
 
         let own = (index, 0);
-        let mut parts: Vec<(Thing, Thing)> = drawn.iter().map(|it| (own, (index, it.number))).collect();
+        let mut parts: Vec<(BoxKey, BoxKey)> = drawn.iter().map(|it| (own, (index, it.number))).collect();
         for whole in &drawn {
             for part in drawn.iter().filter(|part| is_part(sample, &rule, whole, part)) {
                 parts.push(((index, whole.number), (index, part.number)));
             }
         }
-        let mut elsewhere: Vec<Thing> = Vec::new();
+        let mut foreign: Vec<BoxKey> = Vec::new();
         let mut classes: Vec<&str> = drawn.iter().map(|it| sample.phrases[it.phrase].text.as_str()).collect();
         classes.sort_unstable();
         classes.dedup();
         for class in classes.into_iter().filter(|_| cross > 0) {
-            elsewhere.extend(self.classes.others(class, index, cross, &mut rng));
+            foreign.extend(self.classes.others(class, index, cross, &mut rng));
         }
 
         let mut crops = vec![(own, self.augmented(&photo, &mut rng))];
         for it in &drawn {
             let open = || decoded.get().map(|picture| cut(&picture, &it.bbox));
-            let crop = self.photo(sample, index, Part::Edge(it.number), open)?;
+            let crop = self.photo(sample, index, SampleImageKey::Edge(it.number), open)?;
             crops.extend((0..copies).map(|_| ((index, it.number), self.augmented(&crop, &mut rng))));
         }
-        for thing in elsewhere {
+        for key in foreign {
             // Skip broken photos of other samples; they are counted when their own rows are made.
-            let Ok(crop) = self.elsewhere(thing) else { continue };
-            parts.push((own, thing));
-            crops.extend((0..copies).map(|_| (thing, self.augmented(&crop, &mut rng))));
+            let Ok(crop) = self.foreign_crop(key) else { continue };
+            parts.push((own, key));
+            crops.extend((0..copies).map(|_| (key, self.augmented(&crop, &mut rng))));
         }
-        Ok(Edges { crops, parts })
+        Ok(EdgeRow { crops, parts })
     }
 
     /// The crop of a box of another sample.
-    fn elsewhere(&self, (index, number): Thing) -> Result<Photo, Broken> {
+    fn foreign_crop(&self, (index, number): BoxKey) -> Result<DecodedPhoto, Broken> {
         let sample = self.source.get(index as usize)?;
         let missing =
             || Broken::new(&sample.id, Cause::NoBox, format!("no box {number}; expected the box seen at startup"));
         let found = boxes(&sample).find(|it| it.number == number).ok_or_else(missing)?;
         let open = || self.decoded(&sample)?.get().map(|picture| cut(&picture, &found.bbox));
-        let crop = self.photo(&sample, index, Part::Edge(number), open)?;
+        let crop = self.photo(&sample, index, SampleImageKey::Edge(number), open)?;
         let ((width, height), least) = (crop.original, self.config.min_box_pixels);
         match u64::from(width) * u64::from(height) >= u64::from(least) {
             true => Ok(crop),
@@ -202,7 +202,7 @@ impl RowMaker {
         }
     }
 
-    fn augmented(&self, photo: &Photo, rng: &mut impl Rng) -> Vec<u8> {
+    fn augmented(&self, photo: &DecodedPhoto, rng: &mut impl Rng) -> Vec<u8> {
         self.config.augment.apply(&photo.picture, self.config.image_size as u32, rng)
     }
 }
@@ -216,8 +216,8 @@ fn area(bbox: &BBox, width: u32, height: u32) -> u64 {
     u64::from(x2 - x1) * u64::from(y2 - y1)
 }
 
-fn is_part(sample: &Sample, rule: &PartRule, whole: &Found, part: &Found) -> bool {
+fn is_part(sample: &Sample, rule: &PartRule, whole: &NumberedBox, part: &NumberedBox) -> bool {
     let phrase = &sample.phrases[part.phrase];
-    let said = phrase.part_of == Some(whole.phrase) && sample.phrases[whole.phrase].boxes.len() == 1;
-    part.number != whole.number && (said || rule.is_part(&whole.bbox, &part.bbox, phrase.group_of))
+    let declared = phrase.part_of == Some(whole.phrase) && sample.phrases[whole.phrase].boxes.len() == 1;
+    part.number != whole.number && (declared || rule.is_part(&whole.bbox, &part.bbox, phrase.group_of))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::guard::guarded;
-use super::ordered::Ordered;
+use super::ordered::OrderedParallelMap;
 use crate::batch::ImageBatch;
 use crate::sample::{Broken, ImageRef, PixelLimits};
 use crate::transform::{EvalCrop, evaluate};
@@ -29,7 +29,7 @@ pub struct EvalBatch {
 
 /// Iterator of [`eval_batches`].
 pub struct EvalBatches {
-    pixels: Ordered<usize, (usize, Result<Vec<u8>, Broken>)>,
+    pixels: OrderedParallelMap<usize, (usize, Result<Vec<u8>, Broken>)>,
     batch_size: usize,
     size: usize,
 }
@@ -46,7 +46,7 @@ pub fn eval_batches(
 ) -> EvalBatches {
     let batch_size = batch_size.max(1);
     let images = Arc::new(images);
-    let pixels = Ordered::new(0..images.len(), workers, 2 * batch_size, move |row| {
+    let pixels = OrderedParallelMap::new(0..images.len(), workers, 2 * batch_size, move |row| {
         (row, eval_pixels(&images[row], size, crop, &limits))
     });
     EvalBatches { pixels, batch_size, size }

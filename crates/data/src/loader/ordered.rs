@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 /// Results of `work` on each of `jobs`, in the order of the jobs, computed ahead of time by several threads.
-pub(super) struct Ordered<J, O> {
+pub(super) struct OrderedParallelMap<J, O> {
     jobs: Box<dyn Iterator<Item = J> + Send>,
     /// Maximum number of jobs that are handed out but not yet returned. This bounds memory.
     ahead: usize,
@@ -23,7 +23,7 @@ pub(super) struct Ordered<J, O> {
     threads: Vec<JoinHandle<()>>,
 }
 
-impl<J: Send + 'static, O: Send + 'static> Ordered<J, O> {
+impl<J: Send + 'static, O: Send + 'static> OrderedParallelMap<J, O> {
     /// Starts `workers` threads (0: one per core). At most `ahead` jobs are running or finished but not returned. No
     /// job starts before the first call of `next`.
     pub(super) fn new(
@@ -79,7 +79,7 @@ impl<J: Send + 'static, O: Send + 'static> Ordered<J, O> {
     }
 }
 
-impl<J: Send + 'static, O: Send + 'static> Iterator for Ordered<J, O> {
+impl<J: Send + 'static, O: Send + 'static> Iterator for OrderedParallelMap<J, O> {
     type Item = O;
 
     fn next(&mut self) -> Option<O> {
@@ -106,7 +106,7 @@ impl<J: Send + 'static, O: Send + 'static> Iterator for Ordered<J, O> {
 }
 
 /// Waits for running jobs, at most one per thread. Jobs that have not started are dropped.
-impl<J, O> Drop for Ordered<J, O> {
+impl<J, O> Drop for OrderedParallelMap<J, O> {
     fn drop(&mut self) {
         // Idle threads get no more jobs, and busy ones stop once their result has no receiver.
         self.todo = None;
@@ -131,7 +131,7 @@ mod tests {
                 std::thread::sleep(Duration::from_micros(200 * (n % 3)));
                 n * n
             };
-            let squares: Vec<_> = Ordered::new(0..50, threads, 8, work).collect();
+            let squares: Vec<_> = OrderedParallelMap::new(0..50, threads, 8, work).collect();
             assert_eq!(squares, (0..50).map(|n| n * n).collect::<Vec<_>>());
         }
     }
@@ -140,7 +140,7 @@ mod tests {
     fn no_more_than_ahead_are_begun() {
         let begun = Arc::new(AtomicUsize::new(0));
         let counter = begun.clone();
-        let mut results = Ordered::new(0..1000, 4, 5, move |n: u32| {
+        let mut results = OrderedParallelMap::new(0..1000, 4, 5, move |n: u32| {
             counter.fetch_add(1, Ordering::SeqCst);
             n
         });
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "job 3 is bad")]
     fn a_panic_reaches_the_caller() {
-        let results = Ordered::new(0..10, 2, 4, |n: u32| {
+        let results = OrderedParallelMap::new(0..10, 2, 4, |n: u32| {
             assert!(n != 3, "job {n} is bad");
             n
         });

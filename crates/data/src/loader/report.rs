@@ -19,9 +19,9 @@ pub struct BrokenReport {
 }
 
 /// Minimum number of samples before the share of broken ones is checked.
-const LEAST_SEEN: u64 = 100;
+const MIN_SEEN: u64 = 100;
 
-const MOST_EXAMPLES: usize = 3;
+const MAX_EXAMPLES: usize = 3;
 
 impl BrokenReport {
     /// Total number of broken samples.
@@ -32,15 +32,15 @@ impl BrokenReport {
     pub(super) fn add(&mut self, broken: Broken) {
         *self.counts.entry(broken.cause).or_default() += 1;
         let new = self.examples.iter().all(|example| example.sample != broken.sample);
-        if new && self.examples.len() < MOST_EXAMPLES {
+        if new && self.examples.len() < MAX_EXAMPLES {
             self.examples.push(broken);
         }
     }
 
-    /// An error if more than the share `allowed` of at least [`LEAST_SEEN`] samples was broken.
+    /// An error if more than the share `allowed` of at least [`MIN_SEEN`] samples was broken.
     pub(super) fn check(&self, allowed: f64) -> Result<(), Error> {
         let too_many = self.broken() as f64 > allowed * self.seen as f64;
-        if too_many && self.seen >= LEAST_SEEN {
+        if too_many && self.seen >= MIN_SEEN {
             return Err(self.error(allowed));
         }
         Ok(())

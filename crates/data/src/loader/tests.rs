@@ -9,9 +9,9 @@ use crate::sample::{BBox, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample,
 use crate::transform::{Augment, Crop, EvalCrop, crop_pixels, evaluate};
 
 /// Samples in memory; reading a `None` panics.
-struct Memory(Vec<Option<Sample>>);
+struct MemorySource(Vec<Option<Sample>>);
 
-impl Source for Memory {
+impl Source for MemorySource {
     fn name(&self) -> &str {
         "memory"
     }
@@ -80,7 +80,7 @@ fn config() -> LoaderConfig {
 }
 
 fn loader(samples: Vec<Option<Sample>>, config: LoaderConfig) -> Loader {
-    Loader::new(Arc::new(Memory(samples)), tokenizer(), config).unwrap()
+    Loader::new(Arc::new(MemorySource(samples)), tokenizer(), config).unwrap()
 }
 
 fn take(loader: &mut Loader, n: usize) -> Vec<Batch> {
@@ -132,9 +132,9 @@ fn edges_join_photos_boxes_and_classes() {
     assert_eq!(edges(vec![with(0, group.clone())], alone).parts, [[0, 1], [0, 2], [0, 3]]);
     let rule = crate::parts::PartRule { drop_groups: false, ..alone.rule };
     assert_eq!(edges(vec![with(0, group)], EdgeChoice { rule, ..alone }).parts.len(), 4);
-    let mut said = nested();
-    said[1].part_of = Some(0);
-    assert_eq!(edges(vec![with(0, said)], alone).parts, [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3]]);
+    let mut declared = nested();
+    declared[1].part_of = Some(0);
+    assert_eq!(edges(vec![with(0, declared)], alone).parts, [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3]]);
 
     // Two crops of a box have the same id. At most `boxes` boxes are drawn.
     let twice = edges(vec![with(0, nested())], EdgeChoice { copies: 2, ..alone });
@@ -163,14 +163,14 @@ fn edges_join_photos_boxes_and_classes() {
 
 #[test]
 fn edges_do_not_depend_on_threads_or_cache() {
-    let run = |workers: usize, cache: Option<CachePixels>| {
+    let run = |workers: usize, cache: Option<PixelCacheConfig>| {
         let edges = EdgeChoice { cross: 2, copies: 2, ..EdgeChoice::default() };
         let config = LoaderConfig { views: vec![View::Edges], workers, edges, cache_pixels: cache, ..config() };
         take(&mut loader(samples(9), config), 5)
     };
     let plain = run(1, None);
     assert_eq!(plain, run(3, None));
-    let room = |bytes| Some(CachePixels { bytes, shorter_side: 1.5 });
+    let room = |bytes| Some(PixelCacheConfig { bytes, shorter_side: 1.5 });
     assert_eq!(run(1, room(0)), run(3, room(1 << 20)), "the size of the cache changes nothing");
     assert_ne!(plain[0].edges, plain[2].edges);
 }
@@ -215,7 +215,8 @@ fn chains_come_link_by_link() {
     for (row, text) in ["dog", "dog", "cat", "cat", "snow", "snow", "and", "and"].into_iter().enumerate() {
         assert_eq!(words(&chains, row), tokenizer.encode(text, 12).unwrap(), "row {row}: {text}");
     }
-    let (ids, chains) = batch(ChainChoice { of: ChainOf::Taxon, tiers: 3, negatives: false, ..ChainChoice::default() });
+    let (ids, chains) =
+        batch(ChainChoice { of: ChainSource::Taxon, tiers: 3, negatives: false, ..ChainChoice::default() });
     assert_eq!((chains.tiers, chains.negatives, chains.texts.n), (3, false, 6));
     let expected = |id: &str| match id {
         "a" => ["a", "a dog", "a dog cat"],
@@ -238,7 +239,7 @@ fn chains_come_link_by_link() {
     }
 
     // Negative taxa: for both texts of "a dog", another "a ..." is nearer than "dog and".
-    let (ids, chains) = batch(ChainChoice { of: ChainOf::Taxon, tiers: 2, ..ChainChoice::default() });
+    let (ids, chains) = batch(ChainChoice { of: ChainSource::Taxon, tiers: 2, ..ChainChoice::default() });
     assert_eq!((chains.tiers, chains.negatives, chains.texts.n), (2, true, 8));
     for (column, id) in ids.iter().enumerate() {
         for link in 0..2 {
@@ -371,7 +372,7 @@ fn ready_made_crops_are_used_as_they_are() {
 #[test]
 fn room_in_the_cache_changes_nothing() {
     let with = |bytes, shorter_side| {
-        let cache_pixels = Some(CachePixels { bytes, shorter_side });
+        let cache_pixels = Some(PixelCacheConfig { bytes, shorter_side });
         let config = LoaderConfig { views: vec![View::Boxes], cache_pixels, ..config() };
         take(&mut loader(samples(9), config), 6)
     };
@@ -467,8 +468,9 @@ fn a_set_without_any_usable_sample_ends_with_an_error() {
 
 #[test]
 fn requests_that_cannot_be_served() {
-    let new =
-        |config| Loader::new(Arc::new(Memory(samples(6))), tokenizer(), config).map(|_| ()).unwrap_err().to_string();
+    let new = |config| {
+        Loader::new(Arc::new(MemorySource(samples(6))), tokenizer(), config).map(|_| ()).unwrap_err().to_string()
+    };
     for (config, expected) in [
         (LoaderConfig { views: vec![], ..config() }, "`views` is none; expected pair, boxes, chain or edges"),
         (LoaderConfig { edges: EdgeChoice { boxes: 0, ..EdgeChoice::default() }, ..config() }, "`edges.boxes` is 0"),

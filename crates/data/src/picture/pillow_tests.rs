@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::*;
 
 #[derive(serde::Deserialize)]
-struct Pixels {
+struct PillowPixels {
     width: u32,
     height: u32,
     rgb_sha256: String,
@@ -21,9 +21,9 @@ fn limits() -> PixelLimits {
 }
 
 /// Name and expected pixels of each file.
-fn files() -> BTreeMap<String, (ImageRef, Pixels)> {
+fn files() -> BTreeMap<String, (ImageRef, PillowPixels)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/jpeg");
-    let pixels: BTreeMap<String, Pixels> =
+    let pixels: BTreeMap<String, PillowPixels> =
         serde_json::from_slice(&fs::read(folder.join("pixels.json")).unwrap()).unwrap();
     pixels
         .into_iter()
@@ -50,7 +50,7 @@ fn jpegs_of_every_kind_have_the_pixels_of_pillow() {
 /// Includes files with several scans and with unusual sampling.
 #[test]
 fn parts_of_every_kind_are_cut_out_of_the_whole() {
-    for (name, (image, Pixels { width, height, .. })) in files() {
+    for (name, (image, PillowPixels { width, height, .. })) in files() {
         let whole = image.open(&limits()).unwrap();
         for part in [[0, 0, width, height], [width / 2, height / 3, width / 2 + 1, height], [width / 3, 0, width, 1]] {
             let cut = image.encoded(&limits()).unwrap().unwrap().cut(part, &limits(), String::new).unwrap();

@@ -5,18 +5,18 @@ use std::fs;
 use std::io::Write as _;
 
 use super::*;
-use crate::fixtures::{Folder, jpeg, shared_data};
+use crate::fixtures::{FixtureFolder, jpeg, shared_data};
 use crate::sample::{ImageRef, PixelLimits};
 
 mod layouts;
 mod mats;
 mod real;
 
-fn open(folder: &Folder, name: &str) -> Result<Box<dyn Source>> {
+fn open(folder: &FixtureFolder, name: &str) -> Result<Box<dyn Source>> {
     find(name)?.open(&folder.path().join(name))
 }
 
-fn message(folder: &Folder, name: &str) -> String {
+fn message(folder: &FixtureFolder, name: &str) -> String {
     open(folder, name).err().unwrap().to_string()
 }
 
@@ -48,7 +48,7 @@ fn labels(count: usize) -> String {
 }
 
 /// Writes a file of class names: `name 0`, `name 1`, ... under each key.
-fn names(folder: &Folder, path: &str, lists: &[(&str, usize)]) {
+fn names(folder: &FixtureFolder, path: &str, lists: &[(&str, usize)]) {
     let list = |count| (0..count).map(|i| format!("name {i}")).collect::<Vec<_>>();
     let file: serde_json::Map<_, _> = lists.iter().map(|&(key, n)| (key.to_owned(), list(n).into())).collect();
     folder.write(path, serde_json::to_vec(&file).unwrap());
@@ -62,7 +62,7 @@ fn pixel(source: &dyn Source, index: usize, x: usize, y: usize) -> [u8; 3] {
 
 #[test]
 fn every_set_is_named_once_and_tells_what_it_lacks() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let mut known: Vec<_> = DATA_SETS.iter().map(|set| set.name).collect();
     assert_eq!(
         find("svhn").err().unwrap().to_string(),

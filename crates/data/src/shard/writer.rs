@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::files::NewFile;
+use crate::files::StagedFile;
 
 /// Limits at which a new shard is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct ShardWriter {
 
 struct OpenShard {
     path: PathBuf,
-    tar: tar::Builder<NewFile>,
+    tar: tar::Builder<StagedFile>,
     samples: usize,
     bytes: u64,
 }
@@ -109,7 +109,7 @@ impl ShardWriter {
 
     fn begin(&self) -> Result<OpenShard> {
         let path = self.folder.join(format!("{:05}.tar", self.done.len()));
-        Ok(OpenShard { tar: tar::Builder::new(NewFile::create(&path)?), path, samples: 0, bytes: 0 })
+        Ok(OpenShard { tar: tar::Builder::new(StagedFile::create(&path)?), path, samples: 0, bytes: 0 })
     }
 
     fn close(&mut self, shard: OpenShard) -> Result<()> {

@@ -215,7 +215,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixtures::{Folder, jpeg, shared_data};
+    use crate::fixtures::{FixtureFolder, jpeg, shared_data};
     use crate::sources::open;
 
     fn spec(path: PathBuf, split: Option<&str>, options: serde_json::Value) -> SourceSpec {
@@ -231,8 +231,8 @@ mod tests {
 
     /// Level 5 below the ancestor of living17: four classes of dogs; one class of cats, which is too few. A zebra
     /// outside.
-    fn fixture() -> Folder {
-        let folder = Folder::new();
+    fn fixture() -> FixtureFolder {
+        let folder = FixtureFolder::new();
         let chain = "n00001740 n00004258\nn00004258 one\none two\ntwo three\nthree dog\nthree cat\nn00001740 zebra\n";
         folder.write("info/class_hierarchy.txt", chain.to_owned() + "dog d1\ndog d2\ndog d3\ndog d4\ncat c1\n");
         folder.write("info/node_names.txt", "dog\tdog, domestic dog\ncat\tcat\n");

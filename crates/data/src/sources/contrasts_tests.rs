@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{Folder, jpeg, shared_data};
+use crate::fixtures::{FixtureFolder, jpeg, shared_data};
 use crate::sample::{BBox, Cause, ImageRef};
 
 fn spec(kind: &str, path: impl Into<PathBuf>, options: serde_json::Value) -> SourceSpec {
@@ -32,7 +32,7 @@ fn counts(source: &dyn Source) -> BTreeMap<(Option<String>, Option<String>), usi
 
 #[test]
 fn sugarcrepe() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("photos/000000000042.jpg", jpeg(40, 20));
     folder.write("photos/COCO_val2014_000000000043.jpg", jpeg(40, 20));
     let item = |photo: u32, right: &str, wrong: &str| json!({"filename": format!("{photo:012}.jpg"), "caption": right, "negative_caption": wrong});
@@ -85,7 +85,7 @@ fn sugarcrepe() {
 
 #[test]
 fn vl_checklist() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("photos/vg/VG_100K/1.jpg", jpeg(40, 20));
     folder.write("photos/2.jpg", jpeg(40, 20));
     let pair = |photo: &str, right: &[&str], wrong: &[&str]| json!([photo, {"POS": right, "NEG": wrong}]);
@@ -137,7 +137,7 @@ fn vl_checklist() {
 
 #[test]
 fn vg_attribution() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("images/1.jpg", jpeg(300, 200));
     let item = |photo: &str, [x, y, w, h]: [i32; 4]| {
         json!({"image_path": photo, "bbox_x": x, "bbox_y": y, "bbox_w": w, "bbox_h": h, "attributes": ["open", "crouched"],

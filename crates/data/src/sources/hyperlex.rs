@@ -140,7 +140,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::fixtures::{Folder, shared_data};
+    use crate::fixtures::{FixtureFolder, shared_data};
     use crate::sources::open;
 
     const TEXT: &str = "WORD1 WORD2 POS TYPE AVG_SCORE AVG_SCORE_0_10 STD SCORES..\n\
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_second_word_is_the_general_one() {
-        let folder = Folder::new();
+        let folder = FixtureFolder::new();
         folder.write("hyperlex-all.txt", TEXT);
         let source = open(&spec(folder.path(), None)).unwrap();
         assert_eq!((source.len(), source.views()), (3, &[View::Chain][..]));
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn faults_are_named() {
-        let folder = Folder::new();
+        let folder = FixtureFolder::new();
         let write = |text: &str| folder.write("pairs.txt", text);
         let fails = |path: &Path, split| open(&spec(path, split)).err().unwrap().to_string();
         assert!(fails(&write("a b N hyp-1 6.00 10.0\n"), None).contains("expected a header: WORD1 WORD2"));

@@ -2,7 +2,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{Folder, jpeg, shared_data};
+use crate::fixtures::{FixtureFolder, jpeg, shared_data};
 use crate::sample::{Cause, ImageRef, PixelLimits};
 
 fn spec(kind: &str, path: impl Into<PathBuf>, options: serde_json::Value) -> SourceSpec {
@@ -23,7 +23,7 @@ const TABLE: &str = "image,order,genus,species,name,set\n\
 
 #[test]
 fn a_column_for_each_rank() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("photos/a.jpg", jpeg(20, 10));
     let path = folder.write("table.csv", TABLE);
     let ranks = json!({"ranks": ["order", "genus", "species"], "caption": "name", "folder": "photos"});
@@ -59,7 +59,7 @@ fn a_column_for_each_rank() {
 
 #[test]
 fn ranks_from_another_table_by_name() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path = folder.write(
         "photos.tsv",
         "file\tlabel\tkingdom\nx.jpg\tABBOTTS BABBLER\tAnimalia\ny.jpg\tPhoenix\tAnimalia\nz.jpg\tTwin\tAnimalia\n",
@@ -85,7 +85,7 @@ fn ranks_from_another_table_by_name() {
 
 #[test]
 fn tables_that_cannot_be_taxonomies() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path = folder.write("t.csv", "image,a,b,a2,b\nx.jpg,A,B,C,D\n");
     let with = |ranks: serde_json::Value| message(&spec("taxon_table", &path, json!({"ranks": ranks})));
     assert_eq!(with(json!([])), "data: `ranks` is not given; expected columns from general to specific");
@@ -136,7 +136,7 @@ fn birds_as_published() {
 /// Two birds have the epithet "abbotti"; their ranks give a tree without an edge file.
 #[test]
 fn species_are_called_by_both_names() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let rows = "file,genus,species,common\n1.jpg,Malacocincla,abbotti,Babbler\n2.jpg,Papasula,abbotti,Booby\n";
     let path = folder.write("birds.csv", rows);
     let labels = |options: serde_json::Value| {
@@ -168,7 +168,7 @@ const CATEGORY: &str = r#"{"id": 7, "kingdom": "Animalia", "phylum": "Chordata",
 
 #[test]
 fn inat_json() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let images = r#"{"id": 1, "file_name": "val/x/1.jpg"}, {"id": 2, "file_name": "val/x/2.jpg"}, {"id": 3, "file_name": "val/x/3.jpg"}"#;
     let annotations = r#"{"image_id": 1, "category_id": 7}, {"image_id": 2, "category_id": 8}"#;
     let text = format!("{{\"images\": [{images}], \"annotations\": [{annotations}], \"categories\": [{CATEGORY}]}}");
@@ -190,7 +190,7 @@ fn inat_json() {
 
 #[test]
 fn inat_by_its_folders() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let names = "00007_Animalia_Arthropoda_Arachnida_Araneae_Araneidae_Agalenatea_redii";
     folder.write(&format!("val/{names}/1.jpg"), jpeg(4, 4));
     folder.write("val/spiders/2.jpg", jpeg(4, 4));
@@ -220,7 +220,7 @@ fn inat_as_published() {
 
 #[test]
 fn tree_of_life() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let photo = jpeg(8, 8);
     let taxon = "Animalia Chordata Aves Passeriformes Turdidae Turdus merula";
     let sentence = format!("a photo of {taxon} merula with common name Blackbird.");
@@ -233,7 +233,7 @@ fn tree_of_life() {
     ]);
     let tags = b"a photo of kingdom Animalia phylum Chordata class Aves order Passeriformes family Turdidae genus Turdus species merula.";
     let gap = b"a photo of kingdom Animalia phylum Chordata family Turdidae genus Turdus species merula.";
-    let other = Folder::new();
+    let other = FixtureFolder::new();
     let tagged = other.shard(&[
         ("a", &[("jpg", &photo), ("taxontag.txt", &tags[..]), ("taxonomic_name.txt", b"Animalia")]),
         ("b", &[("jpg", &photo), ("taxontag.txt", &gap[..])]),

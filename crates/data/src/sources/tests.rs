@@ -4,7 +4,7 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{Folder, jpeg};
+use crate::fixtures::{FixtureFolder, jpeg};
 use crate::sample::{BBox, Cause, ImageRef, PixelLimits, Span};
 
 fn spec(kind: &str, path: impl Into<PathBuf>) -> SourceSpec {
@@ -61,7 +61,7 @@ fn every_source_of_files_refuses_unknown_options_and_missing_paths() {
 
 #[test]
 fn jsonl() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("photos/1.jpg", jpeg(40, 20));
     let path = folder.write(
         "a.jsonl",
@@ -94,7 +94,7 @@ fn jsonl() {
 
 #[test]
 fn jsonl_faults_name_their_line() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path = folder.write(
         "a.jsonl",
         "{\"captions\": [\"a dog\"], \"phrases\": [{\"text\": \"dog\", \"boxes\": [[0.5, 0, 0.2, 1]]}]}\n\
@@ -117,7 +117,7 @@ fn jsonl_faults_name_their_line() {
 
 #[test]
 fn jsonl_without_lines() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path = folder.write("a.jsonl", "{\"split\": \"train\"}\n{\"split\": \"dev\"}\n\n");
     let mut test = spec("jsonl", &path);
     test.split = Some("test".to_owned());
@@ -132,7 +132,7 @@ fn jsonl_without_lines() {
 #[test]
 fn fingerprints_are_of_the_records_and_not_of_their_place() {
     let hash = |text: &str| {
-        let folder = Folder::new();
+        let folder = FixtureFolder::new();
         open(&spec("jsonl", folder.write("a.jsonl", text))).unwrap().fingerprint()
     };
     let base = hash("{\"captions\": [\"a\"]}\n{\"captions\": [\"b\"]}\n");
@@ -141,7 +141,7 @@ fn fingerprints_are_of_the_records_and_not_of_their_place() {
     assert_ne!(base, hash("{\"captions\": [\"b\"]}\n{\"captions\": [\"a\"]}\n"));
 }
 
-fn grit(folder: &Folder, json: &str) -> Box<dyn Source> {
+fn grit(folder: &FixtureFolder, json: &str) -> Box<dyn Source> {
     let photo = jpeg(40, 20);
     let path = folder.shard(&[("000", &[("jpg", &photo), ("json", json.as_bytes()), ("txt", b"not this one")])]);
     open(&spec("grit_raw", path)).unwrap()
@@ -150,7 +150,7 @@ fn grit(folder: &Folder, json: &str) -> Box<dyn Source> {
 /// The caption has two non-ASCII letters: spans are character offsets, not byte offsets.
 #[test]
 fn grit_as_downloaded() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let source = grit(
         &folder,
         r#"{"caption": "Jürgen and a dög run", "url": "x", "width": 40,
@@ -173,7 +173,7 @@ fn grit_as_downloaded() {
 #[test]
 fn grit_faults() {
     let fault = |json: &str| {
-        let folder = Folder::new();
+        let folder = FixtureFolder::new();
         let broken = grit(&folder, json).get(0).unwrap_err();
         (broken.cause, broken.detail)
     };
@@ -190,7 +190,7 @@ fn grit_faults() {
 
 #[test]
 fn grit_scores_can_be_cut() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     drop(grit(&folder, r#"{"caption": "a dog", "noun_chunks": [[0, 1, 0, 0, 1, 1, 0.5], [2, 5, 0, 0, 1, 1, 0.75]]}"#));
     let cut = with(spec("grit_raw", folder.path()), json!({"min_score": 0.75}));
     let phrases = open(&cut).unwrap().get(0).unwrap().phrases;
@@ -202,7 +202,7 @@ fn grit_scores_can_be_cut() {
 #[test]
 fn grit_as_prepared() {
     let (photo, crop) = (jpeg(32, 32), jpeg(16, 16));
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let members: &[(&str, &[u8])] = &[
         ("child.jpg", &photo),
         ("child.txt", b"a dog and a cat"),
@@ -233,7 +233,7 @@ fn grit_as_prepared() {
 #[test]
 fn plain_shards() {
     let photo = jpeg(8, 8);
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path = folder.shard(&[
         ("a", &[("jpg", &photo), ("txt", b" a dog \n")]),
         ("b", &[("png", &photo), ("json", br#"{"caption": "a cat", "subreddit": "cats"}"#)]),
@@ -264,7 +264,7 @@ fn plain_shards() {
 #[test]
 fn torn_shard() {
     let photo = jpeg(8, 8);
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path =
         folder.shard(&[("a", &[("txt", b"a dog"), ("jpg", &photo)]), ("b", &[("txt", b"a cat"), ("jpg", &photo)])]);
     let blocks = 512 + 512 + 512 + photo.len().next_multiple_of(512);
@@ -286,7 +286,7 @@ fn torn_shard() {
 
 #[test]
 fn tables() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("photos/1.jpg", jpeg(8, 8));
     let path = folder.write(
         "a.csv",
@@ -319,7 +319,7 @@ fn tables() {
 
 #[test]
 fn tables_of_other_shapes() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     // Conceptual Captions: no header, caption first; in TSV, quotes are ordinary characters.
     let path = folder.write("cc.tsv", "a \"dog\tx.jpg\nb\ty.jpg\n");
     let numbered = json!({"header": false, "image": "1", "caption": "0"});
@@ -339,7 +339,7 @@ fn tables_of_other_shapes() {
 
 #[test]
 fn bytes_that_are_no_text() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path = folder.write("a.csv", b"image,caption\nx.jpg,gr\xfcn\n");
     let broken = open(&spec("csv_pairs", &path)).unwrap().get(0).unwrap_err();
     assert_eq!((broken.cause, broken.sample), (Cause::BadRecord, format!("row 2 of `{}`", path.display())));
@@ -347,7 +347,7 @@ fn bytes_that_are_no_text() {
 
 #[test]
 fn folders() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     for name in ["train/animal/black_dog/2.JPG", "train/animal/cat/1.png", "train/food/3.jpg", "test/food/4.jpg"] {
         folder.write(name, jpeg(8, 8));
     }
@@ -378,7 +378,7 @@ fn folders() {
 /// `get` does not depend on the thread or on the order of the calls.
 #[test]
 fn sources_are_pure() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let path =
         folder.write("a.csv", (0..50).fold("image,caption\n".to_owned(), |t, i| t + &format!("{i}.jpg,text {i}\n")));
     let source = open(&spec("csv_pairs", path)).unwrap();
@@ -402,7 +402,7 @@ fn sources_are_pure() {
 
 #[test]
 fn karpathy() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let photo = |name: &str, split: &str| {
         let sentences = json!([{"raw": " a dog\n", "tokens": ["a", "dog"], "sentid": 7}, {"raw": "a cat"}]);
         json!({"filepath": "val2014", "filename": name, "imgid": 0, "split": split, "sentences": sentences})
@@ -434,7 +434,7 @@ fn karpathy() {
 /// The rule applies to all sources whose records name files.
 #[test]
 fn records_name_files_of_their_folders_only() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("photos/1.jpg", jpeg(4, 4));
     let record = r#"{"image": "../photos/1.jpg", "captions": ["a"]}"#;
     let crop = r#"{"captions": ["a"], "phrases": [{"text": "b", "crop": "/etc/hostname"}]}"#;
@@ -478,7 +478,7 @@ fn records_name_files_of_their_folders_only() {
 #[test]
 fn names_that_are_no_utf8_are_read() {
     use std::os::unix::ffi::OsStrExt as _;
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let class = folder.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
     std::fs::create_dir(&class).unwrap();
     std::fs::write(class.join(std::ffi::OsStr::from_bytes(b"\xff.jpg")), jpeg(4, 4)).unwrap();
@@ -496,7 +496,7 @@ fn names_that_are_no_utf8_are_read() {
 #[cfg(unix)]
 #[test]
 fn a_pipe_is_no_data_file() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let pipe = folder.path().join("pipe.jsonl");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for entry in SOURCES.iter().filter(|entry| entry.kind != "toy") {
@@ -509,7 +509,7 @@ fn a_pipe_is_no_data_file() {
 #[test]
 fn sources_are_known_by_their_paths() {
     let named = |text: &str| SourceSpec::of_text(text).map(|it| (it.kind, it.path));
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let text = folder.path().to_str().unwrap();
     assert_eq!(named("a/b.tsv"), Some(("csv_pairs".to_owned(), Some("a/b.tsv".into()))));
     assert_eq!(named("a.tar"), Some(("image_text_shards".to_owned(), Some("a.tar".into()))));

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::sample::{Broken, Sample, View};
 use crate::shard::hex;
 use crate::toy::{
-    ClassChoice, Contrasts, Gallery, Scene, Split, ToyConfig, ToyWorld, Words, captions_in, render, tiers,
+    ClassChoice, Gallery, Scene, TextChoice, ToyConfig, ToyContrasts, ToySplit, ToyWorld, captions_in, render, tiers,
 };
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
@@ -36,7 +36,7 @@ struct Options {
     resolution: u32,
     seed: u64,
     classes: ClassChoice,
-    words: Words,
+    words: TextChoice,
     singles: u8,
     per_class: Option<usize>,
     hard_negatives: bool,
@@ -63,7 +63,7 @@ fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
     }
     let Options { size, resolution, seed, classes, words, singles, per_class, hard_negatives } =
         spec.parse_options()?;
-    let split = spec.split.as_deref().map_or(Ok(Split::Train), Split::named)?;
+    let split = spec.split.as_deref().map_or(Ok(ToySplit::Train), ToySplit::named)?;
     if size > MOST_SCENES {
         return Err(Error::config("size of the toy world", size.to_string(), format!("at most {MOST_SCENES} scenes")));
     }
@@ -128,13 +128,13 @@ impl Source for Gallery {
     }
 }
 
-impl Source for Contrasts {
+impl Source for ToyContrasts {
     fn name(&self) -> &str {
         ENTRY.kind
     }
 
     fn len(&self) -> usize {
-        Contrasts::len(self)
+        ToyContrasts::len(self)
     }
 
     fn get(&self, index: usize) -> std::result::Result<Sample, Broken> {
@@ -147,10 +147,10 @@ impl Source for Contrasts {
 
     /// Hash of the fingerprint of the scenes and of the texts of every sample.
     fn fingerprint(&self) -> String {
-        let scenes = fingerprint(self.world().config(), Contrasts::len(self), |index| self.scene(index));
+        let scenes = fingerprint(self.world().config(), ToyContrasts::len(self), |index| self.scene(index));
         let mut hash = Sha256::new();
         hash.update(format!("hard negatives: {scenes}\n"));
-        (0..Contrasts::len(self)).for_each(|index| hash.update(format!("{:?}\n", self.texts(index))));
+        (0..ToyContrasts::len(self)).for_each(|index| hash.update(format!("{:?}\n", self.texts(index))));
         hex(hash)
     }
 }
@@ -216,7 +216,7 @@ mod tests {
     }
 
     fn small_world() -> ToyWorld {
-        ToyWorld::new(ToyConfig { size: 12, resolution: 48, seed: 3, split: Split::Val, ..ToyConfig::default() })
+        ToyWorld::new(ToyConfig { size: 12, resolution: 48, seed: 3, split: ToySplit::Val, ..ToyConfig::default() })
             .unwrap()
     }
 
@@ -236,7 +236,7 @@ mod tests {
     fn hard_negatives_are_samples_of_their_own() {
         use crate::toy::hard_negatives;
         let source = crate::open(&spec(Some("test"), json!({"size": 6, "hard_negatives": true}))).unwrap();
-        let world = ToyWorld::new(ToyConfig { size: 6, split: Split::Test, ..ToyConfig::default() }).unwrap();
+        let world = ToyWorld::new(ToyConfig { size: 6, split: ToySplit::Test, ..ToyConfig::default() }).unwrap();
         // Scene by scene, in the order in which the world lists them.
         let expected: Vec<_> =
             (0..6).flat_map(|i| hard_negatives(&world.scene(i)).into_iter().map(move |it| (i, it))).collect();
@@ -291,7 +291,7 @@ mod tests {
             ToyConfig { size: 13, ..config },
             ToyConfig { resolution: 49, ..config },
             ToyConfig { seed: 4, ..config },
-            ToyConfig { split: Split::Test, ..config },
+            ToyConfig { split: ToySplit::Test, ..config },
         ] {
             assert_ne!(base, of(other), "{other:?}");
         }

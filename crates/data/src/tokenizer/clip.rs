@@ -25,7 +25,7 @@ const CLIP_VOCAB: usize = 49_408;
 /// Splits text into contractions, runs of letters, single digits, and runs of other characters except white space.
 /// (CLIP's own expression also contains the two special tokens; the library matches those before it applies this
 /// one.)
-const WORDS: &str = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+";
+const WORD_PATTERN: &str = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+";
 
 /// Number of merges in a vocabulary of this size.
 pub(super) fn merges_of(vocab_size: usize) -> Result<usize> {
@@ -40,12 +40,12 @@ pub(super) fn merges_of(vocab_size: usize) -> Result<usize> {
 
 /// Parses merges, two tokens per line. A first line that contains `#version` is skipped.
 pub(super) fn parse_merges(place: &str, text: &str, vocab_size: Option<usize>) -> Result<Merges> {
-    let wanted = merges_of(vocab_size.unwrap_or(CLIP_VOCAB))?;
+    let count = merges_of(vocab_size.unwrap_or(CLIP_VOCAB))?;
     let title = usize::from(text.lines().next().is_some_and(|line| line.contains("#version")));
     let lines = text.lines().enumerate().skip(title);
     let merges: Merges = lines
         .filter(|(_, line)| !line.trim().is_empty())
-        .take(wanted)
+        .take(count)
         .map(|(number, line)| match line.split_whitespace().collect::<Vec<_>>()[..] {
             [left, right] => Ok((left.to_owned(), right.to_owned())),
             _ => {
@@ -59,7 +59,7 @@ pub(super) fn parse_merges(place: &str, text: &str, vocab_size: Option<usize>) -
         })
         .collect::<Result<_>>()?;
     match vocab_size {
-        Some(size) if merges.len() < wanted => Err(Error::config(
+        Some(size) if merges.len() < count => Err(Error::config(
             "vocab_size",
             size.to_string(),
             format!("at most {}: `{place}` holds {} merges", 514 + merges.len(), merges.len()),
@@ -95,7 +95,7 @@ pub(super) fn build(merges: &[(String, String)]) -> tokenizers::Result<Tokenizer
 
 /// Splits a text into words, and maps each word's bytes to the printable characters of [`byte_chars`].
 pub(super) fn words() -> tokenizers::Result<PreTokenizerWrapper> {
-    let split = Split::new(SplitPattern::Regex(WORDS.to_owned()), SplitDelimiterBehavior::Removed, true)?;
+    let split = Split::new(SplitPattern::Regex(WORD_PATTERN.to_owned()), SplitDelimiterBehavior::Removed, true)?;
     let bytes = ByteLevel::new(false, true, false);
     Ok(PreTokenizers::new(vec![split.into(), bytes.into()]).into())
 }

@@ -12,16 +12,16 @@ use crate::guard;
 
 /// Maximum size of a `tokenizer.json` or a list of merges, also after decompression. Those of multilingual models
 /// have 35 MB.
-pub(super) const MOST_BYTES: u64 = 1 << 26;
+pub(super) const MAX_BYTES: u64 = 1 << 26;
 
 /// Maximum ratio of normalised length to text length. The largest ratio of a published tokenizer (ALBERT) is 545.
-const MOST_GROWTH: f64 = 4096.0;
+const MAX_GROWTH: f64 = 4096.0;
 
 const EXPECTED: &str = "a tokenizer.json of the tokenizers library";
 
 /// The parts that are checked. All other parts only have to be valid JSON.
 #[derive(Deserialize)]
-struct Parts {
+struct TokenizerParts {
     #[serde(default)]
     normalizer: Value,
 }
@@ -33,10 +33,10 @@ struct Parts {
 /// library rejects the file or panics.
 pub(super) fn parse(place: &str, bytes: &[u8]) -> Result<tokenizers::Tokenizer> {
     let refused = |found: String| Error::format(place, found, EXPECTED);
-    let parts: Parts = serde_json::from_slice(bytes).map_err(|error| refused(error.to_string()))?;
+    let parts: TokenizerParts = serde_json::from_slice(bytes).map_err(|error| refused(error.to_string()))?;
     let growth = growth(&parts.normalizer).map_err(refused)?;
-    if growth > MOST_GROWTH {
-        let expected = format!("one that makes them at most {MOST_GROWTH} times longer");
+    if growth > MAX_GROWTH {
+        let expected = format!("one that makes them at most {MAX_GROWTH} times longer");
         return Err(Error::format(place, format!("a normalizer that makes texts {growth:.3e} times longer"), expected));
     }
     guard::catch_panic(|| tokenizers::Tokenizer::from_bytes(bytes))

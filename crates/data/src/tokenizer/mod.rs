@@ -22,9 +22,9 @@ use crate::{files, guard};
 
 /// Encodes texts as token ids between a start and an end token. Cheap to clone, and shared by threads.
 #[derive(Clone)]
-pub struct Tokenizer(Arc<Inner>);
+pub struct Tokenizer(Arc<TokenizerInner>);
 
-struct Inner {
+struct TokenizerInner {
     model: tokenizers::Tokenizer,
     /// True for CLIP's encoding, for which texts are cleaned.
     clip: bool,
@@ -117,7 +117,7 @@ impl Tokenizer {
     /// # Errors
     /// `context` is too small for start and end, or the model of a `tokenizer.json` cannot represent the text.
     pub fn encode(&self, text: &str, context: usize) -> Result<Vec<u32>> {
-        let Inner { model, clip, start, end, .. } = &*self.0;
+        let TokenizerInner { model, clip, start, end, .. } = &*self.0;
         let least = usize::from(start.is_some()) + 1;
         let Some(room) = context.checked_sub(least) else {
             return Err(Error::config("context", context.to_string(), format!("at least {least}")));
@@ -186,7 +186,7 @@ impl Tokenizer {
             _ => false,
         };
         let vocab_size = model.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1);
-        Ok(Self(Arc::new(Inner { model, clip, vocab_size, start, end })))
+        Ok(Self(Arc::new(TokenizerInner { model, clip, vocab_size, start, end })))
     }
 }
 
@@ -208,19 +208,19 @@ fn cannot_encode(text: &str, error: String) -> Error {
     Error::format(format!("text {start:?}"), error, "a text that the tokenizer's model can represent")
 }
 
-/// Reads a file of at most [`hostile::MOST_BYTES`] bytes.
+/// Reads a file of at most [`hostile::MAX_BYTES`] bytes.
 fn read_bounded(path: &Path) -> Result<Vec<u8>> {
     let file = std::fs::File::open(path).map_err(Error::io("read", path))?;
     at_most(&path.display().to_string(), file)?.map_err(Error::io("read", path))
 }
 
-/// Reads all bytes of a reader; an error if there are more than [`hostile::MOST_BYTES`].
+/// Reads all bytes of a reader; an error if there are more than [`hostile::MAX_BYTES`].
 fn at_most(place: &str, reader: impl Read) -> Result<std::io::Result<Vec<u8>>> {
     let mut bytes = Vec::new();
-    let read = reader.take(hostile::MOST_BYTES + 1).read_to_end(&mut bytes);
-    if bytes.len() as u64 > hostile::MOST_BYTES {
-        let expected = format!("at most {} bytes, several times the largest published tokenizer", hostile::MOST_BYTES);
-        return Err(Error::format(place, format!("more than {} bytes", hostile::MOST_BYTES), expected));
+    let read = reader.take(hostile::MAX_BYTES + 1).read_to_end(&mut bytes);
+    if bytes.len() as u64 > hostile::MAX_BYTES {
+        let expected = format!("at most {} bytes, several times the largest published tokenizer", hostile::MAX_BYTES);
+        return Err(Error::format(place, format!("more than {} bytes", hostile::MAX_BYTES), expected));
     }
     Ok(read.map(|_| bytes))
 }

@@ -30,21 +30,21 @@ fn clip() -> Option<Tokenizer> {
 #[test]
 fn golden_texts_have_the_published_ids() {
     #[derive(serde::Deserialize)]
-    struct Golden {
+    struct GoldenText {
         text: String,
         ids: Vec<u32>,
     }
     let (Some(clip), Some(path)) = (clip(), shared("goldens/tokenizer/clip_tokenizer.json")) else {
         return;
     };
-    let goldens: Vec<Golden> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let goldens: Vec<GoldenText> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     assert_eq!(goldens.len(), 499);
     assert_eq!((clip.vocab_size(), clip.start_of_text(), clip.end_of_text()), (49_408, Some(49_406), 49_407));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokenizer.json");
     clip.save(&file).unwrap();
     let again = Tokenizer::open(&file).unwrap();
-    for Golden { text, ids } in goldens {
+    for GoldenText { text, ids } in goldens {
         assert_eq!(clip.encode(&text, 1000).unwrap(), ids, "{text:?}");
         assert_eq!(again.encode(&text, 1000).unwrap(), ids, "{text:?} after a round trip");
     }

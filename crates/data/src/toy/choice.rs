@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::classes::Class;
+use super::classes::ToyClass;
 
 /// The classes that the scenes of a world show and its texts name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub const HELD_OUT_CLASSES: [&str; 8] = ["swan", "parrot", "cow", "willow", "tru
 
 impl ClassChoice {
     /// Returns whether the main object of a scene may be of this class.
-    pub fn admits_main(self, class: Class) -> bool {
+    pub fn admits_main(self, class: ToyClass) -> bool {
         match self {
             Self::All => true,
             Self::Seen => !class.is_held_out(),
@@ -33,12 +33,12 @@ impl ClassChoice {
     }
 
     /// Returns whether the other objects and the texts of a scene may be of this class.
-    pub fn admits(self, class: Class) -> bool {
+    pub fn admits(self, class: ToyClass) -> bool {
         self != Self::Seen || !class.is_held_out()
     }
 }
 
-impl Class {
+impl ToyClass {
     /// Returns whether the class is one of [`HELD_OUT_CLASSES`].
     pub fn is_held_out(self) -> bool {
         HELD_OUT_CLASSES.contains(&self.name())

@@ -9,7 +9,7 @@ use crate::sample::{Phrase, Sample};
 
 /// Pictures with a correct and an incorrect caption: one sample for each hard negative of each scene of a world.
 #[derive(Clone, Debug)]
-pub struct Contrasts {
+pub struct ToyContrasts {
     world: ToyWorld,
     /// Index of the scene, and one of its hard negatives.
     items: Vec<(usize, HardNegative)>,
@@ -17,14 +17,14 @@ pub struct Contrasts {
 
 impl ToyWorld {
     /// One sample for each of the [`hard_negatives`] of each scene, ordered by scene.
-    pub fn contrasts(&self) -> Contrasts {
+    pub fn contrasts(&self) -> ToyContrasts {
         let of_scene = |number| hard_negatives(&self.scene(number)).into_iter().map(move |it| (number, it));
         let items = (0..self.config().size).into_par_iter().flat_map_iter(of_scene).collect();
-        Contrasts { world: self.clone(), items }
+        ToyContrasts { world: self.clone(), items }
     }
 }
 
-impl Contrasts {
+impl ToyContrasts {
     /// Number of samples.
     #[allow(clippy::len_without_is_empty)] // never empty: every scene allows at least `replace_object`
     pub fn len(&self) -> usize {

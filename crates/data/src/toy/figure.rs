@@ -6,7 +6,7 @@ use tiny_skia::{
 };
 
 use super::palette::{GLOW, Ink, Rgb, SHADE};
-use super::shape::{At, RULE, Sketch};
+use super::shape::{RULE, SheetPoint, Sketch};
 use super::silhouette;
 use crate::sample::BBox;
 
@@ -17,17 +17,17 @@ const GRID: u32 = 512;
 const VISIBLE: f32 = 0.3;
 
 /// A measured drawing. All coordinates are fractions of its frame: the tight box around all shapes, rims included.
-pub(crate) struct Figure {
+pub(crate) struct ToyFigure {
     /// Width over height of the frame.
     pub(crate) aspect: f32,
     /// The point on which a small object can sit.
-    pub(crate) perch: Option<At>,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) perch: Option<SheetPoint>,
+    pub(crate) parts: Vec<FigurePart>,
     rim: Path,
     shapes: Vec<(Path, Ink)>,
 }
 
-pub(crate) struct Part {
+pub(crate) struct FigurePart {
     pub(crate) name: &'static str,
     pub(crate) bounds: BBox,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Tint {
     pub(crate) rim: Rgb,
 }
 
-impl Figure {
+impl ToyFigure {
     /// Draws and measures the figure. `None` if nothing was drawn.
     pub(crate) fn new(draw: fn(&mut Sketch)) -> Option<Self> {
         let mut sketch = Sketch::default();
@@ -133,7 +133,7 @@ fn numbered(number: u8) -> Paint<'static> {
 
 /// Bounding boxes of the visible parts: paints every shape with the number of its part, then measures the pixels that
 /// remain of each number.
-fn visible_parts(shapes: &[(Path, Ink)], owner: &[Option<usize>], names: &[&'static str]) -> Option<Vec<Part>> {
+fn visible_parts(shapes: &[(Path, Ink)], owner: &[Option<usize>], names: &[&'static str]) -> Option<Vec<FigurePart>> {
     let mut grid = Pixmap::new(GRID, GRID)?;
     let place = Transform::from_scale(GRID as f32, GRID as f32);
     let mut drawn = vec![0_u32; names.len()];
@@ -145,21 +145,21 @@ fn visible_parts(shapes: &[(Path, Ink)], owner: &[Option<usize>], names: &[&'sta
             drawn[part] += (bounds.width() * bounds.height() * (GRID * GRID) as f32) as u32;
         }
     }
-    let mut seen = vec![([GRID, GRID, 0, 0], 0_u32); names.len()];
+    let mut visible = vec![([GRID, GRID, 0, 0], 0_u32); names.len()];
     for (i, pixel) in grid.pixels().iter().enumerate() {
         if pixel.red() > 0 {
-            let (bounds, count) = &mut seen[usize::from(pixel.red()) - 1];
+            let (bounds, count) = &mut visible[usize::from(pixel.red()) - 1];
             let (x, y) = (i as u32 % GRID, i as u32 / GRID);
             *bounds = [bounds[0].min(x), bounds[1].min(y), bounds[2].max(x + 1), bounds[3].max(y + 1)];
             *count += 1;
         }
     }
-    let parts = names.iter().zip(&seen).zip(&drawn);
+    let parts = names.iter().zip(&visible).zip(&drawn);
     Some(
         parts
             .filter(|((_, (_, count)), drawn)| *count as f32 >= VISIBLE * **drawn as f32)
             .filter(|((_, (_, count)), _)| *count > 0)
-            .map(|((name, (bounds, _)), _)| Part {
+            .map(|((name, (bounds, _)), _)| FigurePart {
                 name,
                 bounds: BBox::from_pixels(bounds.map(|v| v as f32), GRID as f32, GRID as f32),
             })

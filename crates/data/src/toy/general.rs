@@ -6,16 +6,16 @@
 use serde::{Deserialize, Serialize};
 
 use super::caption::mention;
-use super::classes::Class;
-use super::dice::Dice;
-use super::grammar::{Description, Form, Mention, Said, Style, article};
+use super::classes::ToyClass;
+use super::grammar::{Description, Mention, SentenceForm, SentenceStyle, SpannedSentence, article};
+use super::rng::ToyRng;
 use super::scene::Scene;
 use crate::sample::{Phrase, Span};
 
 /// The kinds of texts of a world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Words {
+pub enum TextChoice {
     /// Five captions of the whole scene, and the phrases in them.
     #[default]
     Captions,
@@ -32,10 +32,10 @@ pub enum Words {
 
 /// Every node of the is-a tree below the root as texts: the name, and the name with its article ("bird", "a bird").
 ///
-/// Ancestors come before descendants, in the order of [`Class::all`]; each node occurs once.
+/// Ancestors come before descendants, in the order of [`ToyClass::all`]; each node occurs once.
 pub fn class_words() -> Vec<(&'static str, String)> {
     let mut words: Vec<(&'static str, String)> = Vec::new();
-    for name in Class::all().flat_map(Class::path) {
+    for name in ToyClass::all().flat_map(ToyClass::path) {
         if words.iter().all(|(known, _)| *known != name) {
             words.push((name, with_article(name)));
         }
@@ -43,69 +43,70 @@ pub fn class_words() -> Vec<(&'static str, String)> {
     words
 }
 
-/// The five additional captions of [`Words::General`], each of one object: the class alone, with a colour, with the
-/// background, as a photo, and an ancestor.
-pub(super) fn descriptions(scene: &Scene) -> [(Description, Style); 5] {
-    let mut dice = Dice::new([scene.variant, 0, 0, GENERAL]);
-    let of = |dice: &mut Dice| Mention { colour: None, size: None, ..mention(scene, dice.below(scene.objects.len())) };
+/// The five additional captions of [`TextChoice::General`], each of one object: the class alone, with a colour, with
+/// the background, as a photo, and an ancestor.
+pub(super) fn descriptions(scene: &Scene) -> [(Description, SentenceStyle); 5] {
+    let mut rng = ToyRng::new([scene.variant, 0, 0, GENERAL]);
+    let of = |rng: &mut ToyRng| Mention { colour: None, size: None, ..mention(scene, rng.below(scene.objects.len())) };
     let one =
         |mention: Mention| Description { mentions: vec![mention], relation: None, place: None, parts: Vec::new() };
-    let style = |form: Form| Style { form, synonyms: false };
+    let style = |form: SentenceForm| SentenceStyle { form, synonyms: false };
 
-    let class = one(of(&mut dice));
-    let mut coloured = one(of(&mut dice));
+    let class = one(of(&mut rng));
+    let mut coloured = one(of(&mut rng));
     coloured.mentions[0].colour = Some(scene.objects[coloured.mentions[0].object].colour);
-    let mut placed = one(of(&mut dice));
+    let mut placed = one(of(&mut rng));
     placed.place = Some(scene.background);
-    let photo = one(of(&mut dice));
-    let mut above = one(of(&mut dice));
+    let photo = one(of(&mut rng));
+    let mut above = one(of(&mut rng));
     let node = &mut above.mentions[0];
-    node.noun = scene.objects[node.object].class.path()[dice.below(3)];
+    node.noun = scene.objects[node.object].class.path()[rng.below(3)];
     [
-        (class, style(Form::Plain)),
-        (coloured, style(dice.pick([Form::Plain, Form::Photo]))),
-        (placed, style(dice.pick([Form::Plain, Form::Photo]))),
-        (photo, style(dice.pick([Form::Photo, Form::Photo, Form::Picture]))),
-        (above, style(dice.pick([Form::Plain, Form::Photo]))),
+        (class, style(SentenceForm::Plain)),
+        (coloured, style(rng.pick([SentenceForm::Plain, SentenceForm::Photo]))),
+        (placed, style(rng.pick([SentenceForm::Plain, SentenceForm::Photo]))),
+        (photo, style(rng.pick([SentenceForm::Photo, SentenceForm::Photo, SentenceForm::Picture]))),
+        (above, style(rng.pick([SentenceForm::Plain, SentenceForm::Photo]))),
     ]
 }
 
-/// The captions of [`Words::Names`].
-pub(super) fn names(scene: &Scene) -> Vec<(Description, Style)> {
-    let mut dice = Dice::new([scene.variant, 0, 0, GENERAL]);
-    let mut told: Vec<(Description, Style)> = [Form::Plain, Form::Photo, Form::Photo, Form::Plain]
-        .map(|form| {
-            let object = Mention { colour: None, size: None, ..mention(scene, dice.below(scene.objects.len())) };
-            let one = Description { mentions: vec![object], relation: None, place: None, parts: Vec::new() };
-            (one, Style { form, synonyms: false })
-        })
-        .into();
-    let above = &mut told[3].0.mentions[0];
-    above.noun = scene.objects[above.object].class.path()[dice.below(3)];
-    told
+/// The captions of [`TextChoice::Names`].
+pub(super) fn names(scene: &Scene) -> Vec<(Description, SentenceStyle)> {
+    let mut rng = ToyRng::new([scene.variant, 0, 0, GENERAL]);
+    let mut descriptions: Vec<(Description, SentenceStyle)> =
+        [SentenceForm::Plain, SentenceForm::Photo, SentenceForm::Photo, SentenceForm::Plain]
+            .map(|form| {
+                let object = Mention { colour: None, size: None, ..mention(scene, rng.below(scene.objects.len())) };
+                let one = Description { mentions: vec![object], relation: None, place: None, parts: Vec::new() };
+                (one, SentenceStyle { form, synonyms: false })
+            })
+            .into();
+    let above = &mut descriptions[3].0.mentions[0];
+    above.noun = scene.objects[above.object].class.path()[rng.below(3)];
+    descriptions
 }
 
-/// Adds phrases with the names of every object (its class and ancestors) and its box. `told` holds the descriptions of
-/// the captions, `owners` the object of each existing phrase.
+/// Adds phrases with the names of every object (its class and ancestors) and its box. `descriptions` and
+/// `sentences` belong to the captions; `owners` holds the object of each existing phrase.
 pub(super) fn name_objects(
     scene: &Scene,
-    told: &[(Description, Style)],
-    said: &[Said],
+    descriptions: &[(Description, SentenceStyle)],
+    sentences: &[SpannedSentence],
     phrases: &mut Vec<Phrase>,
     owners: &[usize],
-    words: Words,
+    words: TextChoice,
 ) {
-    let mut dice = Dice::new([scene.variant, 0, 0, NAMES]);
+    let mut rng = ToyRng::new([scene.variant, 0, 0, NAMES]);
     for (index, object) in scene.objects.iter().enumerate() {
         let path = object.class.path();
         // One name without its article, which is the form of labels and of the most general tier.
         let (from, bare) = match words {
-            Words::Names => (path.len() - 1, path.len() - 1),
-            _ => (0, dice.below(path.len())),
+            TextChoice::Names => (path.len() - 1, path.len() - 1),
+            _ => (0, rng.below(path.len())),
         };
         let texts = path.iter().enumerate().skip(from).map(|(level, name)| (level, with_article(name)));
         for (level, text) in texts.chain([(bare, path[bare].to_owned())]) {
-            let spans = spans(told, said, index, &path[level..]);
+            let spans = spans(descriptions, sentences, index, &path[level..]);
             let known = (0..owners.len()).find(|&i| phrases[i].text == text && owners[i] == index);
             match known {
                 Some(known) => phrases[known].spans = spans,
@@ -116,13 +117,18 @@ pub(super) fn name_objects(
 }
 
 /// Spans where a caption names the object by one of these nouns.
-fn spans(told: &[(Description, Style)], said: &[Said], object: usize, nouns: &[&str]) -> Vec<Span> {
+fn spans(
+    descriptions: &[(Description, SentenceStyle)],
+    sentences: &[SpannedSentence],
+    object: usize,
+    nouns: &[&str],
+) -> Vec<Span> {
     let mut spans = Vec::new();
-    for (caption, ((description, _), said)) in told.iter().zip(said).enumerate() {
+    for (caption, ((description, _), sentence)) in descriptions.iter().zip(sentences).enumerate() {
         let mentions = &description.mentions;
         if mentions.iter().any(|it| it.object == object && nouns.contains(&it.noun)) {
-            let places = said.places.iter().filter(|place| place.object == object && place.part.is_none());
-            spans.extend(places.map(|place| Span { caption, start: place.start, end: place.end }));
+            let named = sentence.spans.iter().filter(|it| it.object == object && it.part.is_none());
+            spans.extend(named.map(|it| Span { caption, start: it.start, end: it.end }));
         }
     }
     spans

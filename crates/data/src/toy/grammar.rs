@@ -3,7 +3,7 @@
 
 use super::backdrop::Background;
 use super::palette::Colour;
-use super::scene::{RelationKind, Scene, Size};
+use super::scene::{ObjectSize, RelationKind, Scene};
 
 /// The content of a caption.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub(crate) struct Mention {
     /// The class or an ancestor of it.
     pub(crate) noun: &'static str,
     pub(crate) colour: Option<Colour>,
-    pub(crate) size: Option<Size>,
+    pub(crate) size: Option<ObjectSize>,
 }
 
 /// A mention of a part: "the wheels of the car".
@@ -43,7 +43,7 @@ pub(crate) struct PartMention {
 
 /// The sentence pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum SentenceForm {
     /// "a cat on a sofa in a room"
     Plain,
     /// "in a room, a cat is on a sofa"
@@ -58,45 +58,48 @@ pub(crate) enum Form {
 
 /// The wording of a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Style {
-    pub(crate) form: Form,
+pub(crate) struct SentenceStyle {
+    pub(crate) form: SentenceForm,
     /// Use synonyms: little, big, beside, on top of ...
     pub(crate) synonyms: bool,
 }
 
 /// A sentence with the spans of the objects and parts that it mentions.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Said {
+pub(crate) struct SpannedSentence {
     pub(crate) text: String,
-    pub(crate) places: Vec<Place>,
+    pub(crate) spans: Vec<MentionSpan>,
 }
 
 /// The span of an object or of one of its parts: characters `start..end`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct MentionSpan {
     pub(crate) object: usize,
     pub(crate) part: Option<&'static str>,
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
-impl Style {
-    pub(crate) const PLAIN: Self = Self { form: Form::Plain, synonyms: false };
+impl SentenceStyle {
+    pub(crate) const PLAIN: Self = Self { form: SentenceForm::Plain, synonyms: false };
 }
 
 impl Description {
     /// Generates the sentence.
-    pub(crate) fn say(&self, style: Style) -> Said {
-        let mut s =
-            Sentence { said: Said { text: String::new(), places: Vec::new() }, length: 0, synonyms: style.synonyms };
+    pub(crate) fn say(&self, style: SentenceStyle) -> SpannedSentence {
+        let mut s = SentenceBuilder {
+            sentence: SpannedSentence { text: String::new(), spans: Vec::new() },
+            length: 0,
+            synonyms: style.synonyms,
+        };
         match (style.form, self.place) {
-            (Form::PlaceFirst, Some(place)) => {
+            (SentenceForm::PlaceFirst, Some(place)) => {
                 s.words(place.place());
                 s.words(if self.relation.is_some() { ", " } else { " there is " });
                 let rest = self.core(&mut s, " is ");
                 s.list(" with ", rest);
             }
-            (Form::Setting, Some(place)) => {
+            (SentenceForm::Setting, Some(place)) => {
                 s.words(place.setting());
                 s.words(" with ");
                 let rest = self.core(&mut s, " ");
@@ -104,9 +107,9 @@ impl Description {
             }
             (form, place) => {
                 match form {
-                    Form::Picture => s.words("a picture of "),
-                    Form::Photo => s.words("a photo of "),
-                    Form::Plain | Form::PlaceFirst | Form::Setting => {}
+                    SentenceForm::Picture => s.words("a picture of "),
+                    SentenceForm::Photo => s.words("a photo of "),
+                    SentenceForm::Plain | SentenceForm::PlaceFirst | SentenceForm::Setting => {}
                 }
                 let rest = self.core(&mut s, " ");
                 if let Some(place) = place {
@@ -120,7 +123,7 @@ impl Description {
             s.words(if i == 0 { ", showing " } else { " and " });
             s.part(part);
         }
-        s.said
+        s.sentence
     }
 
     /// Returns whether the description is true of the scene. Parts are ignored.
@@ -129,7 +132,7 @@ impl Description {
     }
 
     /// Writes the related pair, or all objects if there is no relation. Returns the mentions that remain to be written.
-    fn core(&self, s: &mut Sentence, verb: &str) -> &[Mention] {
+    fn core(&self, s: &mut SentenceBuilder, verb: &str) -> &[Mention] {
         match (self.relation, self.mentions.as_slice()) {
             (Some(kind), [first, second, rest @ ..]) => {
                 s.mention(first);
@@ -202,24 +205,24 @@ fn relation_words(kind: RelationKind, synonyms: bool) -> &'static str {
     }
 }
 
-fn size_word(size: Size, synonyms: bool) -> &'static str {
+fn size_word(size: ObjectSize, synonyms: bool) -> &'static str {
     match (size, synonyms) {
         (_, false) => size.name(),
-        (Size::Small, true) => "little",
-        (Size::Large, true) => "big",
+        (ObjectSize::Small, true) => "little",
+        (ObjectSize::Large, true) => "big",
     }
 }
 
 /// A sentence under construction; `length` counts characters.
-struct Sentence {
-    said: Said,
+struct SentenceBuilder {
+    sentence: SpannedSentence,
     length: usize,
     synonyms: bool,
 }
 
-impl Sentence {
+impl SentenceBuilder {
     fn words(&mut self, words: &str) {
-        self.said.text.push_str(words);
+        self.sentence.text.push_str(words);
         self.length += words.chars().count();
     }
 
@@ -265,6 +268,6 @@ impl Sentence {
 
     fn mark(&mut self, object: usize, part: Option<&'static str>, start: usize) {
         let end = self.length;
-        self.said.places.push(Place { object, part, start, end });
+        self.sentence.spans.push(MentionSpan { object, part, start, end });
     }
 }

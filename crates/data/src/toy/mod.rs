@@ -4,21 +4,21 @@
 //! ```text
 //! classes (drawings: shape, figure, palette)   backdrop, vista
 //!     \                                          /
-//!      layout: dice -> Scene { background, objects, relations }
+//!      layout: random numbers -> Scene { background, objects, relations }
 //!       | paint::render                 | grammar, caption, negatives, taxonomy
 //!       v                               v
 //!     Picture                     captions, phrases with boxes, tiers, hard negatives
 //! ```
 //!
 //! * **Is-a tree** with four levels below the root "thing": animal, bird, land bird, parrot. See [`tree`] and
-//!   [`Class`].
+//!   [`ToyClass`].
 //! * **Parts** of objects have their own boxes: the wheels of a car, the beak of a parrot.
 //! * **Scenes** show one to four objects of different classes and colours, with relations between them ([`Scene`]).
 //! * **Held-out pairs**: one colour and one background of each class occur only in the split `held_out`
 //!   ([`is_held_out`]).
 //! * **Held-out classes**: a world with the choice `seen` neither shows nor names eight of the classes
 //!   ([`HELD_OUT_CLASSES`]).
-//! * **General words**: optional captions and phrases that name one object without attributes ([`Words`]).
+//! * **General words**: optional captions and phrases that name one object without attributes ([`TextChoice`]).
 //! * Scene `i` is a pure function of (seed, split, i). It does not depend on the size of the world, the resolution, or
 //!   the order of the calls.
 
@@ -27,7 +27,6 @@ mod caption;
 mod choice;
 mod classes;
 mod contrasts;
-mod dice;
 mod figure;
 mod general;
 mod grammar;
@@ -36,6 +35,7 @@ mod layout;
 mod negatives;
 mod paint;
 mod palette;
+mod rng;
 mod scene;
 mod shape;
 mod sheet;
@@ -48,18 +48,18 @@ mod world;
 pub use backdrop::Background;
 pub use caption::{Captions, captions, captions_in, tiers};
 pub use choice::{ClassChoice, HELD_OUT_CLASSES};
-pub use classes::{Class, ROOT};
-pub use contrasts::Contrasts;
-pub use general::{Words, class_words};
+pub use classes::{ROOT, ToyClass};
+pub use contrasts::ToyContrasts;
+pub use general::{TextChoice, class_words};
 pub use held_out::{held_out_background, held_out_colour, is_held_out};
 pub use negatives::{HardNegative, NegativeKind, hard_negatives};
 pub use paint::render;
 pub use palette::Colour;
-pub use scene::{Object, Relation, RelationKind, Scene, Size};
+pub use scene::{ObjectSize, Relation, RelationKind, Scene, SceneObject};
 pub use sheet::{contact_sheet, portrait};
 pub use taxonomy::{RANKS, taxon};
-pub use truths::{Truths, shows};
-pub use world::{Gallery, Split, ToyConfig, ToyWorld, class_names, tree};
+pub use truths::{GroundTruth, shows};
+pub use world::{Gallery, ToyConfig, ToySplit, ToyWorld, class_names, tree};
 
 #[cfg(test)]
 mod tests;

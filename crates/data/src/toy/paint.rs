@@ -6,7 +6,7 @@ use super::backdrop::{Background, Ground};
 use super::classes::Habitat;
 use super::figure::Tint;
 use super::palette::{Rgb, SHADE};
-use super::scene::{Object, RelationKind, Scene};
+use super::scene::{RelationKind, Scene, SceneObject};
 use super::shape::RULE;
 use super::vista;
 use crate::sample::Picture;
@@ -55,7 +55,7 @@ pub(super) fn painting_order(scene: &Scene) -> Vec<usize> {
     order
 }
 
-fn draw_object(canvas: &mut PixmapMut<'_>, scene: &Scene, object: &Object) {
+fn draw_object(canvas: &mut PixmapMut<'_>, scene: &Scene, object: &SceneObject) {
     let Some(figure) = object.class.figure() else {
         return;
     };

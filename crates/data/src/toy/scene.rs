@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backdrop::Background;
 use super::choice::ClassChoice;
-use super::classes::Class;
+use super::classes::ToyClass;
 use super::palette::Colour;
 use crate::sample::BBox;
 
@@ -16,7 +16,7 @@ pub struct Scene {
     pub background: Background,
     /// One to four objects of different classes and colours. The first is the main object, which gives the sample its
     /// label.
-    pub objects: Vec<Object>,
+    pub objects: Vec<SceneObject>,
     /// Relations that captions may state, at most one per pair of objects; the first involves the main object.
     pub relations: Vec<Relation>,
     /// The classes that its texts may name, negatives included.
@@ -28,13 +28,13 @@ pub struct Scene {
 
 /// An object in a scene.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Object {
+pub struct SceneObject {
     /// The class.
-    pub class: Class,
+    pub class: ToyClass,
     /// The colour of its body.
     pub colour: Colour,
     /// Size category of the longer side of the box.
-    pub size: Size,
+    pub size: ObjectSize,
     /// True if the object faces left (mirrored) instead of right.
     pub flip: bool,
     /// Full extent of the drawn outline, including parts hidden by other objects.
@@ -45,7 +45,7 @@ pub struct Object {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)] // the names are self-explanatory
-pub enum Size {
+pub enum ObjectSize {
     Small,
     Large,
 }
@@ -78,12 +78,12 @@ pub enum RelationKind {
 }
 
 /// Tolerance by which boxes may overlap and still count as separate, as a fraction of the picture.
-const TOUCH: f32 = 0.01;
+const OVERLAP_TOLERANCE: f32 = 0.01;
 
 /// Largest gap between two objects that are "next to" each other, as a fraction of the picture.
-pub(crate) const NEIGHBOURS: f32 = 0.07;
+pub(crate) const MAX_NEIGHBOUR_GAP: f32 = 0.07;
 
-impl Size {
+impl ObjectSize {
     /// The word used in captions.
     pub fn name(self) -> &'static str {
         match self {
@@ -157,14 +157,14 @@ impl Scene {
     }
 }
 
-impl Object {
+impl SceneObject {
     /// Returns whether the relation holds between this object and another.
     pub fn relates(&self, kind: RelationKind, other: &Self) -> bool {
         let (a, b) = (&self.bounds, &other.bounds);
         match kind {
-            RelationKind::LeftOf => a.x2 <= b.x1 + TOUCH && overlap(a.y1, a.y2, b.y1, b.y2) > 0.0,
+            RelationKind::LeftOf => a.x2 <= b.x1 + OVERLAP_TOLERANCE && overlap(a.y1, a.y2, b.y1, b.y2) > 0.0,
             RelationKind::Above => {
-                a.y2 <= b.y1 + TOUCH && overlap(a.x1, a.x2, b.x1, b.x2) > 0.3 && !self.rests_on(other)
+                a.y2 <= b.y1 + OVERLAP_TOLERANCE && overlap(a.x1, a.x2, b.x1, b.x2) > 0.3 && !self.rests_on(other)
             }
             RelationKind::On => self.rests_on(other),
             RelationKind::InFrontOf => {
@@ -176,7 +176,7 @@ impl Object {
             }
             RelationKind::NextTo => {
                 let gap = (b.x1 - a.x2).max(a.x1 - b.x2);
-                (-TOUCH..=NEIGHBOURS).contains(&gap) && overlap(a.y1, a.y2, b.y1, b.y2) > 0.3
+                (-OVERLAP_TOLERANCE..=MAX_NEIGHBOUR_GAP).contains(&gap) && overlap(a.y1, a.y2, b.y1, b.y2) > 0.3
             }
             RelationKind::RightOf | RelationKind::Below | RelationKind::Under | RelationKind::Behind => {
                 other.relates(kind.inverse(), self)

@@ -2,8 +2,8 @@
 //! parts.
 //!
 //! Point lists use the SVG syntax: "12,50 30,42". x grows to the right and y downwards. Objects stand near y = 100 and
-//! face right. A drawing may exceed the sheet or fill a part of it only: [`super::figure::Figure`] measures the actual
-//! extent.
+//! face right. A drawing may exceed the sheet or fill a part of it only: [`super::figure::ToyFigure`] measures the
+//! actual extent.
 
 use tiny_skia::{FillRule, LineCap, LineJoin, Path, PathBuilder, Stroke};
 
@@ -18,20 +18,20 @@ const FINENESS: f32 = 1.0;
 const RIM_FINENESS: f32 = 0.4;
 
 /// A point on the sheet.
-pub(crate) type At = (f32, f32);
+pub(crate) type SheetPoint = (f32, f32);
 
 /// A drawing under construction; later shapes cover earlier ones.
 #[derive(Default)]
 pub(crate) struct Sketch {
-    pub(crate) shapes: Vec<Shape>,
+    pub(crate) shapes: Vec<SketchShape>,
     /// Names of the parts, in the order in which they were begun; one entry per instance ("wheel", "wheel").
     pub(crate) parts: Vec<&'static str>,
     /// The point on which a small object can sit (the middle of its foot).
-    pub(crate) perch: Option<At>,
+    pub(crate) perch: Option<SheetPoint>,
     part: Option<usize>,
 }
 
-pub(crate) struct Shape {
+pub(crate) struct SketchShape {
     pub(crate) path: Path,
     /// The edge of the outline, [`RIM`] wide on the outside; `None` for details inside the object.
     pub(crate) rim: Option<Path>,
@@ -64,7 +64,7 @@ impl Sketch {
     }
 
     /// An ellipse turned clockwise by `degrees`.
-    pub(crate) fn tilted(&mut self, ink: Ink, (cx, cy): At, (rx, ry): At, degrees: f32) {
+    pub(crate) fn tilted(&mut self, ink: Ink, (cx, cy): SheetPoint, (rx, ry): SheetPoint, degrees: f32) {
         let (sin, cos) = degrees.to_radians().sin_cos();
         let at = |u: f32, v: f32| {
             let (x, y) = (u * rx, v * ry);
@@ -91,7 +91,7 @@ impl Sketch {
         self.polygon(ink, points(corners));
     }
 
-    fn polygon(&mut self, ink: Ink, corners: Vec<At>) {
+    fn polygon(&mut self, ink: Ink, corners: Vec<SheetPoint>) {
         let mut path = PathBuilder::new();
         for (i, &(x, y)) in corners.iter().enumerate() {
             if i == 0 {
@@ -110,7 +110,7 @@ impl Sketch {
     }
 
     /// A rectangle with corners of radius `r`.
-    pub(crate) fn slab(&mut self, ink: Ink, (x1, y1): At, (x2, y2): At, r: f32) {
+    pub(crate) fn slab(&mut self, ink: Ink, (x1, y1): SheetPoint, (x2, y2): SheetPoint, r: f32) {
         self.rounded(ink, vec![(x1, y1), (x2, y1), (x2, y2), (x1, y2)], r);
     }
 
@@ -119,9 +119,9 @@ impl Sketch {
         self.rounded(ink, points(corners), r);
     }
 
-    fn rounded(&mut self, ink: Ink, corners: Vec<At>, r: f32) {
+    fn rounded(&mut self, ink: Ink, corners: Vec<SheetPoint>, r: f32) {
         let n = corners.len();
-        let toward = |from: At, to: At| {
+        let toward = |from: SheetPoint, to: SheetPoint| {
             let (dx, dy) = (to.0 - from.0, to.1 - from.1);
             let length = dx.hypot(dy).max(1e-3);
             let step = r.min(length / 2.0) / length;
@@ -221,7 +221,7 @@ impl Sketch {
     }
 
     fn push(&mut self, ink: Ink, path: Path, rim: Option<Path>) {
-        self.shapes.push(Shape { path, rim, ink, part: self.part });
+        self.shapes.push(SketchShape { path, rim, ink, part: self.part });
     }
 }
 
@@ -233,7 +233,7 @@ fn pen(width: f32) -> Stroke {
 }
 
 /// One segment of a Catmull-Rom spline, from `from` to `to`, as a cubic Bezier curve.
-fn spline(path: &mut PathBuilder, [before, from, to, after]: [At; 4]) {
+fn spline(path: &mut PathBuilder, [before, from, to, after]: [SheetPoint; 4]) {
     path.cubic_to(
         from.0 + (to.0 - before.0) / 6.0,
         from.1 + (to.1 - before.1) / 6.0,
@@ -246,12 +246,12 @@ fn spline(path: &mut PathBuilder, [before, from, to, after]: [At; 4]) {
 
 /// Parses "x,y x,y ...". The lists are literals of this crate, so malformed points are a bug here and are checked in
 /// debug builds only.
-fn points(text: &str) -> Vec<At> {
+fn points(text: &str) -> Vec<SheetPoint> {
     let read = |pair: &str| {
         let (x, y) = pair.split_once(',')?;
         Some((x.parse().ok()?, y.parse().ok()?))
     };
-    let points: Vec<At> = text.split_whitespace().filter_map(read).collect();
+    let points: Vec<SheetPoint> = text.split_whitespace().filter_map(read).collect();
     debug_assert_eq!(points.len(), text.split_whitespace().count(), "in {text:?}");
     points
 }

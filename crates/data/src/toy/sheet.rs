@@ -2,14 +2,14 @@
 
 use super::backdrop::Background;
 use super::choice::ClassChoice;
-use super::classes::Class;
+use super::classes::ToyClass;
 use super::paint::draw;
 use super::palette::Colour;
-use super::scene::{Object, Scene, Size};
+use super::scene::{ObjectSize, Scene, SceneObject};
 use crate::sample::{BBox, Picture};
 
 /// Draws one class on a plain background, as large as it fits into `resolution` x `resolution` pixels.
-pub fn portrait(class: Class, colour: Colour, resolution: u32) -> Picture {
+pub fn portrait(class: ToyClass, colour: Colour, resolution: u32) -> Picture {
     let aspect = class.figure().map_or(1.0, |figure| figure.aspect);
     let (width, height) = (0.86 * aspect.min(1.0), 0.86 / aspect.max(1.0));
     let bounds = BBox {
@@ -18,7 +18,7 @@ pub fn portrait(class: Class, colour: Colour, resolution: u32) -> Picture {
         x2: (1.0 + width) / 2.0,
         y2: 0.93 - (0.86 - height) / 2.0,
     };
-    let object = Object { class, colour, size: Size::Large, flip: false, bounds };
+    let object = SceneObject { class, colour, size: ObjectSize::Large, flip: false, bounds };
     let scene = Scene {
         background: Background::Meadow,
         objects: vec![object],

@@ -10,7 +10,7 @@ const TOLERANCE: f32 = 0.8;
 /// Outlines of the true pixels of a `side` x `side` mask, in fractions of the side. Holes have the opposite
 /// orientation. `None` for an empty mask.
 pub(crate) fn trace(mask: &[bool], side: usize) -> Option<Path> {
-    let mut steps = Steps::around(mask, side);
+    let mut steps = OutlineEdges::around(mask, side);
     let mut path = PathBuilder::new();
     for y in 0..=side {
         for x in 0..=side {
@@ -32,12 +32,12 @@ pub(crate) fn trace(mask: &[bool], side: usize) -> Option<Path> {
 
 /// For each corner of the pixel grid, a bit mask of the directions in which an outline leaves it: bit 0 right, 1 down,
 /// 2 left, 3 up.
-struct Steps {
+struct OutlineEdges {
     leaving: Vec<u8>,
     row: usize,
 }
 
-impl Steps {
+impl OutlineEdges {
     /// Edges between true and false pixels, directed so that the true pixels are on the right.
     fn around(mask: &[bool], side: usize) -> Self {
         let inside = |x: usize, y: usize| x < side && y < side && mask[y * side + x];

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::caption::{Captions, captions_in, tiers};
 use super::choice::ClassChoice;
-use super::classes::{Class, ROOT};
-use super::dice::Dice;
-use super::general::Words;
-use super::layout::{Brief, compose};
+use super::classes::{ROOT, ToyClass};
+use super::general::TextChoice;
+use super::layout::{SceneConstraints, compose};
 use super::paint::render;
+use super::rng::ToyRng;
 use super::scene::Scene;
 use super::taxonomy::taxon;
 use crate::error::{Error, Result};
@@ -28,11 +28,11 @@ pub struct ToyConfig {
     /// Seed of all random choices.
     pub seed: u64,
     /// The split, which selects a disjoint set of scenes.
-    pub split: Split,
+    pub split: ToySplit,
     /// The classes that may occur.
     pub classes: ClassChoice,
     /// The kinds of texts of each sample.
-    pub words: Words,
+    pub words: TextChoice,
     /// Percentage of scenes that show one object only, 0 to 100, in addition to those that do so by chance.
     pub singles: u8,
 }
@@ -40,7 +40,7 @@ pub struct ToyConfig {
 /// A split of the world. Splits share no scene.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Split {
+pub enum ToySplit {
     /// For training.
     #[default]
     Train,
@@ -73,15 +73,15 @@ impl Default for ToyConfig {
             size: 4096,
             resolution: 64,
             seed: 0,
-            split: Split::Train,
+            split: ToySplit::Train,
             classes: ClassChoice::All,
-            words: Words::Captions,
+            words: TextChoice::Captions,
             singles: 0,
         }
     }
 }
 
-impl Split {
+impl ToySplit {
     /// Every split.
     pub const ALL: &[Self] = &[Self::Train, Self::Val, Self::Test, Self::HeldOut];
 
@@ -135,10 +135,10 @@ impl ToyWorld {
     /// Scene `index`. Every index is valid: [`ToyConfig::size`] only bounds the length of a source.
     pub fn scene(&self, index: usize) -> Scene {
         let ToyConfig { split, classes, singles, .. } = self.config;
-        let mut dice = self.dice(SCENES, index as u64);
+        let mut rng = self.rng(SCENES, index as u64);
         // No random number is drawn if `singles` is 0, so that existing worlds keep their scenes.
-        let alone = singles > 0 && dice.below(100) < usize::from(singles);
-        compose(&mut dice, Brief { main: None, alone, held_out: split == Split::HeldOut, classes })
+        let alone = singles > 0 && rng.below(100) < usize::from(singles);
+        compose(&mut rng, SceneConstraints { main: None, alone, held_out: split == ToySplit::HeldOut, classes })
     }
 
     /// Scene `index` as a sample: the picture and all annotations.
@@ -175,8 +175,8 @@ impl ToyWorld {
         }
     }
 
-    fn dice(&self, purpose: u64, index: u64) -> Dice {
-        Dice::new([self.config.seed, self.config.split as u64, index, purpose])
+    fn rng(&self, purpose: u64, index: u64) -> ToyRng {
+        ToyRng::new([self.config.seed, self.config.split as u64, index, purpose])
     }
 }
 
@@ -187,9 +187,9 @@ impl Gallery {
         self.classes().len() * self.per_class
     }
 
-    /// The classes it shows, in the order of [`Class::all`].
-    pub fn classes(&self) -> Vec<Class> {
-        Class::all().filter(|class| self.world.config.classes.admits_main(*class)).collect()
+    /// The classes it shows, in the order of [`ToyClass::all`].
+    pub fn classes(&self) -> Vec<ToyClass> {
+        ToyClass::all().filter(|class| self.world.config.classes.admits_main(*class)).collect()
     }
 
     /// Number of pictures of each class.
@@ -202,17 +202,19 @@ impl Gallery {
         &self.world
     }
 
-    /// Scene `index`, ordered by class as in [`Class::all`]. The first scenes of a class do not depend on `per_class`.
+    /// Scene `index`, ordered by class as in [`ToyClass::all`]. The first scenes of a class do not depend on
+    /// `per_class`.
     pub fn scene(&self, index: usize) -> Scene {
         let (row, copy) = (index / self.per_class, index % self.per_class);
         let classes = self.classes();
         let class = classes[row % classes.len()];
         let ToyConfig { split, classes: choice, .. } = self.world.config;
-        let brief = Brief { main: Some(class), alone: true, held_out: split == Split::HeldOut, classes: choice };
+        let constraints =
+            SceneConstraints { main: Some(class), alone: true, held_out: split == ToySplit::HeldOut, classes: choice };
         // Seeded with the index of the class, not of the row: a picture does not depend on the other classes in the
         // gallery.
         let number = (class.index() as u64) << 32 | copy as u64;
-        compose(&mut self.world.dice(GALLERY, number), brief)
+        compose(&mut self.world.rng(GALLERY, number), constraints)
     }
 
     /// Scene `index` as a sample: the picture and all annotations. The label is the class.
@@ -231,14 +233,14 @@ impl Gallery {
 /// # Errors
 /// None in practice: a test builds this tree.
 pub fn tree() -> Result<Tree> {
-    Tree::from_paths(ROOT, Class::all().map(Class::path))
+    Tree::from_paths(ROOT, ToyClass::all().map(ToyClass::path))
 }
 
-/// Names of the leaf classes, in the order of [`Class::all`].
+/// Names of the leaf classes, in the order of [`ToyClass::all`].
 pub fn class_names() -> Vec<&'static str> {
-    Class::all().map(Class::name).collect()
+    ToyClass::all().map(ToyClass::name).collect()
 }
 
-// Purposes of random streams ([`Dice::new`]).
+// Purposes of random streams ([`ToyRng::new`]).
 const SCENES: u64 = 0;
 const GALLERY: u64 = 1;

@@ -2,9 +2,9 @@
 
 use rand::Rng;
 
-use super::resample::{Filter, Region, Resampling, resample};
+use super::resample::{ResampleFilter, ResampleRegion, Resampling, resample};
 use super::{Augment, white};
-use crate::picture::Encoded;
+use crate::picture::EncodedImage;
 use crate::sample::{Broken, ImageRef, Picture, PixelLimits};
 
 impl Augment {
@@ -40,7 +40,7 @@ impl Augment {
     /// As [`Augment::open`], if [`Augment::needs_only_a_part`] is true.
     pub(crate) fn open_encoded(
         &self,
-        encoded: &Encoded<'_>,
+        encoded: &EncodedImage<'_>,
         limits: &PixelLimits,
         size: u32,
         rng: &mut impl Rng,
@@ -52,7 +52,7 @@ impl Augment {
         if let Some(square) = square_at_scale(encoded, region, size, least) {
             return Ok(self.finish(square, rng));
         }
-        let square = match Resampling::new((width, height), region, size, size, Filter::Bicubic) {
+        let square = match Resampling::new((width, height), region, size, size, ResampleFilter::Bicubic) {
             Some(resampling) => {
                 let cut = encoded.cut(resampling.reads(), limits, place)?;
                 resampling.apply(&cut.picture, (cut.left, cut.top))
@@ -65,10 +65,10 @@ impl Augment {
 
 /// Decodes and resamples the region at the smallest scale that gives it at least `least` pixels per side. `None` if
 /// there is no such scale, or if decoding fails.
-fn square_at_scale(encoded: &Encoded<'_>, region: Region, size: u32, least: f64) -> Option<Picture> {
+fn square_at_scale(encoded: &EncodedImage<'_>, region: ResampleRegion, size: u32, least: f64) -> Option<Picture> {
     let (upright, cut) = match region {
-        Region::Cut { left, top, width, height } => ([left, top, width, height].map(f64::from), true),
-        Region::Window { left, top, width, height } => ([left, top, width, height], false),
+        ResampleRegion::Cut { left, top, width, height } => ([left, top, width, height].map(f64::from), true),
+        ResampleRegion::Window { left, top, width, height } => ([left, top, width, height], false),
     };
     let [.., width, height] = upright;
     let scale = [8, 4, 2].into_iter().find(|&scale| width.min(height) >= least * f64::from(scale))?;
@@ -77,6 +77,12 @@ fn square_at_scale(encoded: &Encoded<'_>, region: Region, size: u32, least: f64)
     let reach = (width.max(height) / f64::from(size)).max(scale.into());
     let part = encoded.part(scale, upright, if cut { 0.0 } else { 2.0 * reach + f64::from(scale) })?;
     let [left, top, width, height] = part.window;
-    let square = resample(&part.picture, Region::Window { left, top, width, height }, size, size, Filter::Bicubic);
+    let square = resample(
+        &part.picture,
+        ResampleRegion::Window { left, top, width, height },
+        size,
+        size,
+        ResampleFilter::Bicubic,
+    );
     Some(part.upright(square))
 }

@@ -4,7 +4,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
-use super::resample::{Filter, Region, resample};
+use super::resample::{ResampleFilter, ResampleRegion, resample};
 use super::{colour, crop, pad, planar, warp};
 use crate::error::{Error, Result};
 use crate::sample::Picture;
@@ -139,16 +139,16 @@ impl Augment {
         let padded = self.white_pad.then(|| pad::white_pad(picture, size));
         let picture = padded.as_ref().unwrap_or(picture);
         let region = self.region(picture.width, picture.height, size, rng);
-        self.finish(resample(picture, region, size, size, Filter::Bicubic), rng)
+        self.finish(resample(picture, region, size, size, ResampleFilter::Bicubic), rng)
     }
 
     /// Draws the part of a photo that is used.
-    pub(super) fn region(&self, width: u32, height: u32, size: u32, rng: &mut impl Rng) -> Region {
+    pub(super) fn region(&self, width: u32, height: u32, size: u32, rng: &mut impl Rng) -> ResampleRegion {
         match self.crop {
             Crop::RandomResized { scale, ratio } => crop::random_resized(width, height, scale, ratio, rng),
             Crop::RandomWindow { margin } => crop::random_window(width, height, size, margin, rng),
             Crop::Center {} => crop::center(width, height, size),
-            Crop::Squeeze {} => Region::Cut { left: 0, top: 0, width, height },
+            Crop::Squeeze {} => ResampleRegion::Cut { left: 0, top: 0, width, height },
         }
     }
 

@@ -20,7 +20,7 @@ pub use pad::white_pad;
 pub use resample::shrink;
 
 use crate::sample::{BBox, Picture, PixelLimits};
-use resample::{Filter, Region, resample};
+use resample::{ResampleFilter, ResampleRegion, resample};
 
 /// Method of making a photo square for evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,9 +38,9 @@ pub enum EvalCrop {
 pub fn evaluate(picture: &Picture, size: u32, crop: EvalCrop) -> Vec<u8> {
     let region = match crop {
         EvalCrop::Center => crop::center(picture.width, picture.height, size),
-        EvalCrop::Squeeze => Region::whole(picture),
+        EvalCrop::Squeeze => ResampleRegion::whole(picture),
     };
-    planar(&resample(picture, region, size, size, Filter::Bicubic))
+    planar(&resample(picture, region, size, size, ResampleFilter::Bicubic))
 }
 
 /// The pixels `[x1, y1, x2, y2]` (half open, see [`crate::BBox::to_pixels`]), clipped to the photo. One white pixel

@@ -1,6 +1,6 @@
 //! White padding.
 
-use super::resample::{Filter, Region, resample};
+use super::resample::{ResampleFilter, ResampleRegion, resample};
 use super::white;
 use crate::sample::Picture;
 
@@ -17,8 +17,8 @@ pub fn white_pad(picture: &Picture, size: u32) -> Picture {
         (scaled.round() as u32).clamp(1, size)
     };
     let (width, height) = (scaled(picture.width), scaled(picture.height));
-    let filter = if longer > size { Filter::Area } else { Filter::Lanczos };
-    let inner = resample(picture, Region::whole(picture), width, height, filter);
+    let filter = if longer > size { ResampleFilter::Area } else { ResampleFilter::Lanczos };
+    let inner = resample(picture, ResampleRegion::whole(picture), width, height, filter);
     let mut result = white(size, size);
     let (left, top) = ((size - width) / 2, (size - height) / 2);
     let row_bytes = width as usize * 3;

@@ -4,15 +4,15 @@
 //!
 //! `fast_image_resize` is not used, because it rounds weights to 16 bits and processes columns first, which differs
 //! from Pillow by one level. Also, version 6.1 can read outside its buffers when it resamples a window of a photo
-//! (see [`Region::Window`]), because it assumes that the last kernel reaches furthest.
+//! (see [`ResampleRegion::Window`]), because it assumes that the last kernel reaches furthest.
 
 use super::white;
 use crate::sample::Picture;
-use crate::wide::{Work, widest};
+use crate::wide::{SimdWork, widest};
 
 /// Resampling kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Filter {
+pub(super) enum ResampleFilter {
     /// Keys' cubic with a = -0.5: Pillow's BICUBIC.
     Bicubic,
     /// Mean over the area that an output pixel covers, including parts of pixels: OpenCV's INTER_AREA.
@@ -23,7 +23,7 @@ pub(super) enum Filter {
 
 /// The part of a picture that is resampled, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Region {
+pub(super) enum ResampleRegion {
     /// A window of a larger resampling. Borders can lie between pixels, and kernels read beyond them into the
     /// picture.
     Window { left: f64, top: f64, width: f64, height: f64 },
@@ -31,7 +31,7 @@ pub(super) enum Region {
     Cut { left: u32, top: u32, width: u32, height: u32 },
 }
 
-impl Region {
+impl ResampleRegion {
     pub(super) fn whole(picture: &Picture) -> Self {
         let (width, height) = (picture.width, picture.height);
         Self::Cut { left: 0, top: 0, width, height }
@@ -39,7 +39,13 @@ impl Region {
 }
 
 /// Resamples `region` of the picture to `width` x `height`. White if the region contains no pixel.
-pub(super) fn resample(picture: &Picture, region: Region, width: u32, height: u32, filter: Filter) -> Picture {
+pub(super) fn resample(
+    picture: &Picture,
+    region: ResampleRegion,
+    width: u32,
+    height: u32,
+    filter: ResampleFilter,
+) -> Picture {
     match Resampling::new((picture.width, picture.height), region, width, height, filter) {
         Some(resampling) => resampling.apply(picture, (0, 0)),
         None => white(width, height),
@@ -55,16 +61,22 @@ pub(super) struct Resampling {
 impl Resampling {
     /// Weights for resampling `region` of a photo of `size` to `width` x `height`; `None` if the region contains no
     /// pixel.
-    pub(super) fn new(size: (u32, u32), region: Region, width: u32, height: u32, filter: Filter) -> Option<Self> {
+    pub(super) fn new(
+        size: (u32, u32),
+        region: ResampleRegion,
+        width: u32,
+        height: u32,
+        filter: ResampleFilter,
+    ) -> Option<Self> {
         let axis = |side: u32, start: f64, length: f64, len: u32| Taps::new(0..side, start, length, len, filter);
         let cut = |side: u32, start: u32, length: u32, len: u32| {
             Taps::new(start..(start + length).min(side), start.into(), length.into(), len, filter)
         };
         let (across, down) = match region {
-            Region::Window { left, top, width: w, height: h } => {
+            ResampleRegion::Window { left, top, width: w, height: h } => {
                 (axis(size.0, left, w, width), axis(size.1, top, h, height))
             }
-            Region::Cut { left, top, width: w, height: h } => {
+            ResampleRegion::Cut { left, top, width: w, height: h } => {
                 (cut(size.0, left, w, width), cut(size.1, top, h, height))
             }
         };
@@ -104,7 +116,7 @@ const PRECISION: u32 = 22;
 impl Taps {
     /// Kernels for `len` output pixels that cover `start .. start + width`, with input pixels from `source` only;
     /// `None` if there are none.
-    fn new(source: std::ops::Range<u32>, start: f64, width: f64, len: u32, filter: Filter) -> Option<Self> {
+    fn new(source: std::ops::Range<u32>, start: f64, width: f64, len: u32, filter: ResampleFilter) -> Option<Self> {
         if source.is_empty() || len == 0 || width <= 0.0 {
             return None;
         }
@@ -141,7 +153,7 @@ impl Taps {
     }
 }
 
-impl Filter {
+impl ResampleFilter {
     /// Radius of the kernel at scale 1.
     fn radius(self) -> f64 {
         match self {
@@ -214,17 +226,17 @@ const LANES: usize = 48;
 /// `result[i][j]` = sum over `p` of `weight[i][p] * values[p][j]`, rounded and clamped to 0..=255. `values` is
 /// `[taps.first..taps.last, stride]`, `result` is `[sums, stride]`.
 fn convolve(values: &[u8], stride: usize, taps: &Taps, result: &mut [u8]) {
-    widest(Convolve { values, stride, taps, result });
+    widest(ConvolveWork { values, stride, taps, result });
 }
 
-struct Convolve<'a> {
+struct ConvolveWork<'a> {
     values: &'a [u8],
     stride: usize,
     taps: &'a Taps,
     result: &'a mut [u8],
 }
 
-impl Work for Convolve<'_> {
+impl SimdWork for ConvolveWork<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -310,5 +322,5 @@ pub fn shrink(picture: &Picture, limit: u32) -> Option<Picture> {
         return None;
     }
     let scaled = |side: u32| ((f64::from(side) * f64::from(limit) / f64::from(shorter)).round() as u32).max(1);
-    Some(resample(picture, Region::whole(picture), scaled(width), scaled(height), Filter::Bicubic))
+    Some(resample(picture, ResampleRegion::whole(picture), scaled(width), scaled(height), ResampleFilter::Bicubic))
 }

@@ -85,7 +85,7 @@ fn center_equals_resize_then_crop() {
         let photo = ramp(width, height);
         let shorter = width.min(height);
         let (w, h) = (size * width / shorter, size * height / shorter);
-        let resized = resample(&photo, Region::whole(&photo), w, h, Filter::Bicubic);
+        let resized = resample(&photo, ResampleRegion::whole(&photo), w, h, ResampleFilter::Bicubic);
         // Python's round((w - size) / 2.0) rounds half to even.
         let half_even = |n: u32| (f64::from(n) / 2.0).round_ties_even() as u32;
         let (x, y) = (half_even(w - size), half_even(h - size));
@@ -149,7 +149,7 @@ fn random_resized_crops_fill_their_ranges() {
     let (mut areas, mut shapes) = (Vec::new(), Vec::new());
     let mut edges = [u32::MAX, u32::MAX, 0, 0];
     for _ in 0..2000 {
-        let Region::Cut { left, top, width, height } =
+        let ResampleRegion::Cut { left, top, width, height } =
             crop::random_resized(400, 300, [0.5, 1.0], [0.75, 4.0 / 3.0], &mut rng)
         else {
             panic!("not a cut")
@@ -171,9 +171,9 @@ fn random_resized_crops_fill_their_ranges() {
 fn a_photo_without_a_fitting_crop_gives_its_middle() {
     let rng = &mut rng_for(3, 0, 0, Stream::Photo);
     let wide = crop::random_resized(1000, 10, [0.5, 1.0], [0.75, 4.0 / 3.0], rng);
-    assert_eq!(wide, Region::Cut { left: 493, top: 0, width: 13, height: 10 });
+    assert_eq!(wide, ResampleRegion::Cut { left: 493, top: 0, width: 13, height: 10 });
     let tall = crop::random_resized(9, 1000, [0.5, 1.0], [0.75, 4.0 / 3.0], rng);
-    assert_eq!(tall, Region::Cut { left: 0, top: 494, width: 9, height: 12 });
+    assert_eq!(tall, ResampleRegion::Cut { left: 0, top: 494, width: 9, height: 12 });
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn windows_stay_inside() {
         let size = rng.random_range(1..40);
         let photo = white(width, height);
         for region in [crop::center(width, height, size), crop::random_window(width, height, size, 1.3, &mut rng)] {
-            let result = resample(&photo, region, size, size, Filter::Bicubic);
+            let result = resample(&photo, region, size, size, ResampleFilter::Bicubic);
             assert!(result.rgb.iter().all(|&v| v == 255));
         }
     }

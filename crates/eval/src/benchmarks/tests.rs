@@ -502,12 +502,12 @@ impl EmbeddingModel for HashEmbedder {
 /// inputs are reported.
 #[test]
 fn every_benchmark_obeys_the_laws() {
-    use conifer_data::toy::{Split, ToyConfig, ToyWorld, tree};
+    use conifer_data::toy::{ToyConfig, ToySplit, ToyWorld, tree};
     let world =
-        ToyWorld::new(ToyConfig { size: 12, resolution: 32, split: Split::Test, ..ToyConfig::default() }).unwrap();
+        ToyWorld::new(ToyConfig { size: 12, resolution: 32, split: ToySplit::Test, ..ToyConfig::default() }).unwrap();
     let gallery = world.gallery(1).unwrap();
     // Enough scenes for 25 samples of one kind, which vg_attribution requires of a label.
-    let contrasts = ToyConfig { size: 40, resolution: 32, split: Split::Test, ..ToyConfig::default() };
+    let contrasts = ToyConfig { size: 40, resolution: 32, split: ToySplit::Test, ..ToyConfig::default() };
     let contrasts = ToyWorld::new(contrasts).unwrap().contrasts();
     let grade = |index: usize| Sample { grade: Some((index % 4) as f64), ..world.get(index).unwrap() };
     let graded = BenchmarkSamples((0..Source::len(&world)).map(grade).collect());

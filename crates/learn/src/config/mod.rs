@@ -28,7 +28,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use conifer_data::loader::{CachePixels, CaptionChoice, ChainChoice, EdgeChoice, LoaderConfig};
+use conifer_data::loader::{CaptionChoice, ChainChoice, EdgeChoice, LoaderConfig, PixelCacheConfig};
 use conifer_data::transform::{Augment, EvalCrop};
 use conifer_data::{PixelLimits, SourceSpec, View};
 use conifer_space::ManifoldSpec;
@@ -111,7 +111,7 @@ pub struct DataConfig {
     pub max_broken_share: f64,
     /// Cache of decoded photos in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache_pixels: Option<CachePixels>,
+    pub cache_pixels: Option<PixelCacheConfig>,
     /// Reader threads; 0: one per core.
     pub workers: usize,
     /// Number of batches to prepare ahead.

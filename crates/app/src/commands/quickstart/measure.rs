@@ -1,6 +1,6 @@
 //! The metrics of a quickstart.
 
-use conifer_data::toy::Class;
+use conifer_data::toy::ToyClass;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{ImageRef, Source};
 use conifer_eval::benchmarks::find;
@@ -87,8 +87,8 @@ fn class_records(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Result<Ve
         (0..inner.len()).max_by(|&a, &b| score(a).total_cmp(&score(b))).map(|it| inner[it].name)
     };
     let found: Vec<Option<&str>> = photos.chunks_exact(dim).map(nearest).collect();
-    let share = |right: &dyn Fn(Class, &str) -> bool| -> Vec<f64> {
-        let hit = |(class, name): (&Class, &Option<&str>)| name.is_some_and(|name| right(*class, name));
+    let share = |right: &dyn Fn(ToyClass, &str) -> bool| -> Vec<f64> {
+        let hit = |(class, name): (&ToyClass, &Option<&str>)| name.is_some_and(|name| right(*class, name));
         classes.iter().zip(&found).map(|it| f64::from(u8::from(hit(it)))).collect()
     };
     let key = |split, metric| RecordKey { benchmark: "quickstart", split, protocol: "a + name", metric };
@@ -120,7 +120,7 @@ fn class_records(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Result<Ve
     let index = FlatIndex::new(&set)?;
     let (mut precision, mut chance) = (Vec::new(), 0.0);
     for (i, node) in inner.iter().enumerate() {
-        if Class::all().filter(|class| class.is_a(node.name)).count() < CLASSES {
+        if ToyClass::all().filter(|class| class.is_a(node.name)).count() < CLASSES {
             continue;
         }
         let query = Query::new(&set.spec, &names[i * dim..(i + 1) * dim]);
@@ -139,9 +139,9 @@ fn class_records(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Result<Ve
 }
 
 /// The classes and points of the photos of a gallery.
-fn pictures(embedder: &ModelEmbedder, gallery: &dyn Source) -> anyhow::Result<(Vec<Class>, Vec<f32>)> {
+fn pictures(embedder: &ModelEmbedder, gallery: &dyn Source) -> anyhow::Result<(Vec<ToyClass>, Vec<f32>)> {
     let samples = (0..gallery.len()).map(|index| gallery.get(index)).collect::<Result<Vec<_>, _>>()?;
-    let classes = samples.iter().filter_map(|it| Class::named(it.label.as_deref()?)).collect();
+    let classes = samples.iter().filter_map(|it| ToyClass::named(it.label.as_deref()?)).collect();
     let images: Vec<ImageRef> = samples.into_iter().filter_map(|it| it.image).collect();
     Ok((classes, embedder.images(&images, EvalCrop::Center)?))
 }

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 
 use conifer_data::Sample;
 use conifer_data::hierarchy::Tree;
-use conifer_data::toy::{Class, ClassChoice, Gallery, Scene, Split, ToyConfig, ToyWorld, Truths, class_words, tree};
+use conifer_data::toy::{
+    ClassChoice, Gallery, GroundTruth, Scene, ToyClass, ToyConfig, ToySplit, ToyWorld, class_words, tree,
+};
 
 /// Number of scenes for retrieval, caption hierarchies and depth order.
 const SCENES: usize = 200;
@@ -32,7 +34,7 @@ pub(super) struct Unseen {
     /// Index into `shown_scenes` by sample id.
     number: HashMap<String, usize>,
     /// Which texts are true of which scenes.
-    pub(super) truths: Truths,
+    pub(super) truths: GroundTruth,
     pub(super) tree: Tree,
 }
 
@@ -48,12 +50,12 @@ pub(super) struct Node {
 
 impl Unseen {
     /// Creates the data of the `test` split, or of `val` for comparing settings.
-    pub(super) fn new(resolution: u32, split: Split) -> anyhow::Result<Self> {
+    pub(super) fn new(resolution: u32, split: ToySplit) -> anyhow::Result<Self> {
         let seen = ToyConfig { size: SCENES, resolution, split, classes: ClassChoice::Seen, ..ToyConfig::default() };
         let scenes = ToyWorld::new(seen)?;
         // The split of held-out combinations has no validation part, so validation uses another seed.
-        let seed = u64::from(split == Split::Val);
-        let combinations = ToyWorld::new(ToyConfig { split: Split::HeldOut, seed, ..seen })?.gallery(PER_CLASS)?;
+        let seed = u64::from(split == ToySplit::Val);
+        let combinations = ToyWorld::new(ToyConfig { split: ToySplit::HeldOut, seed, ..seen })?.gallery(PER_CLASS)?;
         let classes =
             ToyWorld::new(ToyConfig { classes: ClassChoice::HeldOut, ..seen })?.gallery(PER_HELD_OUT_CLASS)?;
         let shown = ToyWorld::new(ToyConfig { size: SHOWN, singles: 50, ..seen })?;
@@ -65,7 +67,7 @@ impl Unseen {
             combinations,
             classes,
             number: shown_samples.iter().enumerate().map(|(i, sample)| (sample.id.clone(), i)).collect(),
-            truths: Truths::of(&shown_scenes),
+            truths: GroundTruth::of(&shown_scenes),
             shown,
             shown_scenes,
             shown_samples,
@@ -81,14 +83,14 @@ impl Unseen {
 
 /// The nodes of the class tree whose names occur in training: all except the held-out classes.
 pub(super) fn nodes() -> Vec<Node> {
-    let level = |name: &str| Class::all().find_map(|class| class.path().iter().position(|it| *it == name));
+    let level = |name: &str| ToyClass::all().find_map(|class| class.path().iter().position(|it| *it == name));
     class_words()
         .into_iter()
-        .filter(|(name, _)| !Class::named(name).is_some_and(Class::is_held_out))
+        .filter(|(name, _)| !ToyClass::named(name).is_some_and(ToyClass::is_held_out))
         .map(|(name, text)| Node {
             name,
             text,
-            is_leaf: Class::named(name).is_some(),
+            is_leaf: ToyClass::named(name).is_some(),
             level: level(name).unwrap_or_default(),
         })
         .collect()

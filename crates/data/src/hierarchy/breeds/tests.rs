@@ -1,11 +1,11 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::fixtures::{Folder, shared_data};
+use crate::fixtures::{FixtureFolder, shared_data};
 
 /// Level 1 has beasts and tools. Beasts: cats a, b, c; dogs d, e; a bear f. Tools: one saw, which is too few for a task
 /// with four subclasses.
-fn folder() -> Folder {
-    let folder = Folder::new();
+fn folder() -> FixtureFolder {
+    let folder = FixtureFolder::new();
     folder.write(
         "class_hierarchy.txt",
         "root beast\nroot tool\nbeast mammal\nmammal cat\nmammal dog\nmammal f\ncat a\ncat b\ncat c\ndog d\ndog e\ntool saw\n",

@@ -1,13 +1,13 @@
 //! Parses the marker segments of a JPEG (ITU-T T.81, annex B): frame header, tables, scan headers, and the
 //! application segments that decide the conversion to RGB.
 
-use super::Unreadable;
-use super::huffman::{Code, Kind};
+use super::JpegError;
+use super::huffman::{HuffmanCode, HuffmanKind};
 
 /// Maximum number of blocks in one MCU of an interleaved scan (T.81, B.2.3).
-const MOST_BLOCKS_IN_MCU: u32 = 10;
+const MAX_BLOCKS_PER_MCU: u32 = 10;
 
-const WHOLE: &str = "a whole image";
+const WHOLE_IMAGE: &str = "a whole image";
 const SUPPORTED: &str =
     "baseline or progressive JPEG with Huffman coding and 8 bits (convert the photo with an image editor)";
 
@@ -22,13 +22,13 @@ pub(super) enum ColourModel {
 }
 
 /// All headers before the data of the first scan.
-pub(super) struct Headers<'a> {
+pub(super) struct JpegHeaders<'a> {
     pub(super) width: u32,
     pub(super) height: u32,
     pub(super) progressive: bool,
-    pub(super) components: Vec<Component>,
+    pub(super) components: Vec<JpegComponent>,
     pub(super) colours: ColourModel,
-    pub(super) tables: Tables<'a>,
+    pub(super) tables: JpegTables<'a>,
     pub(super) first_scan: ScanHeader,
     /// From the first byte of the first scan's data to the end of the file.
     pub(super) data: &'a [u8],
@@ -37,7 +37,7 @@ pub(super) struct Headers<'a> {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Component {
+pub(super) struct JpegComponent {
     id: u8,
     /// Sampling factors: blocks per MCU of an interleaved scan, across and down.
     pub(super) across: u32,
@@ -59,7 +59,7 @@ struct CodeLengths<'a> {
 
 /// The tables currently in force. Segments between two scans can replace them.
 #[derive(Clone, Default)]
-pub(super) struct Tables<'a> {
+pub(super) struct JpegTables<'a> {
     /// Quantisation factors in zigzag order.
     quantisers: [Option<[u16; 64]>; 4],
     dc: [Option<CodeLengths<'a>>; 4],
@@ -90,19 +90,19 @@ pub(super) struct ScanMember {
 }
 
 /// Result of reading the segments before or between scans.
-pub(super) enum Next<'a> {
+pub(super) enum NextScan<'a> {
     /// A scan header, and the bytes from its data to the end of the file.
     Scan(ScanHeader, &'a [u8]),
     End,
 }
 
 /// Iterates over marker segments. Bytes outside segments are skipped, as libjpeg and Pillow do.
-struct Segments<'a>(&'a [u8]);
+struct MarkerSegments<'a>(&'a [u8]);
 
-impl<'a> Segments<'a> {
+impl<'a> MarkerSegments<'a> {
     /// Marker and content of the next segment; `None` at the end of the file. EOI and SOI have no content, so theirs
     /// is empty.
-    fn next(&mut self) -> Result<Option<(u8, &'a [u8])>, Unreadable> {
+    fn next(&mut self) -> Result<Option<(u8, &'a [u8])>, JpegError> {
         while let Some(at) = self.0.iter().position(|&byte| byte == 0xff) {
             self.0 = &self.0[at..];
             let Some(&marker) = self.0.get(1) else { return Ok(None) };
@@ -119,9 +119,9 @@ impl<'a> Segments<'a> {
                     let after = &self.0[2..];
                     let length = after.first_chunk().map_or(0, |&two| usize::from(u16::from_be_bytes(two)));
                     let (Some(content), Some(rest)) = (after.get(2..length), after.get(length..)) else {
-                        return Err(Unreadable::new(
+                        return Err(JpegError::new(
                             format!("JPEG segment ff {marker:02x} has length {length}"),
-                            WHOLE,
+                            WHOLE_IMAGE,
                         ));
                     };
                     self.0 = rest;
@@ -133,32 +133,32 @@ impl<'a> Segments<'a> {
     }
 }
 
-fn damaged(marker: u8) -> Unreadable {
-    Unreadable::new(format!("JPEG segment ff {marker:02x} is damaged"), WHOLE)
+fn damaged(marker: u8) -> JpegError {
+    JpegError::new(format!("JPEG segment ff {marker:02x} is damaged"), WHOLE_IMAGE)
 }
 
-impl<'a> Headers<'a> {
+impl<'a> JpegHeaders<'a> {
     /// # Errors
     /// The file is not a JPEG, is damaged, or uses arithmetic coding or a process or sampling that libjpeg-turbo does
     /// not decode either.
-    pub(super) fn read(bytes: &'a [u8]) -> Result<Self, Unreadable> {
+    pub(super) fn read(bytes: &'a [u8]) -> Result<Self, JpegError> {
         let Some(rest) = bytes.strip_prefix(&[0xff, 0xd8]) else {
-            return Err(Unreadable::new("JPEG does not begin with ff d8".to_owned(), WHOLE));
+            return Err(JpegError::new("JPEG does not begin with ff d8".to_owned(), WHOLE_IMAGE));
         };
-        let mut segments = Segments(rest);
-        let mut tables = Tables::default();
-        let mut frame: Option<Frame> = None;
+        let mut segments = MarkerSegments(rest);
+        let mut tables = JpegTables::default();
+        let mut frame: Option<JpegFrame> = None;
         let (mut adobe, mut jfif, mut exif) = (None, false, None::<Vec<u8>>);
         while let Some((marker, content)) = segments.next()? {
             match marker {
-                0xc0..=0xc2 if frame.is_none() => frame = Some(Frame::read(marker, content)?),
-                0xc0..=0xc2 => return Err(Unreadable::new("JPEG has two frame headers".to_owned(), "one")),
+                0xc0..=0xc2 if frame.is_none() => frame = Some(JpegFrame::read(marker, content)?),
+                0xc0..=0xc2 => return Err(JpegError::new("JPEG has two frame headers".to_owned(), "one")),
                 0xc3 => return Err(unsupported("is lossless", marker)),
                 0xc5..=0xc7 => return Err(unsupported("is hierarchical", marker)),
                 0xc9..=0xcb | 0xcd..=0xcf => return Err(unsupported("has arithmetic coding", marker)),
                 0xda => {
-                    let Some(Frame { width, height, progressive, components }) = frame else {
-                        return Err(Unreadable::new("JPEG has a scan before its frame header".to_owned(), WHOLE));
+                    let Some(JpegFrame { width, height, progressive, components }) = frame else {
+                        return Err(JpegError::new("JPEG has a scan before its frame header".to_owned(), WHOLE_IMAGE));
                     };
                     let first_scan = ScanHeader::read(content, &components)?;
                     let colours = colour_model(&components, jfif, adobe);
@@ -182,17 +182,17 @@ impl<'a> Headers<'a> {
                 _ => tables.read(marker, content)?,
             }
         }
-        Err(Unreadable::new("JPEG has no scan".to_owned(), WHOLE))
+        Err(JpegError::new("JPEG has no scan".to_owned(), WHOLE_IMAGE))
     }
 
     /// Largest sampling factors of all components: blocks per MCU, across and down.
-    pub(super) fn most(&self) -> (u32, u32) {
-        most(&self.components)
+    pub(super) fn max_sampling(&self) -> (u32, u32) {
+        max_sampling(&self.components)
     }
 
     /// Number of blocks of a component, across and down, without the padding blocks of the last MCUs.
-    pub(super) fn blocks(&self, component: &Component) -> (usize, usize) {
-        let (across, down) = self.most();
+    pub(super) fn blocks(&self, component: &JpegComponent) -> (usize, usize) {
+        let (across, down) = self.max_sampling();
         let blocks = |side: u32, own: u32, most: u32| (side * own).div_ceil(8 * most) as usize;
         (blocks(self.width, component.across, across), blocks(self.height, component.down, down))
     }
@@ -204,16 +204,16 @@ impl<'a> Headers<'a> {
     }
 }
 
-fn most(components: &[Component]) -> (u32, u32) {
+fn max_sampling(components: &[JpegComponent]) -> (u32, u32) {
     components.iter().fold((1, 1), |(across, down), it| (across.max(it.across), down.max(it.down)))
 }
 
-fn unsupported(what: &str, marker: u8) -> Unreadable {
-    Unreadable::new(format!("JPEG {what} (marker ff {marker:02x})"), SUPPORTED)
+fn unsupported(what: &str, marker: u8) -> JpegError {
+    JpegError::new(format!("JPEG {what} (marker ff {marker:02x})"), SUPPORTED)
 }
 
 /// Detects the colour space as libjpeg does: by JFIF, then by Adobe's segment, then by the component identifiers.
-fn colour_model(components: &[Component], jfif: bool, adobe: Option<u8>) -> ColourModel {
+fn colour_model(components: &[JpegComponent], jfif: bool, adobe: Option<u8>) -> ColourModel {
     let ids: Vec<u8> = components.iter().map(|it| it.id).collect();
     match (components.len(), adobe) {
         (1, _) => ColourModel::Grey,
@@ -226,25 +226,25 @@ fn colour_model(components: &[Component], jfif: bool, adobe: Option<u8>) -> Colo
     }
 }
 
-struct Frame {
+struct JpegFrame {
     width: u32,
     height: u32,
     progressive: bool,
-    components: Vec<Component>,
+    components: Vec<JpegComponent>,
 }
 
-impl Frame {
-    fn read(marker: u8, content: &[u8]) -> Result<Self, Unreadable> {
+impl JpegFrame {
+    fn read(marker: u8, content: &[u8]) -> Result<Self, JpegError> {
         let &[bits, h1, h0, w1, w0, count, ref components @ ..] = content else { return Err(damaged(marker)) };
         let (width, height) = (u16::from_be_bytes([w1, w0]).into(), u16::from_be_bytes([h1, h0]).into());
         if bits != 8 {
-            return Err(Unreadable::new(format!("JPEG has {bits} bits per sample"), SUPPORTED));
+            return Err(JpegError::new(format!("JPEG has {bits} bits per sample"), SUPPORTED));
         }
         if width == 0 || height == 0 {
-            return Err(Unreadable::new(format!("JPEG header says {width} x {height} pixels"), "at least 1 x 1"));
+            return Err(JpegError::new(format!("JPEG header says {width} x {height} pixels"), "at least 1 x 1"));
         }
         if !matches!(count, 1 | 3 | 4) {
-            return Err(Unreadable::new(
+            return Err(JpegError::new(
                 format!("JPEG has {count} components"),
                 "1 (grey), 3 (YCbCr or RGB) or 4 (CMYK or YCCK)",
             ));
@@ -260,12 +260,13 @@ impl Frame {
             let declared_down = down;
             // The MCU of a single component is one block, whatever its sampling factors are.
             let (across, down) = if count == 1 { (1, 1) } else { (across, down) };
-            Ok(Component { id, across, down, declared_down, quantiser: quantiser.into() })
+            Ok(JpegComponent { id, across, down, declared_down, quantiser: quantiser.into() })
         };
-        let components: Vec<Component> = components.as_chunks().0.iter().map(component).collect::<Result<_, _>>()?;
-        let (across, down) = most(&components);
+        let components: Vec<JpegComponent> =
+            components.as_chunks().0.iter().map(component).collect::<Result<_, _>>()?;
+        let (across, down) = max_sampling(&components);
         if let Some(it) = components.iter().find(|it| across % it.across != 0 || down % it.down != 0) {
-            return Err(Unreadable::new(
+            return Err(JpegError::new(
                 format!("JPEG has a component sampled {} x {} in MCUs of {across} x {down}", it.across, it.down),
                 "factors that divide the largest ones (convert the photo with an image editor)",
             ));
@@ -275,7 +276,7 @@ impl Frame {
 }
 
 impl ScanHeader {
-    fn read(content: &[u8], components: &[Component]) -> Result<Self, Unreadable> {
+    fn read(content: &[u8], components: &[JpegComponent]) -> Result<Self, JpegError> {
         let broken = || damaged(0xda);
         let (&count, after) = content.split_first().ok_or_else(broken)?;
         let count = usize::from(count);
@@ -292,29 +293,33 @@ impl ScanHeader {
             members.push(ScanMember { component, dc, ac });
         }
         let blocks = |it: &ScanMember| components[it.component].across * components[it.component].down;
-        if members.is_empty() || (count > 1 && members.iter().map(blocks).sum::<u32>() > MOST_BLOCKS_IN_MCU) {
+        if members.is_empty() || (count > 1 && members.iter().map(blocks).sum::<u32>() > MAX_BLOCKS_PER_MCU) {
             return Err(broken());
         }
         Ok(Self { members, from: from.into(), to: to.into(), high: bits >> 4, low: bits & 15 })
     }
 }
 
-impl<'a> Tables<'a> {
+impl<'a> JpegTables<'a> {
     /// Reads the segments between two scans; `rest` begins after the data of the first scan.
-    pub(super) fn read_until_scan(&mut self, rest: &'a [u8], components: &[Component]) -> Result<Next<'a>, Unreadable> {
-        let mut segments = Segments(rest);
+    pub(super) fn read_until_scan(
+        &mut self,
+        rest: &'a [u8],
+        components: &[JpegComponent],
+    ) -> Result<NextScan<'a>, JpegError> {
+        let mut segments = MarkerSegments(rest);
         while let Some((marker, content)) = segments.next()? {
             match marker {
-                0xda => return Ok(Next::Scan(ScanHeader::read(content, components)?, segments.0)),
-                0xd9 => return Ok(Next::End),
+                0xda => return Ok(NextScan::Scan(ScanHeader::read(content, components)?, segments.0)),
+                0xd9 => return Ok(NextScan::End),
                 _ => self.read(marker, content)?,
             }
         }
-        Err(Unreadable::new("JPEG stops between two scans without its end marker".to_owned(), WHOLE))
+        Err(JpegError::new("JPEG stops between two scans without its end marker".to_owned(), WHOLE_IMAGE))
     }
 
     /// Reads a segment that is allowed anywhere before the end marker.
-    fn read(&mut self, marker: u8, content: &'a [u8]) -> Result<(), Unreadable> {
+    fn read(&mut self, marker: u8, content: &'a [u8]) -> Result<(), JpegError> {
         let read = match marker {
             0xc4 => self.read_codes(content),
             0xdb => self.read_quantisers(content),
@@ -322,7 +327,7 @@ impl<'a> Tables<'a> {
             // Application data, comments, arithmetic coding conditioning, and DNL (number of lines), which libjpeg
             // ignores.
             0xe0..=0xef | 0xfe | 0xcc | 0xdc => Some(()),
-            _ => return Err(Unreadable::new(format!("JPEG has a marker ff {marker:02x}"), SUPPORTED)),
+            _ => return Err(JpegError::new(format!("JPEG has a marker ff {marker:02x}"), SUPPORTED)),
         };
         read.ok_or_else(|| damaged(marker))
     }
@@ -361,23 +366,23 @@ impl<'a> Tables<'a> {
     }
 
     /// The quantisation factors of a component, in zigzag order.
-    pub(super) fn quantiser(&self, component: &Component) -> Result<[u16; 64], Unreadable> {
-        let missing = || Unreadable::new(format!("JPEG has no quantisation table {}", component.quantiser), WHOLE);
+    pub(super) fn quantiser(&self, component: &JpegComponent) -> Result<[u16; 64], JpegError> {
+        let missing = || JpegError::new(format!("JPEG has no quantisation table {}", component.quantiser), WHOLE_IMAGE);
         self.quantisers[component.quantiser].ok_or_else(missing)
     }
 
-    pub(super) fn dc(&self, number: usize) -> Result<Code, Unreadable> {
-        code(self.dc[number], Kind::Dc, number)
+    pub(super) fn dc(&self, number: usize) -> Result<HuffmanCode, JpegError> {
+        code(self.dc[number], HuffmanKind::Dc, number)
     }
 
-    /// `kind` is [`Kind::Ac`] or [`Kind::AcBand`].
-    pub(super) fn ac(&self, number: usize, kind: Kind) -> Result<Code, Unreadable> {
+    /// `kind` is [`HuffmanKind::Ac`] or [`HuffmanKind::AcBand`].
+    pub(super) fn ac(&self, number: usize, kind: HuffmanKind) -> Result<HuffmanCode, JpegError> {
         code(self.ac[number], kind, number)
     }
 }
 
-fn code(lengths: Option<CodeLengths<'_>>, kind: Kind, number: usize) -> Result<Code, Unreadable> {
-    let missing = || Unreadable::new(format!("JPEG has no Huffman table {kind:?} {number}"), WHOLE);
+fn code(lengths: Option<CodeLengths<'_>>, kind: HuffmanKind, number: usize) -> Result<HuffmanCode, JpegError> {
+    let missing = || JpegError::new(format!("JPEG has no Huffman table {kind:?} {number}"), WHOLE_IMAGE);
     let CodeLengths { counts, symbols } = lengths.ok_or_else(missing)?;
-    Code::new(kind, counts, symbols).ok_or_else(|| damaged(0xc4))
+    HuffmanCode::new(kind, counts, symbols).ok_or_else(|| damaged(0xc4))
 }

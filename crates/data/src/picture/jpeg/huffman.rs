@@ -1,77 +1,77 @@
 //! Reads the compressed bits of a scan: Huffman codes, restart intervals and blocks of sequential scans.
 
 /// Number of bits of the lookup table's index. Longer codes are rare.
-const LOOK: u32 = 10;
+const LOOKUP_BITS: u32 = 10;
 
 /// A Huffman code (ITU-T T.81, annex C) as a lookup table over the next bits of the data.
-pub(super) struct Code {
-    /// Symbol by the next [`LOOK`] bits; [`NONE`] if the code is longer.
-    short: Box<[Symbol; 1 << LOOK]>,
+pub(super) struct HuffmanCode {
+    /// Symbol by the next [`LOOKUP_BITS`] bits; [`NO_SYMBOL`] if the code is longer.
+    short: Box<[HuffmanSymbol; 1 << LOOKUP_BITS]>,
     /// By code length: one past the last code of that length, left-aligned in 16 bits.
     limits: [u32; 17],
     /// By code length: the number to add to a code to get its index in `symbols`.
     offsets: [i32; 17],
     /// Symbols in the order of their codes.
-    symbols: Vec<Symbol>,
+    symbols: Vec<HuffmanSymbol>,
 }
 
 /// Decoded meaning of a Huffman code.
 #[derive(Clone, Copy)]
-struct Symbol {
+struct HuffmanSymbol {
     /// Bits of the code and of the number that follows it.
     total: u8,
     /// Bits of the code.
     length: u8,
     /// Bits of the number: at most 11 for DC and 10 for AC (T.81, tables F.1 and F.2).
     size: u8,
-    /// [`Kind::Ac`]: the step to this coefficient's index, that is the zeros before it plus one; [`END`] for the end
-    /// of the block. [`Kind::AcBand`]: the number of zeros.
+    /// [`HuffmanKind::Ac`]: the step to this coefficient's index, that is the zeros before it plus one;
+    /// [`END_OF_BLOCK`] for the end of the block. [`HuffmanKind::AcBand`]: the number of zeros.
     steps: u8,
 }
 
-const NONE: Symbol = Symbol { total: 0, length: 0, size: 0, steps: 0 };
-const END: u8 = 128;
+const NO_SYMBOL: HuffmanSymbol = HuffmanSymbol { total: 0, length: 0, size: 0, steps: 0 };
+const END_OF_BLOCK: u8 = 128;
 
 /// Meaning of the symbols of a code.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum HuffmanKind {
     /// Symbols are sizes of DC differences.
     Dc,
     /// Symbols are zero runs and sizes of AC coefficients, in sequential scans.
     Ac,
-    /// As [`Kind::Ac`] for progressive scans, where a symbol with size 0 and a run below 15 is an EOB run (T.81,
+    /// As [`HuffmanKind::Ac`] for progressive scans, where a symbol with size 0 and a run below 15 is an EOB run (T.81,
     /// G.1.2.2).
     AcBand,
 }
 
-impl Kind {
-    /// Interprets `symbol`; returns [`NONE`] for symbols that cannot occur in a photo with 8 bits per sample.
-    fn meaning(self, symbol: u8, length: u8) -> Symbol {
+impl HuffmanKind {
+    /// Interprets `symbol`; returns [`NO_SYMBOL`] for symbols that cannot occur in a photo with 8 bits per sample.
+    fn meaning(self, symbol: u8, length: u8) -> HuffmanSymbol {
         let (zeros, size) = (symbol >> 4, symbol & 15);
         let (size, steps) = match self {
             Self::Dc if symbol <= 11 => (symbol, 0),
-            Self::Ac if size == 0 && zeros < 15 => (0, END),
+            Self::Ac if size == 0 && zeros < 15 => (0, END_OF_BLOCK),
             Self::Ac if size <= 10 => (size, zeros + 1),
             Self::AcBand if size <= 10 => (size, zeros),
-            _ => return NONE,
+            _ => return NO_SYMBOL,
         };
-        Symbol { total: length + size, length, size, steps }
+        HuffmanSymbol { total: length + size, length, size, steps }
     }
 }
 
-impl Code {
+impl HuffmanCode {
     /// Builds the code from the number of codes of each length (1 to 16) and the symbols in the order of their codes.
     /// Returns `None` if there are more codes than the lengths allow.
-    pub(super) fn new(kind: Kind, counts: &[u8; 16], values: &[u8]) -> Option<Self> {
-        let mut short = vec![NONE; 1 << LOOK];
+    pub(super) fn new(kind: HuffmanKind, counts: &[u8; 16], values: &[u8]) -> Option<Self> {
+        let mut short = vec![NO_SYMBOL; 1 << LOOKUP_BITS];
         let (mut limits, mut offsets, mut symbols) = ([0; 17], [0; 17], Vec::with_capacity(values.len()));
         let mut next = 0_u32;
         for (length, &count) in (1..=16_u8).zip(counts) {
             offsets[usize::from(length)] = symbols.len() as i32 - next as i32;
             for _ in 0..count {
                 let symbol = kind.meaning(*values.get(symbols.len())?, length);
-                if u32::from(length) <= LOOK {
-                    let rest = LOOK - u32::from(length);
+                if u32::from(length) <= LOOKUP_BITS {
+                    let rest = LOOKUP_BITS - u32::from(length);
                     let first = (next << rest) as usize;
                     short.get_mut(first..first + (1 << rest))?.fill(symbol);
                 }
@@ -87,12 +87,13 @@ impl Code {
         Some(Self { short: short.into_boxed_slice().try_into().ok()?, limits, offsets, symbols })
     }
 
-    /// Decodes the symbol at the start of `next`, whose code is longer than [`LOOK`] bits; `None` for invalid codes.
+    /// Decodes the symbol at the start of `next`, whose code is longer than [`LOOKUP_BITS`] bits; `None` for invalid
+    /// codes.
     #[cold]
     #[inline(never)]
-    fn long(&self, next: u64) -> Option<Symbol> {
+    fn decode_long(&self, next: u64) -> Option<HuffmanSymbol> {
         let bits = (next >> 48) as u32;
-        let length = (LOOK as usize + 1..=16).find(|&length| bits < self.limits[length])?;
+        let length = (LOOKUP_BITS as usize + 1..=16).find(|&length| bits < self.limits[length])?;
         let index = (bits >> (16 - length)) as i32 + self.offsets[length];
         let symbol = *self.symbols.get(usize::try_from(index).ok()?)?;
         (symbol.total > 0).then_some(symbol)
@@ -147,16 +148,16 @@ impl ScanData {
     }
 
     /// A bit reader at the start of piece `number`.
-    pub(super) fn piece(&self, number: usize) -> Option<Bits<'_>> {
+    pub(super) fn piece(&self, number: usize) -> Option<BitReader<'_>> {
         let end = *self.ends.get(number)?;
         let at = if number == 0 { 0 } else { self.ends[number - 1] };
-        Some(Bits { bytes: &self.bytes, end, at, next: 0, count: 0 })
+        Some(BitReader { bytes: &self.bytes, end, at, next: 0, count: 0 })
     }
 }
 
 /// A bit reader. It is `Copy`, so that a local copy stays in registers while a block is decoded.
 #[derive(Clone, Copy)]
-pub(super) struct Bits<'a> {
+pub(super) struct BitReader<'a> {
     bytes: &'a [u8],
     /// End of the piece in `bytes`.
     end: usize,
@@ -168,7 +169,7 @@ pub(super) struct Bits<'a> {
     count: u32,
 }
 
-impl Bits<'_> {
+impl BitReader<'_> {
     /// Number of unread bits of the piece; negative if more bits were read than it has.
     #[inline(always)]
     pub(super) fn left(&self) -> i64 {
@@ -187,31 +188,31 @@ impl Bits<'_> {
 
     /// Decodes the next symbol and the number that follows it from the loaded bits.
     #[inline(always)]
-    fn number(&mut self, code: &Code) -> Option<(Symbol, i32)> {
-        let mut symbol = code.short[(self.next >> (64 - LOOK)) as usize];
+    fn number(&mut self, code: &HuffmanCode) -> Option<(HuffmanSymbol, i32)> {
+        let mut symbol = code.short[(self.next >> (64 - LOOKUP_BITS)) as usize];
         if symbol.total == 0 {
-            symbol = code.long(self.next)?;
+            symbol = code.decode_long(self.next)?;
         }
-        let behind = self.next << symbol.length;
+        let after_code = self.next << symbol.length;
         self.next <<= symbol.total;
         self.count -= u32::from(symbol.total);
         // Numbers that begin with a 0 bit are negative, with all bits inverted (T.81, figure F.12).
-        let negative = !(behind as i64 >> 63);
-        let size = behind ^ negative as u64;
+        let negative = !(after_code as i64 >> 63);
+        let size = after_code ^ negative as u64;
         let size = (size >> 1 >> (63 - symbol.size)) as i32;
         Some((symbol, (size ^ negative as i32) - negative as i32))
     }
 
-    /// The next DC difference of a [`Kind::Dc`] code.
+    /// The next DC difference of a [`HuffmanKind::Dc`] code.
     #[inline(always)]
-    pub(super) fn dc_difference(&mut self, code: &Code) -> Option<i32> {
+    pub(super) fn dc_difference(&mut self, code: &HuffmanCode) -> Option<i32> {
         self.fill()?;
         Some(self.number(code)?.1)
     }
 
-    /// Run, size and number of the next symbol of a [`Kind::AcBand`] code.
+    /// Run, size and number of the next symbol of a [`HuffmanKind::AcBand`] code.
     #[inline(always)]
-    pub(super) fn band_symbol(&mut self, code: &Code) -> Option<(usize, u8, i32)> {
+    pub(super) fn band_symbol(&mut self, code: &HuffmanCode) -> Option<(usize, u8, i32)> {
         self.fill()?;
         let (symbol, value) = self.number(code)?;
         Some((symbol.steps.into(), symbol.size, value))
@@ -234,7 +235,7 @@ impl Bits<'_> {
     #[inline(always)]
     pub(super) fn block(
         &mut self,
-        [dc, ac]: [&Code; 2],
+        [dc, ac]: [&HuffmanCode; 2],
         predicted: &mut i32,
         mut each: impl FnMut(usize, i32),
     ) -> Option<()> {
@@ -256,7 +257,7 @@ impl Bits<'_> {
                 }
                 if k == 63 {
                     each(k, value);
-                } else if k < END.into() {
+                } else if k < END_OF_BLOCK.into() {
                     return None;
                 }
                 *self = bits;

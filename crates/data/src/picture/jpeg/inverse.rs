@@ -8,7 +8,7 @@ pub(super) fn inverse(block: &[i32; 64]) -> [[u8; 8]; 8] {
     // Columns; the results keep 2 fraction bits. Plain loops, because a closure of this size would not be inlined.
     let mut columns = [[0; 8]; 8];
     for x in 0..8 {
-        let column = line([
+        let column = inverse_1d([
             block[x],
             block[8 + x],
             block[16 + x],
@@ -22,14 +22,14 @@ pub(super) fn inverse(block: &[i32; 64]) -> [[u8; 8]; 8] {
             columns[y][x] = column[y].wrapping_add(1 << 10) >> 11;
         }
     }
-    // Rows, as sums of coefficient times basis row. The integers equal those of `line`, and the loop vectorises along
-    // the row without a transpose.
+    // Rows, as sums of coefficient times basis row. The integers equal those of `inverse_1d`, and the loop vectorises
+    // along the row without a transpose.
     let mut samples = [[0; 8]; 8];
     for y in 0..8 {
         let mut sums = [(128 << 18) + (1 << 17); 8];
         for u in 0..8 {
             for x in 0..8 {
-                sums[x] = columns[y][u].wrapping_mul(PATTERNS[u][x]).wrapping_add(sums[x]);
+                sums[x] = columns[y][u].wrapping_mul(BASIS_ROWS[u][x]).wrapping_add(sums[x]);
             }
         }
         for x in 0..8 {
@@ -46,16 +46,16 @@ pub(super) fn flat(mean: i32) -> u8 {
 }
 
 /// Basis rows: the row that each coefficient contributes with value 1.
-const PATTERNS: [[i32; 8]; 8] = {
-    let mut patterns = [[0; 8]; 8];
+const BASIS_ROWS: [[i32; 8]; 8] = {
+    let mut rows = [[0; 8]; 8];
     let mut k = 0;
     while k < 8 {
         let mut one = [0; 8];
         one[k] = 1;
-        patterns[k] = line(one);
+        rows[k] = inverse_1d(one);
         k += 1;
     }
-    patterns
+    rows
 };
 
 /// Product with the constant `n / 2^13`; the result has 13 fraction bits.
@@ -65,10 +65,10 @@ const fn times(value: i32, n: i32) -> i32 {
 
 /// Inverse transform of eight coefficients, multiplied by `2^13 * sqrt(8)`.
 #[inline(always)]
-const fn line(c: [i32; 8]) -> [i32; 8] {
+const fn inverse_1d(c: [i32; 8]) -> [i32; 8] {
     // Even coefficients: a rotation by 3 pi / 8 and a butterfly.
-    let turn = times(c[2].wrapping_add(c[6]), 4_433);
-    let (t2, t3) = (turn.wrapping_add(times(c[6], -15_137)), turn.wrapping_add(times(c[2], 6_270)));
+    let rotation = times(c[2].wrapping_add(c[6]), 4_433);
+    let (t2, t3) = (rotation.wrapping_add(times(c[6], -15_137)), rotation.wrapping_add(times(c[2], 6_270)));
     let (t0, t1) = (times(c[0].wrapping_add(c[4]), 8_192), times(c[0].wrapping_sub(c[4]), 8_192));
     let even = [t0.wrapping_add(t3), t1.wrapping_add(t2), t1.wrapping_sub(t2), t0.wrapping_sub(t3)];
     // Odd coefficients: twelve products instead of sixteen.

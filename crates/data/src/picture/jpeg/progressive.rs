@@ -1,13 +1,13 @@
 //! The four kinds of scans of a progressive JPEG (T.81, annex G). Each function reads one block and updates its
 //! coefficients.
 
-use super::huffman::{Bits, Code};
+use super::huffman::{BitReader, HuffmanCode};
 
 /// First DC scan: the difference to the previous block, without its lowest `low` bits.
 #[inline(always)]
 pub(super) fn dc_first(
-    bits: &mut Bits<'_>,
-    code: &Code,
+    bits: &mut BitReader<'_>,
+    code: &HuffmanCode,
     low: u8,
     predicted: &mut i32,
     block: &mut [i16; 64],
@@ -19,14 +19,14 @@ pub(super) fn dc_first(
 
 /// Refinement scan of DC: one more bit.
 #[inline(always)]
-pub(super) fn dc_refine(bits: &mut Bits<'_>, low: u8, block: &mut [i16; 64]) -> Option<()> {
+pub(super) fn dc_refine(bits: &mut BitReader<'_>, low: u8, block: &mut [i16; 64]) -> Option<()> {
     block[0] |= (bits.take(1)? << low) as i16;
     Some(())
 }
 
 /// The coefficients `from..=to` of an AC scan, and the Huffman code of its symbols.
-pub(super) struct Band<'a> {
-    pub(super) code: &'a Code,
+pub(super) struct SpectralBand<'a> {
+    pub(super) code: &'a HuffmanCode,
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) low: u8,
@@ -34,15 +34,15 @@ pub(super) struct Band<'a> {
 
 /// Number of blocks in an EOB run with symbol `run` (0 to 14).
 #[inline(always)]
-fn covered(bits: &mut Bits<'_>, run: usize) -> Option<u32> {
+fn covered(bits: &mut BitReader<'_>, run: usize) -> Option<u32> {
     Some((1 << run) + bits.take(run as u32)?)
 }
 
-impl Band<'_> {
+impl SpectralBand<'_> {
     /// First AC scan: coefficients without their lowest `low` bits. `eob_run` is the number of blocks without further
     /// coefficients, including this one.
     #[inline(always)]
-    pub(super) fn first(&self, bits: &mut Bits<'_>, eob_run: &mut u32, block: &mut [i16; 64]) -> Option<()> {
+    pub(super) fn first(&self, bits: &mut BitReader<'_>, eob_run: &mut u32, block: &mut [i16; 64]) -> Option<()> {
         if *eob_run > 0 {
             *eob_run -= 1;
             return Some(());
@@ -70,7 +70,7 @@ impl Band<'_> {
     /// Refinement scan of AC: one more bit for the non-zero coefficients, and coefficients that become 1 or -1 at
     /// that bit.
     #[inline(always)]
-    pub(super) fn refine(&self, bits: &mut Bits<'_>, eob_run: &mut u32, block: &mut [i16; 64]) -> Option<()> {
+    pub(super) fn refine(&self, bits: &mut BitReader<'_>, eob_run: &mut u32, block: &mut [i16; 64]) -> Option<()> {
         let mut k = self.from;
         while *eob_run == 0 && k <= self.to {
             let (mut zeros, size, value) = bits.band_symbol(self.code)?;
@@ -113,7 +113,7 @@ impl Band<'_> {
     }
 
     #[inline(always)]
-    fn correct(&self, bits: &mut Bits<'_>, coefficient: &mut i16) -> Option<()> {
+    fn correct(&self, bits: &mut BitReader<'_>, coefficient: &mut i16) -> Option<()> {
         let bit = 1 << self.low;
         if bits.take(1)? == 1 && *coefficient & bit == 0 {
             *coefficient = coefficient.wrapping_add(if *coefficient >= 0 { bit } else { -bit });

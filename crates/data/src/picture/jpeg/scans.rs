@@ -1,13 +1,13 @@
 //! Reads JPEG files with several scans: progressive files, and sequential files that store components in separate
 //! scans. All coefficients stay in memory until the last scan has been read.
 
-use super::Unreadable;
-use super::blocks::{Block, CodedBlock};
-use super::headers::{Component, Headers, Next, ScanHeader, Tables};
-use super::huffman::{Bits, Code, Kind, ScanData};
-use super::progressive::{Band, dc_first, dc_refine};
+use super::JpegError;
+use super::blocks::{CodedBlock, JpegBlock};
+use super::headers::{JpegComponent, JpegHeaders, JpegTables, NextScan, ScanHeader};
+use super::huffman::{BitReader, HuffmanCode, HuffmanKind, ScanData};
+use super::progressive::{SpectralBand, dc_first, dc_refine};
 use super::smoothing;
-use crate::wide::{Work, widest};
+use crate::wide::{SimdWork, widest};
 
 /// A scan can visit every block of the photo with almost no bytes, and a file can have any number of scans. The total
 /// number of visits is therefore limited to this many per block of the photo, plus [`FREE_VISITS`]. Current encoders
@@ -16,11 +16,11 @@ const VISITS_PER_BLOCK: u64 = 32;
 /// Extra visits, so that photos of up to about a megapixel may have more scans than T.81 has a use for.
 const FREE_VISITS: u64 = 1 << 24;
 
-/// Value in [`Coefficients::lowest_bits`] of a coefficient for which no scan has sent a bit.
+/// Value in [`JpegCoefficients::lowest_bits`] of a coefficient for which no scan has sent a bit.
 pub(super) const UNKNOWN: i8 = -1;
 
 /// The quantised coefficients of one component.
-pub(super) struct Coefficients {
+pub(super) struct JpegCoefficients {
     /// 64 coefficients per block in zigzag order; blocks row by row.
     values: Vec<i16>,
     /// Blocks per row of `values`, a whole number of MCUs.
@@ -34,8 +34,8 @@ pub(super) struct Coefficients {
     pub(super) quantiser: Option<[u16; 64]>,
 }
 
-impl Coefficients {
-    fn new(headers: &Headers<'_>, component: &Component) -> Self {
+impl JpegCoefficients {
+    fn new(headers: &JpegHeaders<'_>, component: &JpegComponent) -> Self {
         let (columns, rows) = headers.blocks(component);
         let stride = columns.next_multiple_of(component.across as usize);
         let padded = stride * rows.next_multiple_of(component.down as usize);
@@ -60,28 +60,28 @@ impl Coefficients {
     }
 }
 
-fn damaged(number: usize) -> Unreadable {
-    Unreadable::new(format!("JPEG has damaged data in scan {number}"), "a whole image")
+fn damaged(number: usize) -> JpegError {
+    JpegError::new(format!("JPEG has damaged data in scan {number}"), "a whole image")
 }
 
 /// Reads all scans up to the end marker.
 ///
 /// # Errors
 /// The data are damaged or incomplete, or the file has too many scans.
-pub(super) fn read(headers: &Headers<'_>) -> Result<Vec<Coefficients>, Unreadable> {
-    let mut components: Vec<Coefficients> =
-        headers.components.iter().map(|it| Coefficients::new(headers, it)).collect();
-    let blocks = |it: &Coefficients| (it.columns * it.rows) as u64;
+pub(super) fn read(headers: &JpegHeaders<'_>) -> Result<Vec<JpegCoefficients>, JpegError> {
+    let mut components: Vec<JpegCoefficients> =
+        headers.components.iter().map(|it| JpegCoefficients::new(headers, it)).collect();
+    let blocks = |it: &JpegCoefficients| (it.columns * it.rows) as u64;
     let mut visits = VISITS_PER_BLOCK * components.iter().map(blocks).sum::<u64>() + FREE_VISITS;
     let mut tables = headers.tables.clone();
-    let mut next = Next::Scan(headers.first_scan.clone(), headers.data);
+    let mut next = NextScan::Scan(headers.first_scan.clone(), headers.data);
     let mut content = ScanData::default();
     for number in 1.. {
-        let Next::Scan(scan, data) = next else { break };
+        let NextScan::Scan(scan, data) = next else { break };
         let used = scan.members.iter().map(|it| blocks(&components[it.component])).sum();
         let Some(left) = visits.checked_sub(used) else {
             let found = format!("JPEG has at least {number} scans of {} x {} pixels", headers.width, headers.height);
-            return Err(Unreadable::new(found, "at most 32 full scans for a photo of this size"));
+            return Err(JpegError::new(found, "at most 32 full scans for a photo of this size"));
         };
         visits = left;
         for member in &scan.members {
@@ -91,9 +91,9 @@ pub(super) fn read(headers: &Headers<'_>) -> Result<Vec<Coefficients>, Unreadabl
             }
         }
         let rest = content.read(data);
-        let coding = Coding::new(headers.progressive, &scan, &tables, &components, number)?;
+        let coding = ScanCoding::new(headers.progressive, &scan, &tables, &components, number)?;
         let reader = ScanReader { headers, scan: &scan, coding, interval: tables.restart_interval, content: &content };
-        widest(ReadScan { reader, components: &mut components }).ok_or_else(|| damaged(number))?;
+        widest(JpegScanWork { reader, components: &mut components }).ok_or_else(|| damaged(number))?;
         let to = if headers.progressive { scan.to } else { 63 };
         let from = if headers.progressive { scan.from } else { 0 };
         for member in &scan.members {
@@ -103,7 +103,7 @@ pub(super) fn read(headers: &Headers<'_>) -> Result<Vec<Coefficients>, Unreadabl
         next = tables.read_until_scan(rest, &headers.components)?;
     }
     if let Some(missing) = components.iter().position(|it| it.lowest_bits[0] == UNKNOWN) {
-        return Err(Unreadable::new(format!("JPEG has no scan of component {}", missing + 1), "one of each component"));
+        return Err(JpegError::new(format!("JPEG has no scan of component {}", missing + 1), "one of each component"));
     }
     if headers.progressive {
         let down: Vec<usize> = headers.components.iter().map(|it| it.declared_down as usize).collect();
@@ -113,29 +113,29 @@ pub(super) fn read(headers: &Headers<'_>) -> Result<Vec<Coefficients>, Unreadabl
 }
 
 /// How the blocks of a scan are coded, with the Huffman codes of each member.
-enum Coding {
-    Sequential { dc: Vec<Code>, ac: Vec<Code> },
-    DcFirst { codes: Vec<Code> },
+enum ScanCoding {
+    Sequential { dc: Vec<HuffmanCode>, ac: Vec<HuffmanCode> },
+    DcFirst { codes: Vec<HuffmanCode> },
     DcRefine,
-    AcFirst { code: Code },
-    AcRefine { code: Code },
+    AcFirst { code: HuffmanCode },
+    AcRefine { code: HuffmanCode },
 }
 
-impl Coding {
+impl ScanCoding {
     fn new(
         progressive: bool,
         scan: &ScanHeader,
-        tables: &Tables<'_>,
-        components: &[Coefficients],
+        tables: &JpegTables<'_>,
+        components: &[JpegCoefficients],
         number: usize,
-    ) -> Result<Self, Unreadable> {
+    ) -> Result<Self, JpegError> {
         let dc = || scan.members.iter().map(|it| tables.dc(it.dc)).collect::<Result<Vec<_>, _>>();
         if !progressive {
             if scan.members.iter().any(|it| components[it.component].lowest_bits[0] != UNKNOWN) {
                 let found = format!("JPEG repeats a component in scan {number}");
-                return Err(Unreadable::new(found, "one scan of each component"));
+                return Err(JpegError::new(found, "one scan of each component"));
             }
-            let ac = scan.members.iter().map(|it| tables.ac(it.ac, Kind::Ac)).collect::<Result<_, _>>()?;
+            let ac = scan.members.iter().map(|it| tables.ac(it.ac, HuffmanKind::Ac)).collect::<Result<_, _>>()?;
             return Ok(Self::Sequential { dc: dc()?, ac });
         }
         let &ScanHeader { from, to, high, low, ref members } = scan;
@@ -145,32 +145,32 @@ impl Coding {
                 "JPEG has coefficients {from} to {to}, bits {high} to {low}, of {} components in scan {number}",
                 members.len()
             );
-            return Err(Unreadable::new(found, "a valid progressive scan"));
+            return Err(JpegError::new(found, "a valid progressive scan"));
         }
         Ok(match (from, high) {
             (0, 0) => Self::DcFirst { codes: dc()? },
             (0, _) => Self::DcRefine,
-            (_, 0) => Self::AcFirst { code: tables.ac(members[0].ac, Kind::AcBand)? },
-            (_, _) => Self::AcRefine { code: tables.ac(members[0].ac, Kind::AcBand)? },
+            (_, 0) => Self::AcFirst { code: tables.ac(members[0].ac, HuffmanKind::AcBand)? },
+            (_, _) => Self::AcRefine { code: tables.ac(members[0].ac, HuffmanKind::AcBand)? },
         })
     }
 }
 
 struct ScanReader<'a> {
-    headers: &'a Headers<'a>,
+    headers: &'a JpegHeaders<'a>,
     scan: &'a ScanHeader,
-    coding: Coding,
+    coding: ScanCoding,
     /// MCUs between restart markers; 0 means no restart markers.
     interval: usize,
     content: &'a ScanData,
 }
 
-struct ReadScan<'a> {
+struct JpegScanWork<'a> {
     reader: ScanReader<'a>,
-    components: &'a mut [Coefficients],
+    components: &'a mut [JpegCoefficients],
 }
 
-impl Work for ReadScan<'_> {
+impl SimdWork for JpegScanWork<'_> {
     type Output = Option<()>;
 
     #[inline(always)]
@@ -178,21 +178,21 @@ impl Work for ReadScan<'_> {
         let Self { reader, components } = self;
         let (from, to, low) = (reader.scan.from, reader.scan.to, reader.scan.low);
         match &reader.coding {
-            Coding::Sequential { dc, ac } => reader.each_block(components, |bits, member, state, block| {
+            ScanCoding::Sequential { dc, ac } => reader.each_block(components, |bits, member, state, block| {
                 let codes = [&dc[member], &ac[member]];
                 let predicted = &mut state.predicted[member];
                 CodedBlock { bits, codes, predicted }.each(|k, value| block[k & 63] = value as i16)
             }),
-            Coding::DcFirst { codes } => reader.each_block(components, |bits, member, state, block| {
+            ScanCoding::DcFirst { codes } => reader.each_block(components, |bits, member, state, block| {
                 dc_first(bits, &codes[member], low, &mut state.predicted[member], block)
             }),
-            Coding::DcRefine => reader.each_block(components, |bits, _, _, block| dc_refine(bits, low, block)),
-            Coding::AcFirst { code } => {
-                let band = Band { code, from, to, low };
+            ScanCoding::DcRefine => reader.each_block(components, |bits, _, _, block| dc_refine(bits, low, block)),
+            ScanCoding::AcFirst { code } => {
+                let band = SpectralBand { code, from, to, low };
                 reader.each_block(components, |bits, _, state, block| band.first(bits, &mut state.eob_run, block))
             }
-            Coding::AcRefine { code } => {
-                let band = Band { code, from, to, low };
+            ScanCoding::AcRefine { code } => {
+                let band = SpectralBand { code, from, to, low };
                 reader.each_block(components, |bits, _, state, block| band.refine(bits, &mut state.eob_run, block))
             }
         }
@@ -213,8 +213,8 @@ impl ScanReader<'_> {
     #[inline(always)]
     fn each_block(
         &self,
-        components: &mut [Coefficients],
-        mut read: impl FnMut(&mut Bits<'_>, usize, &mut RestartState, &mut [i16; 64]) -> Option<()>,
+        components: &mut [JpegCoefficients],
+        mut read: impl FnMut(&mut BitReader<'_>, usize, &mut RestartState, &mut [i16; 64]) -> Option<()>,
     ) -> Option<()> {
         let members = &self.scan.members;
         // Columns and rows of MCUs. In a scan of a single component, an MCU is one block, and there are no padding
@@ -222,7 +222,7 @@ impl ScanReader<'_> {
         let (columns, rows) = match members[..] {
             [only] => (components[only.component].columns, components[only.component].rows),
             _ => {
-                let (across, down) = self.headers.most();
+                let (across, down) = self.headers.max_sampling();
                 let count = |side: u32, most: u32| side.div_ceil(8 * most) as usize;
                 (count(self.headers.width, across), count(self.headers.height, down))
             }
@@ -251,7 +251,7 @@ impl ScanReader<'_> {
                     continue;
                 }
                 for (number, member) in members.iter().enumerate() {
-                    let Component { across, down, .. } = self.headers.components[member.component];
+                    let JpegComponent { across, down, .. } = self.headers.components[member.component];
                     let coefficients = &mut components[member.component];
                     for y in 0..down as usize {
                         for x in 0..across as usize {

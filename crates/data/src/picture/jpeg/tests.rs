@@ -20,7 +20,7 @@ fn means(whole: &Picture, scale: u32, x: u32, y: u32) -> Option<[f64; 3]> {
 
 /// Largest and mean absolute difference from the means of `whole`.
 fn compare(bytes: &[u8], whole: &Picture, scale: u32, part: [u32; 4]) -> (f64, f64) {
-    let Part { picture, left, top } = decode(bytes, scale, part).unwrap();
+    let JpegPart { picture, left, top } = decode(bytes, scale, part).unwrap();
     assert_eq!((left, top), (part[0] / scale, part[1] / scale));
     assert_eq!(picture.width, part[2].div_ceil(scale) - left);
     assert_eq!(picture.height, part[3].div_ceil(scale) - top);
@@ -82,7 +82,7 @@ fn a_part_is_cut_out_of_the_whole() {
     for scale in [1, 2, 4, 8] {
         let whole = decode(&bytes, scale, [0, 0, 150, 110]).unwrap().picture;
         for part in [[0, 0, 1, 1], [149, 109, 150, 110], [17, 33, 90, 91], [64, 0, 72, 110]] {
-            let Part { picture, left, top } = decode(&bytes, scale, part).unwrap();
+            let JpegPart { picture, left, top } = decode(&bytes, scale, part).unwrap();
             for y in 0..picture.height {
                 let at = |picture: &Picture, x: u32, y: u32| (y * picture.width + x) as usize * 3;
                 let n = picture.width as usize * 3;
@@ -146,7 +146,7 @@ fn pixels_in_full_size_are_pillows() {
             parts.push([w / 3, h / 3, w / 3 + 1 + at, h / 3 + 1 + at / 2]);
         }
         for part in parts {
-            let Part { picture, left, top } = decode(jpeg, 1, part).unwrap();
+            let JpegPart { picture, left, top } = decode(jpeg, 1, part).unwrap();
             assert_eq!((left, top), (part[0], part[1]));
             assert_eq!(picture, crate::transform::crop_pixels(&whole, part), "{name}, {part:?}");
         }
@@ -218,7 +218,7 @@ fn damaged_files_do_no_harm() {
 
 /// The error message of a file, as the user sees it.
 fn refusal(bytes: &[u8]) -> String {
-    let Unreadable { found, expected } = decode(bytes, 1, [0, 0, 1, 1]).unwrap_err();
+    let JpegError { found, expected } = decode(bytes, 1, [0, 0, 1, 1]).unwrap_err();
     format!("{found}; expected {expected}")
 }
 

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn food101() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     folder.write("food101/food-101/meta/classes.txt", labels(99) + "apple_pie\nhot_dog\n");
     folder.write("food101/food-101/meta/test.txt", "hot_dog/7\napple_pie/3\n");
     folder.write("food101/food-101/images/hot_dog/7.jpg", jpeg(4, 2));
@@ -35,7 +35,7 @@ fn food101() {
 
 #[test]
 fn names_of_a_file_go_before_those_of_the_archive() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     // Without the archive's subfolder: its content is in the set's folder.
     folder.write("food101/meta/classes.txt", labels(101));
     folder.write("food101/meta/test.txt", "c000/1\n");
@@ -55,7 +55,7 @@ fn names_of_a_file_go_before_those_of_the_archive() {
 
 #[test]
 fn sun397() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let classes: String = (0..395).map(|i| format!("/c/c{i:03}\n")).collect();
     folder.write("sun397/SUN397/ClassName.txt", classes + "/a/abbey\n/a/apartment_building/outdoor\n");
     folder.write("sun397/Partitions/Testing_01.txt", "/a/apartment_building/outdoor/sun_a.jpg\n/a/abbey/sun_b.jpg\n");
@@ -69,7 +69,7 @@ fn sun397() {
 
 #[test]
 fn aircraft() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let data = "aircraft/fgvc-aircraft-2013b/data";
     folder.write(&format!("{data}/variants.txt"), labels(98) + "707-320\nBAE 146-200\n");
     folder.write(&format!("{data}/images_variant_test.txt"), "0061581 BAE 146-200\n0000007 707-320\n");
@@ -82,7 +82,7 @@ fn aircraft() {
 
 #[test]
 fn dtd_and_pets_know_their_classes_from_the_list() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let list = |count: usize| (0..count).rev().map(|i| format!("c{i:03}/c{i:03}_0001.jpg\n")).collect::<String>();
     folder.write("dtd/dtd/labels/test1.txt", list(47));
     let source = open(&folder, "dtd").unwrap();
@@ -101,7 +101,7 @@ fn dtd_and_pets_know_their_classes_from_the_list() {
 
 #[test]
 fn cub2011() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let write = |name: &str, text: &str| folder.write(&format!("cub2011/CUB_200_2011/{name}"), text);
     let classes: String = (2..=200).map(|i| format!("{i} {i:03}.c_{i}\n")).collect();
     write("classes.txt", &format!("1 001.Black_footed_Albatross\n{classes}"));
@@ -124,7 +124,7 @@ fn cub2011() {
 
 #[test]
 fn imagenet() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     for i in 0..1000 {
         fs::create_dir_all(folder.path().join(format!("imagenet/val/n{i:08}"))).unwrap();
     }
@@ -149,7 +149,7 @@ fn imagenet() {
 
 #[test]
 fn folders_of_classes() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     // (set, folder of the classes, two (class, name) pairs)
     let cases = [
         ("eurosat", "2750", [("AnnualCrop", "annual crop land"), ("SeaLake", "lake or sea")]),
@@ -201,7 +201,7 @@ fn planes(side: usize, by_column: bool) -> Vec<u8> {
 
 #[test]
 fn cifar() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let record = |labels: &[u8]| [labels, &planes(32, false)].concat();
     folder.write("cifar10/cifar-10-batches-bin/batches.meta.txt", labels(9) + "truck\n\n");
     let test = folder.write("cifar10/cifar-10-batches-bin/test_batch.bin", [record(&[9]), record(&[0])].concat());
@@ -225,7 +225,7 @@ fn cifar() {
 
 #[test]
 fn stl10() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let write = |name: &str, bytes: &[u8]| folder.write(&format!("stl10/stl10_binary/{name}"), bytes);
     write("class_names.txt", labels(10).as_bytes());
     let pixels = write("test_X.bin", &[planes(96, true), planes(96, true)].concat());
@@ -244,7 +244,7 @@ fn stl10() {
 
 #[test]
 fn mnist_packed_or_not() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let header = |count: u8| [0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 28, 0, 0, 0, 28];
     let mut images = header(2).to_vec();
     images.extend((0..2 * 784).map(|i| (i % 251) as u8));
@@ -267,7 +267,7 @@ fn mnist_packed_or_not() {
 
 #[test]
 fn clevr_counts_objects() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let scene = |photo: &str, objects: usize| {
         let objects = vec![serde_json::json!({"shape": "cube"}); objects];
         serde_json::json!({"image_filename": photo, "objects": objects, "split": "val"})
@@ -288,7 +288,7 @@ fn clevr_counts_objects() {
 
 #[test]
 fn captions_of_coco_and_flickr() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let write = |captions: serde_json::Value| {
         let images = serde_json::json!([{"id": 9, "file_name": "9.jpg"}, {"id": 2, "file_name": "2.jpg"}]);
         let file = serde_json::json!({"images": images, "annotations": captions}).to_string();

@@ -72,7 +72,7 @@ fn packed(array: &[u8]) -> Vec<u8> {
 
 #[test]
 fn arrays_of_every_kind() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let cells = array(1, 2, "cells", &[text("", "Type-S"), small("", &[])].concat());
     let table = structs("table", &["fname", "class"], &[vec![text("", "1.jpg"), small("", &[3])]]);
     let path = folder.write("a.mat", file(&[doubles("x", &[1.5, -2.0]), packed(&cells), table]));
@@ -88,7 +88,7 @@ fn arrays_of_every_kind() {
 
 #[test]
 fn a_torn_or_foreign_file_is_an_error_at_every_length() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let bytes = file(&[structs("table", &["fname"], &[vec![text("", "1.jpg")]]), packed(&doubles("x", &[1.0]))]);
     for len in 0..bytes.len() {
         let path = folder.write("torn.mat", &bytes[..len]);
@@ -103,7 +103,7 @@ fn a_torn_or_foreign_file_is_an_error_at_every_length() {
 
 #[test]
 fn cars() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     let labels: Vec<u8> = (0..195).flat_map(|i| text("", &format!("Car {i}"))).collect();
     let labels = [labels, text("", "smart fortwo 2012")].concat();
     let meta = file(&[packed(&array(1, 196, "class_names", &labels))]);
@@ -130,7 +130,7 @@ fn cars() {
 
 #[test]
 fn flowers() {
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     names(&folder, "class_names.json", &[("flowers", 102)]);
     folder.write("flowers102/flowers-102/imagelabels.mat", file(&[packed(&small("labels", &[77, 1, 102]))]));
     let sets = |test: &[u8]| file(&[small("trnid", &[2]), small("tstid", test)]);

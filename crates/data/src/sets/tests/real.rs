@@ -18,7 +18,7 @@ fn eurosat() {
 
     // The published list has its classes in the order of the folders.
     let Some(list) = shared_data("prompts_classnames/clip_benchmark_en_classnames.json") else { return };
-    let root = Folder::new();
+    let root = FixtureFolder::new();
     fs::copy(list, root.path().join("class_names.json")).unwrap();
     for class in &own {
         fs::create_dir_all(root.path().join("eurosat/2750").join(&class.label)).unwrap();
@@ -30,7 +30,7 @@ fn eurosat() {
 #[test]
 fn published_names_fit_the_sets_that_need_them() {
     let Some(list) = shared_data("prompts_classnames/clip_benchmark_en_classnames.json") else { return };
-    let folder = Folder::new();
+    let folder = FixtureFolder::new();
     fs::copy(list, folder.path().join("class_names.json")).unwrap();
     let cases = [
         ("imagenet", ["tench", "toilet paper"]),

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use super::backdrop::Background;
-use super::figure::Figure;
+use super::figure::ToyFigure;
 use super::shape::Sketch;
 
 mod birds;
@@ -24,7 +24,7 @@ pub const ROOT: &str = "thing";
 
 /// A leaf class of the is-a tree ("parrot").
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Class(u8);
+pub struct ToyClass(u8);
 
 /// An entry of a class table.
 pub(crate) struct ClassSpec {
@@ -65,12 +65,12 @@ const TABLES: [&[ClassSpec]; 8] = [
 ];
 
 /// All drawings, measured once. `None` is a drawing without a shape; a test ensures that there is none.
-static FIGURES: LazyLock<Vec<Option<Figure>>> =
-    LazyLock::new(|| SPECS.iter().map(|spec| Figure::new(spec.draw)).collect());
+static FIGURES: LazyLock<Vec<Option<ToyFigure>>> =
+    LazyLock::new(|| SPECS.iter().map(|spec| ToyFigure::new(spec.draw)).collect());
 
 /// The entries of all tables in order.
-static SPECS: [&ClassSpec; Class::COUNT] = {
-    let mut specs = [&TABLES[0][0]; Class::COUNT];
+static SPECS: [&ClassSpec; ToyClass::COUNT] = {
+    let mut specs = [&TABLES[0][0]; ToyClass::COUNT];
     let (mut next, mut table) = (0, 0);
     while table < TABLES.len() {
         let mut row = 0;
@@ -95,7 +95,7 @@ impl ClassSpec {
     }
 }
 
-impl Class {
+impl ToyClass {
     /// Number of leaf classes.
     pub const COUNT: usize = {
         let (mut count, mut table) = (0, 0);
@@ -116,7 +116,7 @@ impl Class {
         Self::all().find(|class| class.name() == name)
     }
 
-    /// The position in [`Class::all`].
+    /// The position in [`ToyClass::all`].
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -151,7 +151,7 @@ impl Class {
         background.hosts(self.habitat())
     }
 
-    pub(crate) fn figure(self) -> Option<&'static Figure> {
+    pub(crate) fn figure(self) -> Option<&'static ToyFigure> {
         FIGURES.get(self.index())?.as_ref()
     }
 
@@ -160,7 +160,7 @@ impl Class {
     }
 }
 
-impl fmt::Debug for Class {
+impl fmt::Debug for ToyClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

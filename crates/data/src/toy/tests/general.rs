@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::sample::Sample;
 
-fn quickstart_world(split: Split) -> ToyWorld {
+fn quickstart_world(split: ToySplit) -> ToyWorld {
     let config = world(split).config();
-    ToyWorld::new(ToyConfig { classes: ClassChoice::Seen, words: Words::General, singles: 40, ..config }).unwrap()
+    ToyWorld::new(ToyConfig { classes: ClassChoice::Seen, words: TextChoice::General, singles: 40, ..config }).unwrap()
 }
 
 /// Every text of a sample with a space before and after it, so that names match whole words only.
@@ -20,9 +20,9 @@ fn texts(sample: &Sample) -> Vec<String> {
 
 #[test]
 fn a_world_of_seen_classes_neither_shows_nor_names_a_held_out_one() {
-    let held_out: Vec<Class> = Class::all().filter(|class| class.is_held_out()).collect();
+    let held_out: Vec<ToyClass> = ToyClass::all().filter(|class| class.is_held_out()).collect();
     assert_eq!(held_out.len(), HELD_OUT_CLASSES.len(), "every held-out name must be a class");
-    let world = quickstart_world(Split::Train);
+    let world = quickstart_world(ToySplit::Train);
     let mut shown = BTreeSet::new();
     for index in 0..1500 {
         let scene = world.scene(index);
@@ -37,21 +37,21 @@ fn a_world_of_seen_classes_neither_shows_nor_names_a_held_out_one() {
             }
         }
     }
-    assert_eq!(shown.len(), Class::COUNT - held_out.len(), "every other class must be shown");
+    assert_eq!(shown.len(), ToyClass::COUNT - held_out.len(), "every other class must be shown");
     assert!(shown.iter().all(|class| !class.is_held_out()));
 }
 
 #[test]
 fn the_parent_of_a_held_out_class_keeps_another_class() {
-    for class in Class::all().filter(|class| class.is_held_out()) {
+    for class in ToyClass::all().filter(|class| class.is_held_out()) {
         let parent = class.path()[2];
-        assert!(Class::all().any(|other| !other.is_held_out() && other.is_a(parent)), "{parent}");
+        assert!(ToyClass::all().any(|other| !other.is_held_out() && other.is_a(parent)), "{parent}");
     }
 }
 
 #[test]
 fn a_world_of_held_out_classes_has_one_in_every_scene() {
-    let config = ToyConfig { classes: ClassChoice::HeldOut, ..world(Split::Test).config() };
+    let config = ToyConfig { classes: ClassChoice::HeldOut, ..world(ToySplit::Test).config() };
     let world = ToyWorld::new(config).unwrap();
     assert!((0..300).all(|index| world.scene(index).objects[0].class.is_held_out()));
     let gallery = world.gallery(3).unwrap();
@@ -61,8 +61,8 @@ fn a_world_of_held_out_classes_has_one_in_every_scene() {
 
 #[test]
 fn a_gallery_of_seen_classes_has_the_pictures_of_the_whole_gallery() {
-    let config = world(Split::Test).config();
-    let all = world(Split::Test).gallery(2).unwrap();
+    let config = world(ToySplit::Test).config();
+    let all = world(ToySplit::Test).gallery(2).unwrap();
     let seen = ToyWorld::new(ToyConfig { classes: ClassChoice::Seen, ..config }).unwrap().gallery(2).unwrap();
     let whole: Vec<_> = (0..all.len()).map(|index| all.scene(index).objects).collect();
     for index in 0..seen.len() {
@@ -73,7 +73,7 @@ fn a_gallery_of_seen_classes_has_the_pictures_of_the_whole_gallery() {
 
 #[test]
 fn a_share_of_the_scenes_shows_one_object_alone() {
-    let config = world(Split::Train).config();
+    let config = world(ToySplit::Train).config();
     let singles = |singles| {
         let world = ToyWorld::new(ToyConfig { singles, ..config }).unwrap();
         (0..1000).filter(|&index| world.scene(index).objects.len() == 1).count()
@@ -87,7 +87,7 @@ fn a_share_of_the_scenes_shows_one_object_alone() {
 
 #[test]
 fn general_words_are_said_of_boxes_and_of_photos() {
-    let world = quickstart_world(Split::Train);
+    let world = quickstart_world(ToySplit::Train);
     let (mut phrases, mut captions) = (BTreeSet::new(), BTreeSet::new());
     for index in 0..3000 {
         let sample = world.sample(index);
@@ -96,7 +96,7 @@ fn general_words_are_said_of_boxes_and_of_photos() {
         captions.extend(sample.captions);
     }
     for (name, text) in class_words() {
-        if Class::named(name).is_some_and(Class::is_held_out) {
+        if ToyClass::named(name).is_some_and(ToyClass::is_held_out) {
             assert!(!phrases.contains(&text) && !captions.contains(&text), "{text}");
             continue;
         }
@@ -108,12 +108,12 @@ fn general_words_are_said_of_boxes_and_of_photos() {
 
 #[test]
 fn a_caption_says_at_least_what_its_phrase_says() {
-    let world = quickstart_world(Split::Train);
-    let path_of = |noun: &str| Class::all().map(Class::path).find(|path| path.contains(&noun));
+    let world = quickstart_world(ToySplit::Train);
+    let path_of = |noun: &str| ToyClass::all().map(ToyClass::path).find(|path| path.contains(&noun));
     let mut general = 0;
     for index in 0..400 {
         let (scene, sample) = (world.scene(index), world.sample(index));
-        let truths = Truths::of([&scene]);
+        let truths = GroundTruth::of([&scene]);
         for phrase in &sample.phrases {
             assert!(!phrase.spans.is_empty(), "{}", phrase.text);
             assert_eq!(truths.holds(&phrase.text, &scene), Some(true), "{}", phrase.text);
@@ -122,11 +122,11 @@ fn a_caption_says_at_least_what_its_phrase_says() {
             general += 1;
             let level = path.iter().position(|node| *node == name).unwrap();
             for span in &phrase.spans {
-                let said = span.text(&sample.captions).unwrap();
+                let named = span.text(&sample.captions).unwrap();
                 // The noun of the caption is the node or a descendant of it.
-                let below = Class::all().map(Class::path).filter(|other| other[..=level].contains(&name));
+                let below = ToyClass::all().map(ToyClass::path).filter(|other| other[..=level].contains(&name));
                 let mut nouns = below.flat_map(|other| other[level..].to_vec());
-                assert!(nouns.any(|noun| said.ends_with(noun)), "`{}` for `{said}`", phrase.text);
+                assert!(nouns.any(|noun| named.ends_with(noun)), "`{}` for `{named}`", phrase.text);
             }
         }
         assert!(sample.captions.iter().all(|text| truths.holds(text, &scene) == Some(true)));
@@ -136,15 +136,15 @@ fn a_caption_says_at_least_what_its_phrase_says() {
 
 #[test]
 fn truths_judge_a_text_by_what_is_drawn() {
-    let world = world(Split::Test);
+    let world = world(ToySplit::Test);
     let scenes: Vec<Scene> = (0..40).map(|index| world.scene(index)).collect();
-    let truths = Truths::of(&scenes);
+    let truths = GroundTruth::of(&scenes);
     let scene = &scenes[0];
     let main = scene.objects[0];
     for name in main.class.path() {
         assert_eq!(truths.holds(name, scene), Some(true), "{name}");
     }
-    let other = Class::all().find(|class| scene.objects.iter().all(|object| object.class != *class)).unwrap();
+    let other = ToyClass::all().find(|class| scene.objects.iter().all(|object| object.class != *class)).unwrap();
     assert_eq!(truths.holds(other.name(), scene), Some(false));
     let wrong = [Colour::Blue, Colour::Green].into_iter().find(|colour| *colour != main.colour).unwrap();
     assert_eq!(truths.holds(&format!("a {} {}", wrong.name(), main.class.name()), scene), Some(false));

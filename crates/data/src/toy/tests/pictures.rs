@@ -19,7 +19,7 @@ fn extent(changed: impl Fn(u32, u32) -> bool, side: u32) -> [u32; 4] {
 }
 
 /// Bounding box of one object rendered on a transparent canvas; counts pixels that are at least half covered.
-fn alone(object: &Object, side: u32) -> [u32; 4] {
+fn alone(object: &SceneObject, side: u32) -> [u32; 4] {
     let mut canvas = Pixmap::new(side, side).unwrap();
     let b = object.bounds;
     let bounds = [b.x1, b.y1, b.x2, b.y2].map(|v| v * side as f32);
@@ -30,7 +30,7 @@ fn alone(object: &Object, side: u32) -> [u32; 4] {
 
 #[test]
 fn the_same_sample_is_the_same_to_the_last_bit() {
-    let world = world(Split::Train);
+    let world = world(ToySplit::Train);
     let once: Vec<_> = (0..24).map(|i| world.sample(i)).collect();
     let parallel: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
@@ -51,9 +51,9 @@ fn the_same_sample_is_the_same_to_the_last_bit() {
 #[test]
 fn boxes_are_tight_around_what_is_drawn() {
     let side = 256;
-    let gallery = world(Split::Train).gallery(1).unwrap();
+    let gallery = world(ToySplit::Train).gallery(1).unwrap();
     let every_class = (0..gallery.len()).map(|index| gallery.scene(index));
-    for scene in every_class.chain(scenes(Split::Train, 60)) {
+    for scene in every_class.chain(scenes(ToySplit::Train, 60)) {
         for object in &scene.objects {
             let drawn = alone(object, side);
             let b = object.bounds;
@@ -69,7 +69,7 @@ fn boxes_are_tight_around_what_is_drawn() {
 #[test]
 fn an_object_changes_the_picture_inside_its_box_and_nowhere_else_but_for_its_shadow() {
     let side = 128;
-    for scene in scenes(Split::Val, 40).filter(|scene| scene.objects.len() == 1) {
+    for scene in scenes(ToySplit::Val, 40).filter(|scene| scene.objects.len() == 1) {
         let empty = Scene { objects: Vec::new(), ..scene.clone() };
         let [with, without] = [&scene, &empty].map(|scene| render(scene, side));
         let changed = |x: u32, y: u32| {
@@ -87,7 +87,7 @@ fn an_object_changes_the_picture_inside_its_box_and_nowhere_else_but_for_its_sha
 
 #[test]
 fn every_class_has_parts_within_it() {
-    for class in Class::all() {
+    for class in ToyClass::all() {
         let figure = class.figure().unwrap();
         assert!(!figure.parts.is_empty(), "{class:?}");
         for part in &figure.parts {
@@ -100,9 +100,9 @@ fn every_class_has_parts_within_it() {
 #[test]
 fn parts_turn_with_their_object() {
     let bounds = BBox { x1: 0.2, y1: 0.4, x2: 0.8, y2: 0.7 };
-    let class = Class::named("car").unwrap();
+    let class = ToyClass::named("car").unwrap();
     let wheels = |flip| -> Vec<BBox> {
-        let car = Object { class, colour: Colour::Red, size: Size::Large, flip, bounds };
+        let car = SceneObject { class, colour: Colour::Red, size: ObjectSize::Large, flip, bounds };
         car.parts().filter(|(name, _)| *name == "wheel").map(|(_, bounds)| bounds).collect()
     };
     let (right, left) = (wheels(false), wheels(true));
@@ -120,7 +120,7 @@ fn parts_turn_with_their_object() {
 #[test]
 fn classes_look_different() {
     let side = 32;
-    let portraits: Vec<Picture> = Class::all().map(|class| portrait(class, Colour::Red, side)).collect();
+    let portraits: Vec<Picture> = ToyClass::all().map(|class| portrait(class, Colour::Red, side)).collect();
     for (i, a) in portraits.iter().enumerate() {
         for (j, b) in portraits.iter().enumerate().take(i) {
             let total: u64 = a.rgb.iter().zip(&b.rgb).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
@@ -145,7 +145,7 @@ fn colours_look_different() {
 
 #[test]
 fn resolution_changes_the_sampling_and_not_the_scene() {
-    let scene = world(Split::Train).scene(3);
+    let scene = world(ToySplit::Train).scene(3);
     let (small, large) = (render(&scene, 32), render(&scene, 128));
     let mut total = 0;
     for y in 0..32_usize {

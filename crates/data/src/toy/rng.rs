@@ -5,9 +5,9 @@ use rand_chacha::ChaCha8Rng;
 
 /// A stream of random choices. The distributions are implemented here, so that scenes do not change when a random
 /// number library changes its algorithms.
-pub(crate) struct Dice(ChaCha8Rng);
+pub(crate) struct ToyRng(ChaCha8Rng);
 
-impl Dice {
+impl ToyRng {
     /// The stream with the seed words (seed, split, index, purpose). Different words give independent streams.
     pub(crate) fn new(words: [u64; 4]) -> Self {
         let mut key = [0; 32];
