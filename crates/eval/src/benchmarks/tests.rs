@@ -429,7 +429,7 @@ fn coco_mini() -> Option<Vec<Sample>> {
 struct Told {
     name: &'static str,
     list: List,
-    classes: Vec<Class>,
+    classes: Vec<ClassEntry>,
     complete: Option<usize>,
     left_out: Option<String>,
 }
@@ -450,7 +450,7 @@ impl Source for Told {
     fn fingerprint(&self) -> String {
         self.list.fingerprint()
     }
-    fn classes(&self) -> Vec<Class> {
+    fn classes(&self) -> Vec<ClassEntry> {
         self.classes.clone()
     }
     fn complete(&self) -> Option<usize> {

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use conifer_data::Class;
+use conifer_data::ClassEntry;
 use conifer_space::space;
 
 use super::{Benchmark, Context, Input, images, prompts};
@@ -50,7 +50,7 @@ impl Benchmark for ZeroShotClassification {
 
 /// What a classifier answered.
 pub(super) struct Classified {
-    pub(super) classes: Vec<Class>,
+    pub(super) classes: Vec<ClassEntry>,
     pub(super) predicted: Vec<usize>,
     pub(super) labels: Vec<usize>,
     pub(super) protocol: String,
