@@ -48,8 +48,8 @@ pub(super) struct ContrastRegion {
     pub(super) corners: [f32; 4],
 }
 
-/// The fingerprint of a source is a hash of this text. The text keeps the first name of the struct, so that fingerprints
-/// of older runs stay valid.
+/// The fingerprint of a source is a hash of this text. The text keeps the first name of the struct, so that
+/// fingerprints of older runs stay valid.
 impl fmt::Debug for ContrastItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Item")
