@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
 use conifer_index::{CellIndex, Direction, Effort, Filter, FlatIndex, Gate, Partition, Query, Ranking};
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source, space};
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root, space};
 use rayon::prelude::*;
 
 use crate::Numbers;
@@ -170,7 +170,7 @@ fn made(kind: &str, rows: usize) -> anyhow::Result<(EmbeddingSet, Vec<bool>)> {
         modality: vec![Modality::Text; all],
         points,
         columns: Default::default(),
-        source: Source::default(),
+        source: Provenance::default(),
     };
     Ok((set, (0..all).map(|row| row >= rows).collect()))
 }

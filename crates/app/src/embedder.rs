@@ -9,7 +9,7 @@ use conifer_data::{ImageRef, PixelLimits};
 use conifer_eval::Error;
 use conifer_learn::checkpoint::Manifest;
 use conifer_learn::embed::Embedder;
-use conifer_space::{ManifoldSpec, Root, Source};
+use conifer_space::{ManifoldSpec, Provenance, Root};
 
 use crate::progress;
 use crate::request::note_interrupted;
@@ -66,7 +66,7 @@ impl ModelEmbedder {
     ///
     /// # Errors
     /// The weights or the space differ.
-    pub(crate) fn check_made(&self, spec: &ManifoldSpec, source: &Source) -> anyhow::Result<()> {
+    pub(crate) fn check_made(&self, spec: &ManifoldSpec, source: &Provenance) -> anyhow::Result<()> {
         let weights = &source.weights;
         anyhow::ensure!(
             weights.is_empty() || weights == self.inner.fingerprint(),

@@ -33,7 +33,7 @@ use crate::sample::{BBox, Broken, Cause, ImageRef, Phrase, Sample, Span, Tiers};
 /// One line of a grounded JSONL file; see the [module](self) for its fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Record {
+pub struct GroundedRecord {
     /// Unique in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -75,7 +75,7 @@ pub struct Record {
     pub meta: serde::de::IgnoredAny,
 }
 
-/// A phrase of a [`Record`].
+/// A phrase of a [`GroundedRecord`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhraseRecord {
@@ -101,7 +101,7 @@ pub struct PhraseRecord {
     pub group_of: bool,
 }
 
-impl Record {
+impl GroundedRecord {
     /// Converts to a sample and checks it. Paths are relative to `folder`; `number` is the id of a record without one.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-pub use breeds::{BREEDS_TASKS, Breeds, BreedsSplit, BreedsTask};
+pub use breeds::{BREEDS_TASKS, BreedsHierarchy, BreedsSplit, BreedsTask};
 pub use named::NamedTree;
 pub use ranks::class_tree;
 pub use taxonomy::{TaxonId, Taxonomy};
@@ -46,11 +46,11 @@ impl Tree {
         P: AsRef<str>,
         C: AsRef<str>,
     {
-        let mut draft = Draft::default();
+        let mut builder = TreeBuilder::default();
         for (parent, child) in edges {
-            draft.edge(parent.as_ref(), child.as_ref())?;
+            builder.edge(parent.as_ref(), child.as_ref())?;
         }
-        draft.finish()
+        builder.finish()
     }
 
     /// Builds a tree from paths of names, general to specific, below `root`. A path may begin with `root`.
@@ -58,18 +58,18 @@ impl Tree {
     /// # Errors
     /// As [`Tree::from_edges`]; a name in two places has two parents.
     pub fn from_paths<S: AsRef<str>>(root: &str, paths: impl IntoIterator<Item = impl AsRef<[S]>>) -> Result<Self> {
-        let mut draft = Draft::default();
-        draft.number(root);
+        let mut builder = TreeBuilder::default();
+        builder.number(root);
         for path in paths {
             let path = path.as_ref();
             let skip = usize::from(path.first().is_some_and(|first| first.as_ref() == root));
             let mut parent = root;
             for name in &path[skip..] {
-                draft.edge(parent, name.as_ref())?;
+                builder.edge(parent, name.as_ref())?;
                 parent = name.as_ref();
             }
         }
-        draft.finish()
+        builder.finish()
     }
 
     /// Reads edges from a text file. A line is a parent and a child, separated by a tab (then names may contain spaces)
@@ -81,7 +81,7 @@ impl Tree {
     pub fn read_edges(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
         let json = path.extension().is_some_and(|e| e == "jsonl");
-        let mut draft = Draft::default();
+        let mut builder = TreeBuilder::default();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -91,9 +91,9 @@ impl Tree {
                 let place = format!("line {} of `{}`", number + 1, path.display());
                 Error::format(place, format!("{line:?}"), expected)
             })?;
-            draft.edge(&parent, &child)?;
+            builder.edge(&parent, &child)?;
         }
-        draft.finish()
+        builder.finish()
     }
 
     /// Number of nodes; at least 1.
@@ -201,13 +201,13 @@ impl Tree {
 
 /// A tree under construction: nodes in order of appearance; parents may still be unknown.
 #[derive(Default)]
-struct Draft {
+struct TreeBuilder {
     names: Vec<String>,
     numbers: HashMap<String, usize>,
     parents: Vec<Option<usize>>,
 }
 
-impl Draft {
+impl TreeBuilder {
     fn number(&mut self, name: &str) -> usize {
         if let Some(&number) = self.numbers.get(name) {
             return number;
@@ -324,12 +324,12 @@ fn text_edge(line: &str) -> Result<(String, String), String> {
 
 fn json_edge(line: &str) -> Result<(String, String), String> {
     #[derive(Deserialize)]
-    struct Edge {
+    struct JsonEdge {
         parent: String,
         child: String,
     }
     serde_json::from_str(line)
-        .map(|Edge { parent, child }| (parent, child))
+        .map(|JsonEdge { parent, child }| (parent, child))
         .map_err(|error| format!("{{\"parent\": ..., \"child\": ...}} ({error})"))
 }
 

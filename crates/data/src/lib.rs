@@ -52,4 +52,4 @@ pub use parts::PartRule;
 pub use picture::{encode_jpeg, encode_png};
 pub use sample::{BBox, Broken, Cause, ImageRef, Phrase, Picture, PixelLimits, Sample, Span, Tiers, View};
 pub use sets::{DATA_SETS, DataSet};
-pub use sources::{Class, SOURCES, Source, SourceEntry, SourceSpec, open};
+pub use sources::{ClassEntry, SOURCES, Source, SourceEntry, SourceSpec, open};

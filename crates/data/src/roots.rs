@@ -22,17 +22,17 @@ use crate::error::{Error, Result};
 use crate::files::not_a_file;
 use crate::hierarchy::Tree;
 use crate::sample::{Broken, Cause, ImageRef, Sample, View};
-use crate::sources::{Class, Source, SourceSpec};
+use crate::sources::{ClassEntry, Source, SourceSpec};
 
 /// Options of sources that contain a folder of photos.
 const FOLDER_OPTIONS: [&str; 2] = ["folder", "images"];
 
 /// Allowed folders.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AllowedRoots(Vec<Root>);
+pub(crate) struct AllowedRoots(Vec<AllowedRoot>);
 
 #[derive(Clone, Debug, PartialEq)]
-struct Root {
+struct AllowedRoot {
     /// The absolute path as given, without `.` and `..`.
     written: PathBuf,
     /// The path with all links resolved.
@@ -49,7 +49,7 @@ impl AllowedRoots {
                 folder => folder,
             };
             let (Ok(real), Ok(written)) = (fs::canonicalize(folder), std::path::absolute(folder)) else { continue };
-            let root = Root { written: without_dots(&written), real };
+            let root = AllowedRoot { written: without_dots(&written), real };
             if !roots.contains(&root) {
                 roots.push(root);
             }
@@ -96,10 +96,10 @@ impl AllowedRoots {
             (Cause::MissingFile, detail)
         };
         let written = without_dots(&std::path::absolute(path).map_err(unreadable)?);
-        let below = |root: &Root| written.starts_with(&root.written) || written.starts_with(&root.real);
+        let below = |root: &AllowedRoot| written.starts_with(&root.written) || written.starts_with(&root.real);
         match fs::canonicalize(path) {
             Ok(real) => {
-                let inside = |root: &Root| real.starts_with(&root.real) || root.links_to(&written, &real);
+                let inside = |root: &AllowedRoot| real.starts_with(&root.real) || root.links_to(&written, &real);
                 if !self.0.iter().any(inside) {
                     return Err(self.outside(path, &real));
                 }
@@ -134,7 +134,7 @@ impl AllowedRoots {
     }
 }
 
-impl Root {
+impl AllowedRoot {
     /// Returns whether `written` passes through a link directly in this root, the link does not point to an ancestor of
     /// the root, and `real` is inside the target of the link.
     fn links_to(&self, written: &Path, real: &Path) -> bool {
@@ -206,7 +206,7 @@ impl Source for RootedSource {
         self.source.fingerprint()
     }
 
-    fn classes(&self) -> Vec<Class> {
+    fn classes(&self) -> Vec<ClassEntry> {
         self.source.classes()
     }
 

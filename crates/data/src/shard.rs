@@ -18,7 +18,7 @@ use crate::sample::{Broken, Cause, ImageRef};
 pub use pattern::expand;
 pub use writer::{ShardSize, ShardWriter};
 
-use walk::{Member, walk};
+use walk::{TarMember, walk};
 
 /// Extensions of photographs, in order of preference.
 pub(crate) const IMAGE_EXTENSIONS: &[&str] = &["jpg", "jpeg", "png", "webp", "gif", "bmp"];
@@ -30,14 +30,14 @@ const MAX_TEXT_BYTES: u64 = 16 << 20;
 /// GRIT fit.
 pub struct Shards {
     files: Vec<PathBuf>,
-    slots: Vec<Slot>,
-    tears: Vec<Tear>,
+    slots: Vec<TarSlot>,
+    torn: Vec<TornShard>,
     fingerprint: String,
 }
 
 /// A shard that is truncated or has corrupt bytes. Samples before the damage are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tear {
+pub struct TornShard {
     /// The shard.
     pub shard: PathBuf,
     /// Number of complete samples before the damage.
@@ -48,19 +48,19 @@ pub struct Tear {
 
 /// The members of one sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct ShardRecord {
     /// The part of the names that all members share.
     pub key: String,
     shard: PathBuf,
-    members: Vec<Member>,
+    members: Vec<TarMember>,
 }
 
 #[derive(Clone, Copy)]
-enum Slot {
+enum TarSlot {
     /// Bytes `offset..offset + len` of a shard: headers and contents of one sample.
     Sample { shard: u32, offset: u64, len: u64 },
-    /// The damaged end of a shard (index in `tears`), which counts as one broken sample.
-    Tear(u32),
+    /// The damaged end of a shard (index in `torn`), which counts as one broken sample.
+    Torn(u32),
 }
 
 impl Shards {
@@ -68,30 +68,30 @@ impl Shards {
     ///
     /// # Errors
     /// No file matches, a file cannot be opened, or no sample is complete. A damaged shard is not an error; see
-    /// [`Shards::tears`].
+    /// [`Shards::torn`].
     pub fn open(pattern: &Path) -> Result<Self> {
         let files = expand(pattern)?;
         let indexed = files.par_iter().map(|path| index(path)).collect::<Result<Vec<_>>>()?;
-        let (mut slots, mut tears) = (Vec::new(), Vec::new());
+        let (mut slots, mut torn) = (Vec::new(), Vec::new());
         let mut hash = Sha256::new();
         for (number, (one, path)) in indexed.into_iter().zip(&files).enumerate() {
             hash.update(path.file_name().unwrap_or_default().as_encoded_bytes());
             hash.update(one.hash);
             let shard = number as u32;
-            slots.extend(one.samples.into_iter().map(|(offset, len)| Slot::Sample { shard, offset, len }));
-            if let Some(tear) = one.tear {
-                slots.push(Slot::Tear(tears.len() as u32));
-                tears.push(tear);
+            slots.extend(one.samples.into_iter().map(|(offset, len)| TarSlot::Sample { shard, offset, len }));
+            if let Some(torn_shard) = one.torn_shard {
+                slots.push(TarSlot::Torn(torn.len() as u32));
+                torn.push(torn_shard);
             }
         }
-        if slots.len() == tears.len() {
+        if slots.len() == torn.len() {
             let place = format!("shards `{}`", pattern.display());
-            return Err(match tears.first() {
-                Some(tear) => Error::format(place, tear.to_string(), "a tar file"),
+            return Err(match torn.first() {
+                Some(torn_shard) => Error::format(place, torn_shard.to_string(), "a tar file"),
                 None => Error::Empty { place, expected: "members with a name and an extension".to_owned() },
             });
         }
-        Ok(Self { files, slots, tears, fingerprint: hex(hash) })
+        Ok(Self { files, slots, torn, fingerprint: hex(hash) })
     }
 
     /// Number of samples, plus one per damaged shard.
@@ -106,8 +106,8 @@ impl Shards {
     }
 
     /// The damaged shards.
-    pub fn tears(&self) -> &[Tear] {
-        &self.tears
+    pub fn torn(&self) -> &[TornShard] {
+        &self.torn
     }
 
     /// SHA-256 (hex) of the shards' names, the members' names and lengths, and the contents of members that are not
@@ -120,17 +120,17 @@ impl Shards {
     ///
     /// # Errors
     /// [`Cause::TornShard`] for the damaged end of a shard; [`Cause::MissingFile`] if the shard has been removed.
-    pub fn record(&self, index: usize) -> Result<Record, Broken> {
+    pub fn record(&self, index: usize) -> Result<ShardRecord, Broken> {
         let (shard, offset, len) = match self.slots[index] {
-            Slot::Sample { shard, offset, len } => (&self.files[shard as usize], offset, len),
-            Slot::Tear(number) => return Err(self.tears[number as usize].clone().into()),
+            TarSlot::Sample { shard, offset, len } => (&self.files[shard as usize], offset, len),
+            TarSlot::Torn(number) => return Err(self.torn[number as usize].clone().into()),
         };
         let place = || format!("{} at byte {offset}", shard.display());
         let file = open_regular(shard).map_err(|error| {
             let detail = format!("shard cannot be read: {error}; expected a tar file");
             Broken::new(place(), Cause::MissingFile, detail)
         })?;
-        let mut members: Vec<Member> = Vec::new();
+        let mut members: Vec<TarMember> = Vec::new();
         walk(file, offset, offset + len, |member, _| {
             members.push(member);
             Ok(())
@@ -146,11 +146,11 @@ impl Shards {
                 "no member; expected the members that were indexed when the shard was opened",
             ));
         };
-        Ok(Record { key, shard: shard.clone(), members })
+        Ok(ShardRecord { key, shard: shard.clone(), members })
     }
 }
 
-impl Record {
+impl ShardRecord {
     /// Extensions of the members, in order.
     pub fn extensions(&self) -> impl Iterator<Item = &str> {
         self.members.iter().map(|m| m.extension.as_str())
@@ -172,7 +172,7 @@ impl Record {
     /// # Errors
     /// The member is not UTF-8, is longer than 16 MiB, or cannot be read.
     pub fn text(&self, extension: &str) -> Result<Option<String>, Broken> {
-        let Some(Member { offset, len, name, .. }) = self.member(extension) else {
+        let Some(TarMember { offset, len, name, .. }) = self.member(extension) else {
             return Ok(None);
         };
         let fault = |cause, found: String, expected: &str| {
@@ -196,15 +196,15 @@ impl Record {
         })
     }
 
-    /// As [`Record::text`], for a required member.
+    /// As [`ShardRecord::text`], for a required member.
     ///
     /// # Errors
-    /// As [`Record::text`], or the member does not exist.
+    /// As [`ShardRecord::text`], or the member does not exist.
     pub fn need_text(&self, extension: &str) -> Result<String, Broken> {
         self.text(extension)?.ok_or_else(|| self.lacks(&format!("`.{extension}`")))
     }
 
-    /// As [`Record::image`], for a required photograph.
+    /// As [`ShardRecord::image`], for a required photograph.
     ///
     /// # Errors
     /// The photograph does not exist.
@@ -223,21 +223,21 @@ impl Record {
         self.broken(Cause::BadRecord, detail)
     }
 
-    fn member(&self, extension: &str) -> Option<&Member> {
+    fn member(&self, extension: &str) -> Option<&TarMember> {
         self.members.iter().find(|m| m.extension == extension)
     }
 }
 
-impl std::fmt::Display for Tear {
+impl std::fmt::Display for TornShard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { shard, samples, detail } = self;
         write!(f, "`{}` is damaged after {samples} complete samples: {detail}", shard.display())
     }
 }
 
-impl From<Tear> for Broken {
-    fn from(tear: Tear) -> Self {
-        Self::new(tear.shard.display().to_string(), Cause::TornShard, tear.to_string())
+impl From<TornShard> for Broken {
+    fn from(torn_shard: TornShard) -> Self {
+        Self::new(torn_shard.shard.display().to_string(), Cause::TornShard, torn_shard.to_string())
     }
 }
 
@@ -246,15 +246,15 @@ pub(crate) fn hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-struct Indexed {
+struct TarIndex {
     /// (offset, length) of each sample.
     samples: Vec<(u64, u64)>,
-    tear: Option<Tear>,
+    torn_shard: Option<TornShard>,
     hash: [u8; 32],
 }
 
 /// Indexes a shard in one pass over its headers.
-fn index(path: &Path) -> Result<Indexed> {
+fn index(path: &Path) -> Result<TarIndex> {
     let file = open_regular(path).map_err(Error::io("open shard", path))?;
     let len = file.metadata().map_err(Error::io("open shard", path))?.len();
     let mut samples: Vec<(u64, u64)> = Vec::new();
@@ -276,14 +276,14 @@ fn index(path: &Path) -> Result<Indexed> {
         }
         Ok(())
     });
-    let tear = walked.err().map(|torn| {
+    let torn_shard = walked.err().map(|torn| {
         // The damaged member's sample is incomplete, so drop it.
         if torn.key.is_some_and(|key| key == current) {
             samples.pop();
         }
-        Tear { shard: path.to_owned(), samples: samples.len(), detail: torn.detail }
+        TornShard { shard: path.to_owned(), samples: samples.len(), detail: torn.detail }
     });
-    Ok(Indexed { samples, tear, hash: hash.finalize().into() })
+    Ok(TarIndex { samples, torn_shard, hash: hash.finalize().into() })
 }
 
 struct HashWriter<'a>(&'a mut Sha256);

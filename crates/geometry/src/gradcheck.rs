@@ -45,8 +45,8 @@ pub fn gradcheck(
     tolerance: f64,
     f: impl Fn(Vec<Tensor<2>>) -> Tensor<1>,
 ) -> Result<(), GradMismatch> {
-    let inputs: Vec<Matrix> = inputs.iter().map(Matrix::new).collect();
-    let value = |at: &[Matrix]| -> f64 {
+    let inputs: Vec<InputMatrix> = inputs.iter().map(InputMatrix::new).collect();
+    let value = |at: &[InputMatrix]| -> f64 {
         let device = Device::flex();
         let outputs = f(at.iter().map(|m| m.tensor(&device)).collect());
         outputs.into_data().iter::<f64>().zip(weights()).map(|(v, w)| v * w).sum()
@@ -83,7 +83,7 @@ pub fn gradcheck(
 }
 
 /// Backpropagated gradient of each input.
-fn gradients(inputs: &[Matrix], f: &impl Fn(Vec<Tensor<2>>) -> Tensor<1>) -> Vec<Vec<f64>> {
+fn gradients(inputs: &[InputMatrix], f: &impl Fn(Vec<Tensor<2>>) -> Tensor<1>) -> Vec<Vec<f64>> {
     let device = Device::flex().autodiff();
     let leaves: Vec<_> = inputs.iter().map(|m| m.tensor(&device).require_grad()).collect();
     let outputs = f(leaves.clone());
@@ -107,16 +107,16 @@ fn weights() -> impl Iterator<Item = f64> {
 }
 
 #[derive(Clone)]
-struct Matrix {
+struct InputMatrix {
     values: Vec<f64>,
     rows: usize,
     columns: usize,
 }
 
-impl Matrix {
+impl InputMatrix {
     fn new(data: &TensorData) -> Self {
         let [rows, columns] = data.shape().dims();
-        Matrix { values: data.iter::<f64>().collect(), rows, columns }
+        InputMatrix { values: data.iter::<f64>().collect(), rows, columns }
     }
 
     fn tensor(&self, device: &Device) -> Tensor<2> {

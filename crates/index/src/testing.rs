@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source, space};
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root, space};
 
 use crate::query::{Direction, Gate, Hit, Ranking};
 
@@ -119,6 +119,6 @@ pub(crate) fn set_of(spec: &ManifoldSpec, root: Root, points: Vec<f32>) -> Embed
         modality: vec![Modality::Text; count],
         points,
         columns: BTreeMap::new(),
-        source: Source::default(),
+        source: Provenance::default(),
     }
 }

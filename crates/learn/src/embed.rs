@@ -13,7 +13,7 @@ use conifer_data::tokenizer::Tokenizer;
 use conifer_data::transform::{EvalCrop, evaluate};
 use conifer_data::{Broken, ImageRef, PixelLimits};
 use conifer_space::points::sha256_hex;
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source};
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root};
 use rayon::prelude::*;
 
 pub use rows::by_length;
@@ -46,8 +46,8 @@ pub struct Embedder {
 }
 
 impl Embedder {
-    /// `name` becomes the `model` field of every set's [`Source`]. A model on an autodiff device is converted to the
-    /// plain device.
+    /// `name` becomes the `model` field of every set's [`Provenance`]. A model on an autodiff device is converted to
+    /// the plain device.
     ///
     /// # Errors
     /// [`Error::Setting`] if the tokenizer does not belong to the model: it has ids beyond the model's vocabulary, or
@@ -271,7 +271,7 @@ impl Embedder {
         data: &str,
         hashes: &str,
     ) -> Result<EmbeddingSet> {
-        let source = Source {
+        let source = Provenance {
             model: self.name.clone(),
             data: data.to_owned(),
             hash: sha256_hex(hashes.as_bytes()),

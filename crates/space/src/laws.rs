@@ -39,7 +39,7 @@ impl fmt::Display for Violation {
 pub fn check_space(entry: &SpaceEntry, seed: u64) -> Vec<Violation> {
     let mut violations = Vec::new();
     for spec in (entry.sample)(seed) {
-        let case = Case::new(entry, spec, seed);
+        let case = LawCase::new(entry, spec, seed);
         for (law, holds) in LAWS {
             if let Err(detail) = holds(&case) {
                 violations.push(Violation { law, spec: case.spec.clone(), detail });
@@ -50,7 +50,7 @@ pub fn check_space(entry: &SpaceEntry, seed: u64) -> Vec<Violation> {
 }
 
 /// A law. `Err` describes the value found and the value expected.
-type Law = fn(&Case<'_>) -> Result<(), String>;
+type Law = fn(&LawCase<'_>) -> Result<(), String>;
 
 const LAWS: &[(&str, Law)] = &[
     ("unlift inverts lift", metric::unlift_inverts_lift),
@@ -74,7 +74,7 @@ const LAWS: &[(&str, Law)] = &[
 ];
 
 /// One spec with its geometry and sample points.
-struct Case<'a> {
+struct LawCase<'a> {
     entry: &'a SpaceEntry,
     spec: ManifoldSpec,
     exact: Box<dyn Space<f64>>,
@@ -85,12 +85,12 @@ struct Case<'a> {
     points: Vec<Vec<f64>>,
 }
 
-impl<'a> Case<'a> {
+impl<'a> LawCase<'a> {
     fn new(entry: &'a SpaceEntry, spec: ManifoldSpec, seed: u64) -> Self {
         let (exact, fast) = ((entry.build_f64)(&spec), (entry.build_f32)(&spec));
         let mut random = SplitMix(seed);
         let tangents: Vec<_> = (0..7).map(|_| random_tangent(&spec, &mut random)).collect();
-        let mut case = Case { entry, spec, exact, fast, tangents, points: Vec::new() };
+        let mut case = LawCase { entry, spec, exact, fast, tangents, points: Vec::new() };
         case.points = case.tangents.iter().map(|v| case.lift(v)).collect();
         case
     }

@@ -45,7 +45,7 @@ mod spec;
 pub mod vector;
 
 pub use error::{Error, Result};
-pub use points::{EmbeddingSet, Modality, Source};
+pub use points::{EmbeddingSet, Modality, Provenance};
 pub use real::Real;
 pub use registry::Registry;
 pub use root::Root;

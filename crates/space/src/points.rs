@@ -32,7 +32,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use draft::{Difference, Draft, Plan, first_difference};
+pub use draft::{Draft, DraftPlan, SettingDifference, first_difference};
 pub use element::Element;
 pub use lock::Lock;
 pub use stored::StoredSet;
@@ -60,7 +60,7 @@ pub struct EmbeddingSet {
     /// `modality` are reserved.
     pub columns: BTreeMap<String, Vec<String>>,
     /// Provenance of the points.
-    pub source: Source,
+    pub source: Provenance,
 }
 
 /// The kind of input that a row embeds.
@@ -92,7 +92,7 @@ impl Modality {
 /// Provenance of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Source {
+pub struct Provenance {
     /// The model, by name or path.
     pub model: String,
     /// The data, by name or path.
@@ -118,7 +118,7 @@ impl EmbeddingSet {
         ids: Vec<String>,
         modality: Vec<Modality>,
         points: Vec<f32>,
-        source: Source,
+        source: Provenance,
     ) -> Result<Self> {
         let columns = BTreeMap::new();
         let set = EmbeddingSet { spec, root, ids, modality, points, columns, source };
@@ -272,8 +272,8 @@ const MOST_LINE: usize = 1 << 24;
 fn may_replace(dir: &Path) -> Result<()> {
     for entry in std::fs::read_dir(dir).map_err(Error::io("list", dir))? {
         let name = entry.map_err(Error::io("list", dir))?.file_name();
-        if !Manifest::OWNED.iter().any(|owned| name == **owned) {
-            let expected = format!("only {}, because the folder would be replaced", Manifest::OWNED.join(", "));
+        if !SetManifest::OWNED.iter().any(|owned| name == **owned) {
+            let expected = format!("only {}, because the folder would be replaced", SetManifest::OWNED.join(", "));
             return Err(Error::format(dir, "an entry", format!("`{}`", name.display()), expected));
         }
     }
@@ -286,27 +286,27 @@ const RESERVED: [&str; 2] = ["id", "modality"];
 /// `manifest.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Manifest {
+struct SetManifest {
     format: String,
     version: u32,
     rows: usize,
     columns: Vec<String>,
     spec: ManifoldSpec,
     root: Root,
-    source: Source,
+    source: Provenance,
     #[serde(default)]
-    files: BTreeMap<String, Seal>,
+    files: BTreeMap<String, FileChecksum>,
 }
 
 /// Length and checksum of a finished file, to detect damage.
 #[derive(Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-struct Seal {
+struct FileChecksum {
     bytes: u64,
     sha256: String,
 }
 
-impl Manifest {
+impl SetManifest {
     const FORMAT: &str = "conifer embedding set";
     /// The versions that this build reads.
     const VERSIONS: [u32; 2] = [1, 2];
@@ -315,13 +315,13 @@ impl Manifest {
     const ROWS: &str = "rows.jsonl";
     /// The settings that determined the rows, by name; only in sets that a [`Draft`] wrote.
     const IDENTITY: &str = "identity.json";
-    /// Name of the tensor in [`Manifest::POINTS`].
+    /// Name of the tensor in [`SetManifest::POINTS`].
     const TENSOR: &str = "points";
     /// The files that a folder may hold if saving is to replace it.
-    const OWNED: [&str; 4] = [Manifest::POINTS, Manifest::ROWS, Manifest::FILE, Manifest::IDENTITY];
+    const OWNED: [&str; 4] = [SetManifest::POINTS, SetManifest::ROWS, SetManifest::FILE, SetManifest::IDENTITY];
     /// Required files.
     #[cfg(test)]
-    const REQUIRED: [&str; 3] = [Manifest::POINTS, Manifest::ROWS, Manifest::FILE];
+    const REQUIRED: [&str; 3] = [SetManifest::POINTS, SetManifest::ROWS, SetManifest::FILE];
 
     /// The format version of a set with this element type: the first version that supports it.
     fn version_of(element: Element) -> u32 {
@@ -329,7 +329,7 @@ impl Manifest {
     }
 }
 
-impl Source {
+impl Provenance {
     fn check(&self) -> Result<()> {
         let hash = &self.hash;
         if hash.is_empty() || hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -338,12 +338,12 @@ impl Source {
         Err(Error::invalid("embedding set: `source.hash`", format!("`{hash}`"), "64 hex digits, or an empty string"))
     }
 
-    fn joined(&self, other: &Source) -> Source {
+    fn joined(&self, other: &Provenance) -> Provenance {
         let both = |a: &str, b: &str| match a == b {
             true => a.to_owned(),
             false => format!("{a} + {b}"),
         };
-        Source {
+        Provenance {
             model: both(&self.model, &other.model),
             data: both(&self.data, &other.data),
             hash: match self.hash == other.hash {

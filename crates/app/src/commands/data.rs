@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use conifer_data::export::{self, Cut, FolderShare, Report, Target};
+use conifer_data::export::{self, CropSettings, ExportReport, ExportTarget, FolderShare};
 use conifer_data::hierarchy::named::TREES;
 use conifer_data::import::{IMPORTERS, ImportSpec, import};
 use conifer_data::shard::ShardSize;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: Data, as_json: bool) -> anyhow::Result<()> {
 
 fn list(as_json: bool) -> anyhow::Result<()> {
     let inputs = |entry: &conifer_data::import::ImporterEntry| {
-        let one = |it: &conifer_data::import::Input| {
+        let one = |it: &conifer_data::import::ImporterInput| {
             format!("{}{}: {}", it.name, if it.required { "" } else { " (optional)" }, it.help)
         };
         entry.inputs.iter().map(one).collect::<Vec<_>>()
@@ -99,7 +99,7 @@ fn toy(out: &Path, config: ToyConfig, as_json: bool) -> anyhow::Result<()> {
         .collect::<Result<Vec<_>, _>>()?;
     let path = out.join("scenes.jsonl");
     let samples = worlds.iter().flat_map(|world| export::samples(world));
-    let report = export::write(samples, &[], &Target::Grounded { path: path.clone() }, &PixelLimits::default())?;
+    let report = export::write(samples, &[], &ExportTarget::Grounded { path: path.clone() }, &PixelLimits::default())?;
     write_folder(&ToyWorld::new(config)?.gallery(10)?, &out.join("classes"))?;
     let tree = tree()?;
     let edges =
@@ -132,20 +132,22 @@ fn import_files(args: Import, as_json: bool) -> anyhow::Result<()> {
 }
 
 /// The export target that the arguments name.
-fn target(args: &cli::Target) -> anyhow::Result<Target> {
+fn target(args: &cli::Target) -> anyhow::Result<ExportTarget> {
     let folder = args.out.clone();
     let size = ShardSize { samples: args.shard_samples, ..ShardSize::default() };
     if args.to != Form::Grounded && args.out.is_file() {
         bail!("--out {} is a file; expected a folder for shards", args.out.display());
     }
     Ok(match args.to {
-        Form::Grounded => Target::Grounded { path: folder },
-        Form::Pairs => Target::Pairs { folder, size },
-        Form::Boxes => Target::Boxes { folder, size, cut: Cut { side: args.side, ..Cut::default() } },
+        Form::Grounded => ExportTarget::Grounded { path: folder },
+        Form::Pairs => ExportTarget::Pairs { folder, size },
+        Form::Boxes => {
+            ExportTarget::Boxes { folder, size, cut: CropSettings { side: args.side, ..CropSettings::default() } }
+        }
     })
 }
 
-fn tell(report: &Report, as_json: bool) -> anyhow::Result<()> {
+fn tell(report: &ExportReport, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         return print_json(report);
     }

@@ -142,7 +142,7 @@ fn an_unfinished_set_of_another_command_is_only_given_up_when_asked() {
     assert!(rounded.points != whole.points);
 
     // A draft of another job.
-    let plan = conifer_space::points::Plan {
+    let plan = conifer_space::points::DraftPlan {
         spec: whole.spec.clone(),
         root: whole.root.clone(),
         columns: Vec::new(),

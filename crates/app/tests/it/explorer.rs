@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source};
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root};
 use serde_json::{Value, json};
 
 use super::command;
@@ -85,7 +85,7 @@ fn set_of(folder: &Path, modality: Vec<Modality>, columns: &[(&str, [&str; 4])])
     let spec = ManifoldSpec::product_l1(2, 2, vec![1.0, 4.0]);
     let points = vec![0.3, 0.4, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0, 1.5, 2.0, -0.3, 0.4, 0.3, -0.4];
     let ids = ["a", "b", "c", "d"].map(String::from).to_vec();
-    let mut set = EmbeddingSet::new(spec, Root::Origin, ids, modality, points, Source::default()).unwrap();
+    let mut set = EmbeddingSet::new(spec, Root::Origin, ids, modality, points, Provenance::default()).unwrap();
     for (name, values) in columns {
         set.columns.insert((*name).to_owned(), values.map(String::from).to_vec());
     }

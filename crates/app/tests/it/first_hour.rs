@@ -138,12 +138,13 @@ fn results_that_say_nothing_are_called_so() {
     let here = folder.path();
     // A set with nearly equal points, and one with distinct points.
     let set = |name: &str, spread: f32| {
-        use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source};
+        use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root};
         let rows = 60;
         let points = (0..rows).flat_map(|i| [1.5 + spread * i as f32 / rows as f32, 0.0]).collect();
         let ids = (0..rows).map(|i| format!("row{i}")).collect();
         let modality = [&[Modality::Text; 20][..], &[Modality::Image; 40]].concat();
-        let set = EmbeddingSet::new(ManifoldSpec::euclidean(2), Root::Origin, ids, modality, points, Source::default());
+        let set =
+            EmbeddingSet::new(ManifoldSpec::euclidean(2), Root::Origin, ids, modality, points, Provenance::default());
         let mut set = set.unwrap();
         // One outlier is the query.
         set.points[0] = -2.0;

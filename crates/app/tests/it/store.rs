@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use conifer_index::Store;
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source};
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root};
 use serde_json::Value;
 
 use crate::{command, good, refused};
@@ -21,7 +21,7 @@ fn write_set(path: &Path, numbers: std::ops::Range<usize>) {
     let ids: Vec<String> = numbers.clone().map(|i| format!("row {i}")).collect();
     let modality = vec![Modality::Text; ids.len()];
     let points = numbers.clone().flat_map(point).collect();
-    let source = Source { weights: "a".repeat(64), model: "m".into(), ..Source::default() };
+    let source = Provenance { weights: "a".repeat(64), model: "m".into(), ..Provenance::default() };
     let mut set =
         EmbeddingSet::new(ManifoldSpec::lorentz(3, 1.0), Root::Origin, ids, modality, points, source).unwrap();
     set.columns.insert("text".into(), numbers.map(|i| format!("text {i}")).collect());

@@ -40,7 +40,7 @@ pub struct PartCounts {
     numbers: HashMap<String, u32>,
     /// Number of boxes used, by class.
     instances: Vec<u64>,
-    pairs: HashMap<(u32, u32), Pair>,
+    pairs: HashMap<(u32, u32), PairCounts>,
 }
 
 /// Counts by cause, in the order of the causes.
@@ -48,7 +48,7 @@ pub type CauseCounts = std::collections::BTreeMap<Cause, u64>;
 
 /// Counts for a pair (class of the whole, class of the part).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pair {
+pub struct PairCounts {
     /// Number of box pairs.
     pub count: u64,
     /// Number of wholes with at least one such part.
@@ -146,15 +146,15 @@ impl PartCounts {
     }
 
     /// Every pair (whole, part) that occurs, ordered by the class indices.
-    pub fn pairs(&self) -> Vec<(ClassId, ClassId, Pair)> {
+    pub fn pairs(&self) -> Vec<(ClassId, ClassId, PairCounts)> {
         let mut pairs: Vec<_> = self.pairs.iter().map(|(&(w, p), &pair)| (ClassId(w), ClassId(p), pair)).collect();
         pairs.sort_unstable_by_key(|&(whole, part, _)| (whole, part));
         pairs
     }
 
     /// Converts to the form in the state file.
-    pub(super) fn stored(&self) -> Stored {
-        Stored {
+    pub(super) fn stored(&self) -> StoredCounts {
+        StoredCounts {
             photos: self.photos,
             boxes: self.boxes,
             small: self.small,
@@ -170,8 +170,8 @@ impl PartCounts {
     }
 
     /// Restores from the state file; `None` if a pair refers to an unknown class.
-    pub(super) fn restored(stored: Stored) -> Option<Self> {
-        let Stored { photos, boxes, small, broken, examples, classes, pairs } = stored;
+    pub(super) fn restored(stored: StoredCounts) -> Option<Self> {
+        let StoredCounts { photos, boxes, small, broken, examples, classes, pairs } = stored;
         let examples = examples.into_iter().map(|(sample, cause, detail)| Broken { sample, cause, detail }).collect();
         let mut it = Self { photos, boxes, small, broken, examples, ..Self::default() };
         for (name, instances) in classes {
@@ -181,7 +181,7 @@ impl PartCounts {
         for [whole, part, count, wholes] in pairs {
             let known = |number: u64| u32::try_from(number).ok().filter(|&it_| (it_ as usize) < it.names.len());
             let key = (known(whole)?, known(part)?);
-            it.pairs.insert(key, Pair { count, wholes });
+            it.pairs.insert(key, PairCounts { count, wholes });
         }
         Some(it)
     }
@@ -190,7 +190,7 @@ impl PartCounts {
 /// [`PartCounts`] as stored in the state file.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Stored {
+pub(super) struct StoredCounts {
     photos: u64,
     boxes: u64,
     small: u64,

@@ -11,21 +11,21 @@ use crate::error::{Error, Result};
 /// Thresholds that separate part-of relations from coincidences (Wang et al., App. A).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Thresholds {
+pub struct PartThresholds {
     /// Minimum number of box pairs.
     pub min_count: u64,
     /// Minimum share of the boxes of the whole's class that have such a part, in [0, 1].
     pub min_share: f64,
 }
 
-impl Default for Thresholds {
+impl Default for PartThresholds {
     /// The values for OpenImages: 50 pairs, 10 %. For LVIS the paper uses 5 pairs and 5 %.
     fn default() -> Self {
         Self { min_count: 50, min_share: 0.1 }
     }
 }
 
-impl Thresholds {
+impl PartThresholds {
     /// Checks the range of `min_share`.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Thresholds {
 
 /// A relation between a class and a class of its parts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Edge {
+pub struct PartEdge {
     /// The whole.
     pub parent: String,
     /// The part.
@@ -55,10 +55,10 @@ pub struct Edge {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PartGraph {
     /// Edges grouped by parent, the largest share first.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<PartEdge>,
     /// Relations that pass the thresholds but would close a cycle with stronger ones, including a class within itself;
     /// in the order in which they were rejected.
-    pub refused: Vec<Edge>,
+    pub refused: Vec<PartEdge>,
 }
 
 /// An occurrence of a class in the tree view of the graph.
@@ -71,7 +71,7 @@ pub struct PartRow<'a> {
     /// True if its parts are listed at an earlier row.
     pub again: bool,
     /// The relation to the class above it.
-    pub edge: Option<&'a Edge>,
+    pub edge: Option<&'a PartEdge>,
 }
 
 /// The artificial root in [`PartGraph::tree_edges`], which represents the whole photo.
@@ -86,14 +86,14 @@ impl PartGraph {
     ///
     /// `display` maps counted names to display names. The counted name is used if there is no display name or if two
     /// classes share it.
-    pub fn new(counts: &PartCounts, thresholds: &Thresholds, display: &HashMap<String, String>) -> Self {
+    pub fn new(counts: &PartCounts, thresholds: &PartThresholds, display: &HashMap<String, String>) -> Self {
         let names = shown(counts, display);
-        let mut found: Vec<Edge> = (counts.pairs().into_iter())
+        let mut found: Vec<PartEdge> = (counts.pairs().into_iter())
             .filter_map(|(whole, part, pair)| {
                 let share = pair.wholes as f64 / counts.instances(whole) as f64;
                 let kept = pair.count >= thresholds.min_count && share >= thresholds.min_share;
                 let name = |class| names[counts.name(class)].clone();
-                kept.then(|| Edge { parent: name(whole), child: name(part), count: pair.count, share })
+                kept.then(|| PartEdge { parent: name(whole), child: name(part), count: pair.count, share })
             })
             .collect();
         found.sort_by(|a, b| {
@@ -123,7 +123,7 @@ impl PartGraph {
     /// share for it (ties: the largest count, then the first name). Classes that are part of no other are below
     /// [`SCENE`].
     pub fn tree_edges(&self) -> String {
-        let mut best: HashMap<&str, &Edge> = HashMap::new();
+        let mut best: HashMap<&str, &PartEdge> = HashMap::new();
         for edge in &self.edges {
             let held = best.entry(&edge.child).or_insert(edge);
             let order = edge.share.total_cmp(&held.share).then(edge.count.cmp(&held.count));
@@ -151,18 +151,18 @@ impl PartGraph {
     /// are listed at its first occurrence only, and [`PartRow::again`] marks the later ones: a full expansion of a
     /// graph with 600 classes can have millions of rows.
     pub fn rows(&self) -> Vec<PartRow<'_>> {
-        let mut below: HashMap<&str, Vec<&Edge>> = HashMap::new();
+        let mut below: HashMap<&str, Vec<&PartEdge>> = HashMap::new();
         for edge in &self.edges {
             below.entry(&edge.parent).or_default().push(edge);
         }
         let mut rows = Vec::new();
-        let mut told = HashSet::new();
+        let mut expanded = HashSet::new();
         // (name, depth, incoming edge). An explicit stack, because chains may be long.
-        let mut stack: Vec<(&str, usize, Option<&Edge>)> =
+        let mut stack: Vec<(&str, usize, Option<&PartEdge>)> =
             self.roots().into_iter().rev().map(|root| (root, 0, None)).collect();
         while let Some((name, depth, edge)) = stack.pop() {
             let parts = below.get(name).map_or(&[][..], Vec::as_slice);
-            let first = told.insert(name);
+            let first = expanded.insert(name);
             rows.push(PartRow { depth, name, again: !first && !parts.is_empty(), edge });
             if first {
                 stack.extend(parts.iter().rev().map(|edge| (edge.child.as_str(), depth + 1, Some(*edge))));

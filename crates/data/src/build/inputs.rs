@@ -9,9 +9,9 @@ use rayon::prelude::*;
 use super::counts::{ClassBox, ClassId, PartCounts};
 use crate::error::{Error, Result, in_one_line};
 use crate::files::open_regular;
-use crate::grounded::Record;
-use crate::import::instances::{self, Photo};
-use crate::import::openimages::Columns;
+use crate::grounded::GroundedRecord;
+use crate::import::instances::{self, InstancePhoto};
+use crate::import::openimages::OpenImagesColumns;
 use crate::parts::PartRule;
 use crate::sample::{Broken, Cause};
 
@@ -21,36 +21,36 @@ pub(super) struct BoxFile {
     /// Size in bytes when it was opened.
     pub(super) len: u64,
     /// Start of the first block: after the header of a table.
-    pub(super) start: Place,
-    format: Format,
+    pub(super) start: FilePosition,
+    format: BoxFormat,
 }
 
-enum Format {
+enum BoxFormat {
     /// OpenImages CSV.
-    Table(Columns),
+    Table(OpenImagesColumns),
     /// Grounded JSONL.
-    Lines,
+    Jsonl,
     /// COCO or LVIS JSON, loaded as a whole because photos and boxes are separate lists.
-    Whole,
+    Json,
 }
 
 /// A position in a file, between two photos.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FilePosition {
     pub(super) byte: u64,
     /// Number of lines before it.
     pub(super) line: u64,
 }
 
 /// A contiguous range of bytes of a file.
-pub(super) struct Block {
+pub(super) struct FileBlock {
     start: u64,
     bytes: Vec<u8>,
 }
 
 /// Result of counting a block.
 #[derive(Default)]
-pub(super) struct Counted {
+pub(super) struct BlockCounts {
     pub(super) counts: PartCounts,
     /// Hashes of the photo ids, with the line of their first box (counted from 0 in the block). Filled only for formats
     /// in which the rows of a photo might not be adjacent.
@@ -58,7 +58,8 @@ pub(super) struct Counted {
     pub(super) lines: u64,
     /// File offset of the end of the block.
     pub(super) end: u64,
-    /// (line in the block, counted from 0; cause; description). [`Counted::named`] adds the line number in the file.
+    /// (line in the block, counted from 0; cause; description). [`BlockCounts::named`] adds the line number in the
+    /// file.
     pub(super) faults: Vec<(u64, Cause, String)>,
 }
 
@@ -74,18 +75,18 @@ impl BoxFile {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let file = open_regular(path).map_err(Error::io("read", path))?;
         let len = file.metadata().map_err(Error::io("read", path))?.len();
-        let mut start = Place::default();
+        let mut start = FilePosition::default();
         let format = match path.extension().and_then(|it| it.to_str()) {
             Some("csv") => {
                 let mut header = Vec::new();
                 // Limits the memory for a file without line breaks. A header is much shorter.
                 let limit = file.take(1 << 16);
                 BufReader::new(limit).read_until(b'\n', &mut header).map_err(Error::io("read", path))?;
-                start = Place { byte: header.len() as u64, line: 1 };
-                Format::Table(Columns::new(path, &header)?)
+                start = FilePosition { byte: header.len() as u64, line: 1 };
+                BoxFormat::Table(OpenImagesColumns::new(path, &header)?)
             }
-            Some("jsonl") => Format::Lines,
-            Some("json") => Format::Whole,
+            Some("jsonl") => BoxFormat::Jsonl,
+            Some("json") => BoxFormat::Json,
             _ => {
                 let expected =
                     "a file of boxes: .csv (OpenImages), .json (COCO or LVIS instances), .jsonl (grounded); unpacked";
@@ -99,12 +100,12 @@ impl BoxFile {
     ///
     /// # Errors
     /// The file cannot be read or has become shorter, or more than 256 MiB contain no end of a photo.
-    pub(super) fn block(&self, start: u64, size: usize) -> Result<Option<Block>> {
+    pub(super) fn block(&self, start: u64, size: usize) -> Result<Option<FileBlock>> {
         if start >= self.len {
             return Ok(None);
         }
-        if matches!(self.format, Format::Whole) {
-            return Ok(Some(Block { start, bytes: Vec::new() }));
+        if matches!(self.format, BoxFormat::Json) {
+            return Ok(Some(FileBlock { start, bytes: Vec::new() }));
         }
         let mut file = open_regular(&self.path).map_err(Error::io("read", &self.path))?;
         file.seek(SeekFrom::Start(start)).map_err(Error::io("read", &self.path))?;
@@ -119,11 +120,11 @@ impl BoxFile {
                 return Err(Error::format(place, found, format!("{} bytes, the size when it was opened", self.len)));
             }
             if start + wanted == self.len {
-                return Ok(Some(Block { start, bytes }));
+                return Ok(Some(FileBlock { start, bytes }));
             }
             if let Some(end) = self.cut(&bytes) {
                 bytes.truncate(end);
-                return Ok(Some(Block { start, bytes }));
+                return Ok(Some(FileBlock { start, bytes }));
             }
             if size >= MAX_BLOCK {
                 let place = format!("`{}` from byte {start}", self.path.display());
@@ -141,7 +142,7 @@ impl BoxFile {
     /// it. Malformed lines belong to no photo, as in [`count_rows`].
     fn cut(&self, bytes: &[u8]) -> Option<usize> {
         let end = bytes.iter().rposition(|&byte| byte == b'\n')? + 1;
-        let Format::Table(columns) = &self.format else { return Some(end) };
+        let BoxFormat::Table(columns) = &self.format else { return Some(end) };
         let (mut end, mut last) = (end, None);
         while end > 0 {
             let begin = bytes[..end - 1].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
@@ -160,17 +161,17 @@ impl BoxFile {
     ///
     /// # Errors
     /// Only for files that are loaded as a whole: the file cannot be read or has another format.
-    pub(super) fn count(&self, block: &Block, rule: &PartRule) -> Result<Counted> {
+    pub(super) fn count(&self, block: &FileBlock, rule: &PartRule) -> Result<BlockCounts> {
         match &self.format {
-            Format::Table(columns) => Ok(count_rows(columns, block, rule)),
-            Format::Lines => Ok(count_records(block, rule)),
-            Format::Whole => self.count_all(rule),
+            BoxFormat::Table(columns) => Ok(count_rows(columns, block, rule)),
+            BoxFormat::Jsonl => Ok(count_records(block, rule)),
+            BoxFormat::Json => self.count_all(rule),
         }
     }
 
-    fn count_all(&self, rule: &PartRule) -> Result<Counted> {
+    fn count_all(&self, rule: &PartRule) -> Result<BlockCounts> {
         let (photos, faults) = instances::read_photos(&self.path)?;
-        let count = |photos: &[Photo]| {
+        let count = |photos: &[InstancePhoto]| {
             let mut counts = PartCounts::default();
             let mut boxes = Vec::new();
             for photo in photos {
@@ -185,7 +186,7 @@ impl BoxFile {
         let mut counts = PartCounts::default();
         faults.into_iter().for_each(|fault| counts.add_broken(fault));
         parts.into_iter().for_each(|part| counts.merge(part));
-        Ok(Counted { counts, end: self.len, ..Counted::default() })
+        Ok(BlockCounts { counts, end: self.len, ..BlockCounts::default() })
     }
 }
 
@@ -193,8 +194,8 @@ fn class_box((class, bbox, group_of): (ClassId, crate::sample::BBox, bool)) -> C
     ClassBox { class, bbox, group_of }
 }
 
-fn count_rows(columns: &Columns, block: &Block, rule: &PartRule) -> Counted {
-    let mut it = Counted { end: block.start + block.bytes.len() as u64, ..Counted::default() };
+fn count_rows(columns: &OpenImagesColumns, block: &FileBlock, rule: &PartRule) -> BlockCounts {
+    let mut it = BlockCounts { end: block.start + block.bytes.len() as u64, ..BlockCounts::default() };
     let mut boxes: Vec<ClassBox> = Vec::new();
     let mut now = "";
     // Avoids an allocation for the label of every row.
@@ -225,8 +226,8 @@ fn count_rows(columns: &Columns, block: &Block, rule: &PartRule) -> Counted {
     it
 }
 
-fn count_records(block: &Block, rule: &PartRule) -> Counted {
-    let mut it = Counted { end: block.start + block.bytes.len() as u64, ..Counted::default() };
+fn count_records(block: &FileBlock, rule: &PartRule) -> BlockCounts {
+    let mut it = BlockCounts { end: block.start + block.bytes.len() as u64, ..BlockCounts::default() };
     let mut boxes = Vec::new();
     for line in lines(&block.bytes) {
         let number = it.lines;
@@ -235,7 +236,7 @@ fn count_records(block: &Block, rule: &PartRule) -> Counted {
         if line.is_empty() {
             continue;
         }
-        let record = serde_json::from_slice::<Record>(line).map_err(|error| {
+        let record = serde_json::from_slice::<GroundedRecord>(line).map_err(|error| {
             (Cause::BadRecord, format!("{}; expected a record of grounded JSONL", in_one_line(&error)))
         });
         let sample = record.and_then(|record| {
@@ -258,19 +259,19 @@ fn count_records(block: &Block, rule: &PartRule) -> Counted {
     it
 }
 
-impl Block {
+impl FileBlock {
     /// File offset of the end of the block.
     pub(super) fn end(&self, file: &BoxFile) -> u64 {
         match file.format {
-            Format::Whole => file.len,
+            BoxFormat::Json => file.len,
             _ => self.start + self.bytes.len() as u64,
         }
     }
 }
 
-impl Counted {
+impl BlockCounts {
     /// The counts, with the faults named by their lines in the file. `start` is the position of the block.
-    pub(super) fn named(self, file: &BoxFile, start: Place) -> PartCounts {
+    pub(super) fn named(self, file: &BoxFile, start: FilePosition) -> PartCounts {
         let mut counts = self.counts;
         for (line, cause, detail) in self.faults {
             let place = format!("line {} of `{}`", start.line + line + 1, file.path.display());

@@ -14,8 +14,8 @@ pub mod parts;
 mod state;
 
 pub use counts::{ClassBox, ClassId, PartCounts};
-pub use graph::{Edge, PartGraph, PartRow, Thresholds};
-pub use parts::{Built, PartsSpec, Progress, build};
+pub use graph::{PartEdge, PartGraph, PartRow, PartThresholds};
+pub use parts::{BuildProgress, BuiltGraph, PartsSpec, build};
 
 #[cfg(test)]
 mod tests;

@@ -9,9 +9,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::counts::{CauseCounts, PartCounts};
-use super::graph::{Edge, PartGraph, Thresholds};
-use super::inputs::{BoxFile, Place};
-use super::state::State;
+use super::graph::{PartEdge, PartGraph, PartThresholds};
+use super::inputs::{BoxFile, FilePosition};
+use super::state::BuildState;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::import::openimages::read_names;
@@ -31,12 +31,12 @@ pub struct PartsSpec {
     /// The conditions under which a box is a part of another.
     pub rule: PartRule,
     /// The conditions under which a pair of classes is a relation.
-    pub thresholds: Thresholds,
+    pub thresholds: PartThresholds,
 }
 
 /// Progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct BuildProgress {
     /// Number of bytes counted so far.
     pub done: u64,
     /// Total size of all files in bytes.
@@ -46,7 +46,7 @@ pub struct Progress {
 }
 
 /// Result of a build.
-pub struct Built {
+pub struct BuiltGraph {
     /// All counts.
     pub counts: PartCounts,
     /// The relations derived from the counts.
@@ -77,7 +77,7 @@ const SAVE_EVERY: Duration = Duration::from_secs(5);
 /// # Errors
 /// Settings out of range, no file of boxes, a file that cannot be read or lacks a column, a photo whose rows are not
 /// adjacent, or a folder with the state of other files.
-pub fn build(spec: &PartsSpec, progress: impl FnMut(&Progress) -> ControlFlow<()>) -> Result<Option<Built>> {
+pub fn build(spec: &PartsSpec, progress: impl FnMut(&BuildProgress) -> ControlFlow<()>) -> Result<Option<BuiltGraph>> {
     build_in_blocks(spec, BLOCK, SAVE_EVERY, progress)
 }
 
@@ -85,8 +85,8 @@ pub(super) fn build_in_blocks(
     spec: &PartsSpec,
     block: usize,
     save_every: Duration,
-    mut progress: impl FnMut(&Progress) -> ControlFlow<()>,
-) -> Result<Option<Built>> {
+    mut progress: impl FnMut(&BuildProgress) -> ControlFlow<()>,
+) -> Result<Option<BuiltGraph>> {
     spec.rule.check()?;
     spec.thresholds.check()?;
     if spec.boxes.is_empty() {
@@ -94,17 +94,17 @@ pub(super) fn build_in_blocks(
     }
     let boxes = spec.boxes.iter().map(|path| BoxFile::open(path)).collect::<Result<Vec<_>>>()?;
     let names = spec.names.as_deref().map(read_names).transpose()?.unwrap_or_default();
-    let mut state = State::open(&spec.out, &boxes, &spec.rule)?;
+    let mut state = BuildState::open(&spec.out, &boxes, &spec.rule)?;
     let total = boxes.iter().map(|file| file.len).sum();
     let mut saved = Instant::now();
     while let Some(file) = boxes.get(state.file) {
-        let start = state.place.byte;
+        let start = state.position.byte;
         count_some(file, block, &spec.rule, &mut state)?;
         let before: u64 = boxes[..state.file].iter().map(|file| file.len).sum();
-        let now = Progress { done: before + state.place.byte, total, boxes: state.counts.boxes };
-        if state.place.byte == start {
+        let now = BuildProgress { done: before + state.position.byte, total, boxes: state.counts.boxes };
+        if state.position.byte == start {
             state.file += 1;
-            state.place = boxes.get(state.file).map_or(Place::default(), |file| file.start);
+            state.position = boxes.get(state.file).map_or(FilePosition::default(), |file| file.start);
         }
         let stop = progress(&now).is_break();
         if stop || saved.elapsed() >= save_every || state.file == boxes.len() {
@@ -121,15 +121,15 @@ pub(super) fn build_in_blocks(
     }
     let graph = PartGraph::new(&state.counts, &spec.thresholds, &names);
     let files = write(spec, &state.counts, &graph, &names)?;
-    Ok(Some(Built { counts: state.counts, graph, files }))
+    Ok(Some(BuiltGraph { counts: state.counts, graph, files }))
 }
 
 /// Counts the next blocks of a file. Does nothing at its end.
-fn count_some(file: &BoxFile, size: usize, rule: &PartRule, state: &mut State) -> Result<()> {
+fn count_some(file: &BoxFile, size: usize, rule: &PartRule, state: &mut BuildState) -> Result<()> {
     // Two blocks per thread, so that no thread is idle while another works on a slow block.
     let many = 2 * rayon::current_num_threads();
     let mut blocks = Vec::with_capacity(many);
-    let mut start = state.place.byte;
+    let mut start = state.position.byte;
     while blocks.len() < many
         && let Some(block) = file.block(start, size)?
     {
@@ -141,38 +141,38 @@ fn count_some(file: &BoxFile, size: usize, rule: &PartRule, state: &mut State) -
         let one = one?;
         for &(photo, line) in &one.photos {
             if !state.see(photo) {
-                let place = format!("line {} of `{}`", state.place.line + line + 1, file.path.display());
+                let place = format!("line {} of `{}`", state.position.line + line + 1, file.path.display());
                 let expected =
                     "all rows of a photo next to each other, and each photo in one file (sort the rows by ImageID)";
                 return Err(Error::format(place, "a row of a photo whose earlier rows are elsewhere", expected));
             }
         }
-        let next = Place { byte: one.end, line: state.place.line + one.lines };
-        state.counts.merge(one.named(file, state.place));
-        state.place = next;
+        let next = FilePosition { byte: one.end, line: state.position.line + one.lines };
+        state.counts.merge(one.named(file, state.position));
+        state.position = next;
     }
     Ok(())
 }
 
 /// Content of `parts.json`.
 #[derive(Serialize)]
-struct Report<'a> {
+struct PartsFile<'a> {
     rule: PartRule,
-    thresholds: Thresholds,
+    thresholds: PartThresholds,
     photos: u64,
     boxes: u64,
     small: u64,
     broken: &'a CauseCounts,
     broken_examples: Vec<String>,
-    classes: Vec<Class<'a>>,
-    edges: &'a [Edge],
-    refused: &'a [Edge],
+    classes: Vec<ClassRow<'a>>,
+    edges: &'a [PartEdge],
+    refused: &'a [PartEdge],
     /// Label of the whole, label of the part, number of box pairs, number of wholes with such a part.
     pairs: Vec<(&'a str, &'a str, u64, u64)>,
 }
 
 #[derive(Serialize)]
-struct Class<'a> {
+struct ClassRow<'a> {
     label: &'a str,
     name: &'a str,
     boxes: u64,
@@ -187,7 +187,7 @@ fn write(
     let mut classes: Vec<_> = (counts.classes())
         .map(|class| {
             let label = counts.name(class);
-            Class { label, name: names.get(label).map_or(label, String::as_str), boxes: counts.instances(class) }
+            ClassRow { label, name: names.get(label).map_or(label, String::as_str), boxes: counts.instances(class) }
         })
         .collect();
     classes.sort_by_key(|class| class.label);
@@ -195,7 +195,7 @@ fn write(
         .map(|(whole, part, pair)| (counts.name(whole), counts.name(part), pair.count, pair.wholes))
         .collect();
     pairs.sort_unstable();
-    let whole = Report {
+    let whole = PartsFile {
         rule: spec.rule,
         thresholds: spec.thresholds,
         photos: counts.photos,

@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::counts::{PartCounts, Stored};
-use super::inputs::{BoxFile, Place};
+use super::counts::{PartCounts, StoredCounts};
+use super::inputs::{BoxFile, FilePosition};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::parts::PartRule;
 
 /// The counts, and the position that they cover.
-pub(super) struct State {
+pub(super) struct BuildState {
     folder: PathBuf,
-    key: Key,
+    key: BuildKey,
     pub(super) counts: PartCounts,
     pub(super) file: usize,
-    pub(super) place: Place,
+    pub(super) position: FilePosition,
     seen: HashSet<u64>,
     /// Hashes that are not on disk yet.
     fresh: Vec<u64>,
@@ -27,7 +27,7 @@ pub(super) struct State {
 
 /// Everything that the counts depend on. Paths are excluded, so that a data set can be moved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Key {
+struct BuildKey {
     /// Name and length of each file.
     boxes: Vec<(String, u64)>,
     rule: PartRule,
@@ -36,15 +36,15 @@ struct Key {
 /// Content of `state.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OnDisk {
+struct StateFile {
     format: u32,
-    key: Key,
+    key: BuildKey,
     file: usize,
     byte: u64,
     line: u64,
     /// Number of valid hashes in [`PHOTOS`]. Later ones were written before a state that was never saved.
     photos: usize,
-    counts: Stored,
+    counts: StoredCounts,
 }
 
 const FORMAT: u32 = 1;
@@ -52,14 +52,14 @@ const STATE: &str = "state.json";
 /// Hashes of the ids of the photos seen so far, 8 bytes each, little endian.
 const PHOTOS: &str = "photos.bin";
 
-impl State {
+impl BuildState {
     /// Loads the state from `folder`, or creates an empty one.
     ///
     /// # Errors
     /// The folder cannot be created, has the state of other files or another rule, or has a state that cannot be read.
     pub(super) fn open(folder: &Path, boxes: &[BoxFile], rule: &PartRule) -> Result<Self> {
         let name = |file: &BoxFile| file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let key = Key { boxes: boxes.iter().map(|file| (name(file), file.len)).collect(), rule: *rule };
+        let key = BuildKey { boxes: boxes.iter().map(|file| (name(file), file.len)).collect(), rule: *rule };
         let path = folder.join(STATE);
         fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
         files::remove_abandoned(&path);
@@ -68,7 +68,7 @@ impl State {
             key,
             counts: PartCounts::default(),
             file: 0,
-            place: boxes.first().map_or(Place::default(), |file| file.start),
+            position: boxes.first().map_or(FilePosition::default(), |file| file.start),
             seen: HashSet::new(),
             fresh: Vec::new(),
         };
@@ -81,13 +81,13 @@ impl State {
             let expected = format!("{expected} (delete the folder to start over)");
             Error::format(format!("`{}`", path.display()), found, expected)
         };
-        let disk: OnDisk =
+        let disk: StateFile =
             serde_json::from_slice(&bytes).map_err(|error| fault(error.to_string(), "the state of an earlier run"))?;
         if disk.format != FORMAT {
             return Err(fault(format!("format {}", disk.format), &format!("format {FORMAT}")));
         }
         if disk.key != it.key {
-            let show = |key: &Key| serde_json::to_string(key).unwrap_or_default();
+            let show = |key: &BuildKey| serde_json::to_string(key).unwrap_or_default();
             return Err(fault(format!("the state of {}", show(&disk.key)), &format!("that of {}", show(&it.key))));
         }
         let photos = folder.join(PHOTOS);
@@ -97,7 +97,7 @@ impl State {
         }
         it.counts = PartCounts::restored(disk.counts)
             .ok_or_else(|| fault("a pair of unknown classes".into(), "indices of listed classes"))?;
-        (it.file, it.place) = (disk.file, Place { byte: disk.byte, line: disk.line });
+        (it.file, it.position) = (disk.file, FilePosition { byte: disk.byte, line: disk.line });
         Ok(it)
     }
 
@@ -127,12 +127,12 @@ impl State {
             write().map_err(Error::io("write", &path))?;
             self.fresh.clear();
         }
-        let disk = OnDisk {
+        let disk = StateFile {
             format: FORMAT,
             key: self.key.clone(),
             file: self.file,
-            byte: self.place.byte,
-            line: self.place.line,
+            byte: self.position.byte,
+            line: self.position.line,
             photos: self.seen.len(),
             counts: self.counts.stored(),
         };

@@ -27,11 +27,11 @@ fn table(rows: &[String]) -> String {
 }
 
 fn spec(out: PathBuf, boxes: &[PathBuf]) -> PartsSpec {
-    let thresholds = Thresholds { min_count: 1, min_share: 0.0 };
+    let thresholds = PartThresholds { min_count: 1, min_share: 0.0 };
     PartsSpec { boxes: boxes.into(), out, thresholds, ..PartsSpec::default() }
 }
 
-fn run(spec: &PartsSpec) -> Built {
+fn run(spec: &PartsSpec) -> BuiltGraph {
     build(spec, |_| ControlFlow::Continue(())).unwrap().unwrap()
 }
 
@@ -40,7 +40,7 @@ fn message(spec: &PartsSpec) -> String {
 }
 
 fn pairs(counts: &PartCounts) -> BTreeMap<(String, String), (u64, u64)> {
-    let named = |(w, p, it): (_, _, counts::Pair)| {
+    let named = |(w, p, it): (_, _, counts::PairCounts)| {
         ((counts.name(w).to_owned(), counts.name(p).to_owned()), (it.count, it.wholes))
     };
     counts.pairs().into_iter().map(named).collect()
@@ -74,7 +74,10 @@ fn parts_of_three_bicycles() {
     assert_eq!((counts.photos, counts.boxes, counts.small), (3, 9, 1));
     let instances: Vec<_> = counts.classes().map(|it| (counts.name(it), counts.instances(it))).collect();
     assert_eq!(instances, [("bike", 3), ("wheel", 5)]);
-    assert_eq!(built.graph.edges, [Edge { parent: "bike".into(), child: "wheel".into(), count: 3, share: 2.0 / 3.0 }]);
+    assert_eq!(
+        built.graph.edges,
+        [PartEdge { parent: "bike".into(), child: "wheel".into(), count: 3, share: 2.0 / 3.0 }]
+    );
     assert_eq!(built.graph.to_text(), "bike\n  wheel  66.7 % 3\n");
     let report = fs::read_to_string(&built.files[0]).unwrap();
     let head = r#"{"rule":{"containment":0.8,"min_area":0.01,"drop_groups":true},"thresholds":{"min_count":1,"min_share":0.0},"photos":3"#;
@@ -208,7 +211,7 @@ fn slow_spec(folder: &Path) -> PartsSpec {
 #[test]
 fn victim() {
     let Some(folder) = std::env::var_os(VICTIM) else { return };
-    let slow = |_: &Progress| {
+    let slow = |_: &BuildProgress| {
         std::thread::sleep(Duration::from_millis(5));
         ControlFlow::Continue(())
     };
@@ -259,7 +262,7 @@ fn other_thresholds_read_nothing_again() {
     assert_eq!(run(&spec).graph.edges.len(), 1);
     // Same length, so that only reading the file would reveal the change.
     fs::write(&boxes, format!("{HEADER}\n{}", "x".repeat(rows.concat().len()))).unwrap();
-    spec.thresholds = Thresholds { min_count: 1, min_share: 0.51 };
+    spec.thresholds = PartThresholds { min_count: 1, min_share: 0.51 };
     assert_eq!(run(&spec).graph.edges.len(), 0);
     spec.thresholds.min_share = 0.5;
     assert_eq!(run(&spec).graph.edges.len(), 1);
@@ -273,7 +276,7 @@ fn requests_that_cannot_be_served() {
     let packed = folder.write("a.csv.gz", "");
     assert!(message(&spec(out.clone(), &[packed])).ends_with("unpacked"));
     let bad =
-        PartsSpec { thresholds: Thresholds { min_count: 1, min_share: 10.0 }, ..spec(out.clone(), &["a".into()]) };
+        PartsSpec { thresholds: PartThresholds { min_count: 1, min_share: 10.0 }, ..spec(out.clone(), &["a".into()]) };
     assert_eq!(message(&bad), "data: `min_share` is 10; expected a share, 0 to 1");
 
     let header = folder.write("header.csv", HEADER.replace("XMax", "Xmax"));
@@ -352,9 +355,9 @@ fn counts(relations: &[(&str, &str, u64)], alone: &[(&str, u64)]) -> PartCounts 
 fn frequent_and_usual_pairs_are_kept() {
     // 50 of 500 is exactly 10 %; 49 pairs are too few; 50 of 501 is below 10 %.
     let counts = counts(&[("a", "x", 50), ("b", "x", 49), ("c", "x", 50)], &[("a", 450), ("c", 451)]);
-    let graph = PartGraph::new(&counts, &Thresholds::default(), &HashMap::new());
+    let graph = PartGraph::new(&counts, &PartThresholds::default(), &HashMap::new());
     assert_eq!(graph.edge_lines(), "a\tx\n");
-    let lvis = Thresholds { min_count: 5, min_share: 0.05 };
+    let lvis = PartThresholds { min_count: 5, min_share: 0.05 };
     assert_eq!(PartGraph::new(&counts, &lvis, &HashMap::new()).edges.len(), 3);
 }
 
@@ -364,7 +367,7 @@ fn frequent_and_usual_pairs_are_kept() {
 fn the_less_usual_relation_of_a_cycle_is_refused() {
     let relations = [("person", "face", 60), ("person", "car", 10), ("car", "person", 50), ("person", "person", 20)];
     let counts = counts(&relations, &[]);
-    let all = Thresholds { min_count: 1, min_share: 0.0 };
+    let all = PartThresholds { min_count: 1, min_share: 0.0 };
     let graph = PartGraph::new(&counts, &all, &HashMap::new());
     assert_eq!(graph.edge_lines(), "car\tperson\nperson\tface\n");
     let refused: Vec<_> = graph.refused.iter().map(|edge| (&*edge.parent, &*edge.child)).collect();
@@ -374,11 +377,11 @@ fn the_less_usual_relation_of_a_cycle_is_refused() {
 
 /// wheel is listed below both wholes, its own part only once. tyre has its largest share as a part of wheel.
 #[test]
-fn a_class_of_two_wholes_is_told_twice_and_its_parts_once() {
+fn a_class_of_two_wholes_is_listed_twice_and_its_parts_once() {
     let relations =
         [("car", "wheel", 8), ("bike", "wheel", 9), ("wheel", "tyre", 20), ("bike", "tyre", 3), ("house", "door", 4)];
     let counts = counts(&relations, &[]);
-    let all = Thresholds { min_count: 1, min_share: 0.0 };
+    let all = PartThresholds { min_count: 1, min_share: 0.0 };
     let door = HashMap::from([("door".to_owned(), "Door".to_owned())]);
     let graph = PartGraph::new(&counts, &all, &door);
     let expected = "bike\n  wheel  75.0 % 9\n    tyre  54.1 % 20\n  tyre  25.0 % 3\ncar\n  wheel ...  100.0 % 8\nhouse\n  Door  100.0 % 4\n";
@@ -400,7 +403,7 @@ fn lvis_as_published() {
     let Some(path) = shared_data("lvis/lvis_val_100.json") else { return };
     let folder = FixtureFolder::new();
     let mut spec = spec(folder.path().join("out"), &[path]);
-    spec.thresholds = Thresholds { min_count: 5, min_share: 0.05 };
+    spec.thresholds = PartThresholds { min_count: 5, min_share: 0.05 };
     let built = run(&spec);
     assert_eq!((built.counts.boxes, built.counts.broken.len()), (977, 0));
     assert!(!built.graph.edges.is_empty());

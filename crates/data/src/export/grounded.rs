@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 
 use sha2::{Digest, Sha256};
 
-use super::{Form, photo_bytes};
+use super::{ExportFormat, photo_bytes};
 use crate::error::{Error, Result};
 use crate::files::StagedFile;
-use crate::grounded::Record;
+use crate::grounded::GroundedRecord;
 use crate::picture;
 use crate::sample::{Broken, Cause, ImageRef, PixelLimits, Sample};
 use crate::shard::hex;
@@ -37,7 +37,7 @@ struct LinkedRoot {
 }
 
 /// A line, and the photos to be written for it (relative path, content).
-pub(super) struct Line {
+pub(super) struct GroundedLine {
     json: Vec<u8>,
     photos: Vec<(PathBuf, Vec<u8>)>,
 }
@@ -143,20 +143,20 @@ fn symlink(target: &Path, link: &Path) -> std::io::Result<()> {
     std::os::windows::fs::symlink_dir(target, link)
 }
 
-impl Form for GroundedFile {
-    type Ready = Line;
+impl ExportFormat for GroundedFile {
+    type Ready = GroundedLine;
 
-    fn prepare(&self, sample: &Sample) -> Result<Line, Broken> {
+    fn prepare(&self, sample: &Sample) -> Result<GroundedLine, Broken> {
         let mut photos = Vec::new();
-        let record = Record::from_sample(sample, |image| self.place(image, &mut photos))
+        let record = GroundedRecord::from_sample(sample, |image| self.place(image, &mut photos))
             .map_err(|broken: Broken| broken.within(&sample.id))?;
         let mut json = serde_json::to_vec(&record)
             .map_err(|error| Broken::new(&sample.id, Cause::BadRecord, format!("{error}; expected paths in UTF-8")))?;
         json.push(b'\n');
-        Ok(Line { json, photos })
+        Ok(GroundedLine { json, photos })
     }
 
-    fn put(&mut self, line: Line) -> Result<()> {
+    fn put(&mut self, line: GroundedLine) -> Result<()> {
         for (path, content) in line.photos {
             let path = self.folder.join(path);
             // The name is a hash of the content, so a file with this name and length is the same photo.

@@ -20,7 +20,7 @@ use crate::sources::Source;
 
 /// Output format and location.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Target {
+pub enum ExportTarget {
     /// A file in the format of [`crate::grounded`]. Photos that are files stay in place and are referenced by relative
     /// paths. Other photos (members of shards, pictures in memory) are written to the folder
     /// `<name of the file>_photos`, named by their content hash.
@@ -50,13 +50,13 @@ pub enum Target {
         /// Maximum size of a shard.
         size: ShardSize,
         /// Settings of the cropped boxes.
-        cut: Cut,
+        cut: CropSettings,
     },
 }
 
-/// Encoding of photos and boxes in [`Target::Boxes`].
+/// Encoding of photos and boxes in [`ExportTarget::Boxes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct CropSettings {
     /// Side length of the white square, in pixels.
     pub side: u32,
     /// Boxes of at most this many pixels of the photo are skipped.
@@ -65,7 +65,7 @@ pub struct Cut {
     pub quality: u8,
 }
 
-impl Default for Cut {
+impl Default for CropSettings {
     /// The values of HyCoCLIP: 224 pixels, 32 x 32, quality 95.
     fn default() -> Self {
         Self { side: 224, min_area: 32 * 32, quality: 95 }
@@ -74,7 +74,7 @@ impl Default for Cut {
 
 /// Result of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct ExportReport {
     /// Number of samples written.
     pub written: u64,
     /// Number of faults by cause: skipped samples, and single boxes omitted from samples that were written.
@@ -114,13 +114,15 @@ const CHUNK: usize = 256;
 pub fn write(
     samples: impl Iterator<Item = Result<Sample, Broken>>,
     roots: &[PathBuf],
-    target: &Target,
+    target: &ExportTarget,
     limits: &PixelLimits,
-) -> Result<Report> {
+) -> Result<ExportReport> {
     match target {
-        Target::Grounded { path } => drive(samples, grounded::GroundedFile::create(path, roots, limits)?),
-        Target::Pairs { folder, size } => drive(samples, shards::PairShards::create(folder, *size, limits)?),
-        Target::Boxes { folder, size, cut } => drive(samples, shards::BoxShards::create(folder, *size, *cut, limits)?),
+        ExportTarget::Grounded { path } => drive(samples, grounded::GroundedFile::create(path, roots, limits)?),
+        ExportTarget::Pairs { folder, size } => drive(samples, shards::PairShards::create(folder, *size, limits)?),
+        ExportTarget::Boxes { folder, size, cut } => {
+            drive(samples, shards::BoxShards::create(folder, *size, *cut, limits)?)
+        }
     }
 }
 
@@ -130,7 +132,7 @@ pub fn samples(source: &dyn Source) -> impl Iterator<Item = Result<Sample, Broke
 }
 
 /// An output format.
-trait Form: Sync {
+trait ExportFormat: Sync {
     /// The encoded data of one sample.
     type Ready: Send;
 
@@ -144,19 +146,22 @@ trait Form: Sync {
     fn finish(self) -> Result<Vec<PathBuf>>;
 }
 
-fn drive<F: Form>(mut samples: impl Iterator<Item = Result<Sample, Broken>>, mut form: F) -> Result<Report> {
-    let mut report = Report::default();
+fn drive<F: ExportFormat>(
+    mut samples: impl Iterator<Item = Result<Sample, Broken>>,
+    mut format: F,
+) -> Result<ExportReport> {
+    let mut report = ExportReport::default();
     loop {
         let chunk: Vec<_> = samples.by_ref().take(CHUNK).collect();
         if chunk.is_empty() {
             break;
         }
         let ready: Vec<_> =
-            chunk.into_par_iter().map(|sample| sample.and_then(|sample| prepare(&form, &sample))).collect();
+            chunk.into_par_iter().map(|sample| sample.and_then(|sample| prepare(&format, &sample))).collect();
         for one in ready {
             match one {
                 Ok(ready) => {
-                    form.put(ready)?;
+                    format.put(ready)?;
                     report.written += 1;
                 }
                 Err(broken) => report.skip(broken),
@@ -170,13 +175,13 @@ fn drive<F: Form>(mut samples: impl Iterator<Item = Result<Sample, Broken>>, mut
             expected: format!("a sample that can be written ({report})"),
         });
     }
-    report.files = form.finish()?;
+    report.files = format.finish()?;
     Ok(report)
 }
 
 /// Prepares a sample. A panic in a decoder makes this sample broken.
-fn prepare<F: Form>(form: &F, sample: &Sample) -> Result<F::Ready, Broken> {
-    guarded(|| sample.id.clone(), || form.prepare(sample))
+fn prepare<F: ExportFormat>(format: &F, sample: &Sample) -> Result<F::Ready, Broken> {
+    guarded(|| sample.id.clone(), || format.prepare(sample))
 }
 
 /// The encoded bytes of a photo, verified by decoding them.
@@ -191,7 +196,7 @@ fn photo_bytes(image: &ImageRef, limits: &PixelLimits) -> Result<Vec<u8>, Broken
     Ok(bytes.to_vec())
 }
 
-impl Report {
+impl ExportReport {
     fn skip(&mut self, broken: Broken) {
         let count = self.skipped.entry(broken.cause).or_default();
         *count += 1;
@@ -202,7 +207,7 @@ impl Report {
 }
 
 /// "2302 samples written; bad_box 3, missing_file 1", then one example per line.
-impl fmt::Display for Report {
+impl fmt::Display for ExportReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} samples written", self.written)?;
         for (i, (cause, count)) in self.skipped.iter().enumerate() {

@@ -28,7 +28,7 @@ fn sample(id: &str, image: ImageRef) -> Sample {
     }
 }
 
-fn write(samples: Vec<Sample>, target: &Target) -> Report {
+fn write(samples: Vec<Sample>, target: &ExportTarget) -> ExportReport {
     super::write(samples.into_iter().map(Ok), &[], target, &PixelLimits::default()).unwrap()
 }
 
@@ -42,7 +42,7 @@ fn grounded_jsonl_comes_back() {
         sample("encoded", ImageRef::Encoded(jpeg(100, 80).into())),
     ];
     let path = folder.path().join("out/a.jsonl");
-    let target = Target::Grounded { path: path.clone() };
+    let target = ExportTarget::Grounded { path: path.clone() };
     let roots = [folder.path().join("elsewhere"), folder.path().to_owned()];
     let report = super::write(originals.clone().into_iter().map(Ok), &roots, &target, &PixelLimits::default()).unwrap();
     assert_eq!((report.written, report.skipped.len(), &report.files[..]), (3, 0, &[path.clone()][..]));
@@ -67,7 +67,7 @@ fn grounded_jsonl_comes_back() {
 fn grounded_jsonl_can_be_written_again() {
     let folder = FixtureFolder::new();
     let path = folder.path().join("a.jsonl");
-    let target = Target::Grounded { path: path.clone() };
+    let target = ExportTarget::Grounded { path: path.clone() };
     let image = || ImageRef::Pixels(Arc::new(halves(20, 20)));
     write(vec![sample("1", image()), sample("2", image())], &target);
     let first = fs::read(&path).unwrap();
@@ -85,7 +85,7 @@ fn plain_shards_come_back() {
         sample("gone", ImageRef::File("no/such.jpg".into())),
     ];
     let size = ShardSize { samples: 1, ..ShardSize::default() };
-    let report = write(originals, &Target::Pairs { folder: folder.path().to_owned(), size });
+    let report = write(originals, &ExportTarget::Pairs { folder: folder.path().to_owned(), size });
     assert_eq!((report.written, report.files.len()), (2, 2));
     assert_eq!(report.skipped, BTreeMap::from([(Cause::MissingFile, 1)]));
     assert_eq!(report.examples[0].sample, "gone");
@@ -103,8 +103,8 @@ fn plain_shards_come_back() {
 #[test]
 fn box_shards_come_back_white_padded() {
     let folder = FixtureFolder::new();
-    let cut = Cut { side: 40, min_area: 100, quality: 95 };
-    let target = Target::Boxes { folder: folder.path().to_owned(), size: ShardSize::default(), cut };
+    let cut = CropSettings { side: 40, min_area: 100, quality: 95 };
+    let target = ExportTarget::Boxes { folder: folder.path().to_owned(), size: ShardSize::default(), cut };
     let image = || ImageRef::Pixels(Arc::new(halves(100, 80)));
     let small = Sample { phrases: vec![boxed("dot", [0.0, 0.0, 0.01, 0.01])], ..sample("small", image()) };
     let mut twice = sample("twice", image());
@@ -133,12 +133,18 @@ fn box_shards_come_back_white_padded() {
 
 #[test]
 fn settings_out_of_range() {
-    let create = |cut: Cut| {
-        let target = Target::Boxes { folder: "x".into(), size: ShardSize::default(), cut };
+    let create = |cut: CropSettings| {
+        let target = ExportTarget::Boxes { folder: "x".into(), size: ShardSize::default(), cut };
         super::write(std::iter::empty(), &[], &target, &PixelLimits::default()).unwrap_err().to_string()
     };
-    assert_eq!(create(Cut { side: 0, ..Cut::default() }), "data: `side` is 0; expected 1 to 4096 pixels");
-    assert_eq!(create(Cut { quality: 101, ..Cut::default() }), "data: `quality` is 101; expected 1 to 100");
+    assert_eq!(
+        create(CropSettings { side: 0, ..CropSettings::default() }),
+        "data: `side` is 0; expected 1 to 4096 pixels"
+    );
+    assert_eq!(
+        create(CropSettings { quality: 101, ..CropSettings::default() }),
+        "data: `quality` is 101; expected 1 to 100"
+    );
 }
 
 /// The folder cannot be created because a file has its name: an error, and the file is unchanged.
@@ -146,7 +152,7 @@ fn settings_out_of_range() {
 fn a_target_that_cannot_be_written() {
     let folder = FixtureFolder::new();
     let file = folder.write("taken", "old");
-    let target = Target::Grounded { path: file.join("a.jsonl") };
+    let target = ExportTarget::Grounded { path: file.join("a.jsonl") };
     let error = super::write(std::iter::empty(), &[], &target, &PixelLimits::default()).unwrap_err();
     assert!(error.to_string().starts_with("data: cannot create `"), "{error}");
     assert_eq!(fs::read(&file).unwrap(), b"old");
@@ -156,7 +162,7 @@ fn a_target_that_cannot_be_written() {
 fn reports_count_everything_and_quote_a_few() {
     let faults = (0..10).map(|i| Err(Broken::new(i.to_string(), Cause::BadBox, "bad")));
     let folder = FixtureFolder::new();
-    let target = Target::Grounded { path: folder.path().join("a.jsonl") };
+    let target = ExportTarget::Grounded { path: folder.path().join("a.jsonl") };
     let faults =
         faults.chain([Ok(Sample { id: "good".to_owned(), captions: vec!["a dog".to_owned()], ..Sample::default() })]);
     let report = super::write(faults, &[], &target, &PixelLimits::default()).unwrap();
@@ -173,7 +179,7 @@ fn an_export_of_nothing_is_an_error_and_replaces_nothing() {
     let folder = FixtureFolder::new();
     let path = folder.write("a.jsonl", "old");
     let faults = std::iter::once(Err(Broken::new("0", Cause::BadBox, "bad")));
-    let target = Target::Grounded { path: path.clone() };
+    let target = ExportTarget::Grounded { path: path.clone() };
     let error = super::write(faults, &[], &target, &PixelLimits::default()).unwrap_err().to_string();
     assert!(error.contains("bad_box 1"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"old");
@@ -192,7 +198,7 @@ fn what_is_no_photo_is_not_copied() {
         files.map(|(id, path)| sample(id, ImageRef::File(path.clone()))).to_vec()
     };
     let out = folder.path().join("pairs");
-    let report = write(originals(), &Target::Pairs { folder: out.clone(), size: ShardSize::default() });
+    let report = write(originals(), &ExportTarget::Pairs { folder: out.clone(), size: ShardSize::default() });
     assert_eq!((report.written, &report.skipped), (1, &BTreeMap::from([(Cause::UndecodableImage, 2)])));
     assert_eq!(report.examples.iter().map(|it| &*it.sample).collect::<Vec<_>>(), ["secret", "cut"]);
     let shard = fs::read(out.join("00000.tar")).unwrap();
@@ -203,7 +209,7 @@ fn what_is_no_photo_is_not_copied() {
     // Shard members become separate files; they are checked in the same way.
     let encoded =
         vec![sample("text", ImageRef::Encoded(b"no photo"[..].into())), sample("whole", ImageRef::File(whole))];
-    let report = write(encoded, &Target::Grounded { path: folder.path().join("b.jsonl") });
+    let report = write(encoded, &ExportTarget::Grounded { path: folder.path().join("b.jsonl") });
     assert_eq!((report.written, &report.skipped), (1, &BTreeMap::from([(Cause::UndecodableImage, 1)])));
 }
 
@@ -215,7 +221,7 @@ fn photos_beside_the_way_down_are_linked() {
     let folder = FixtureFolder::new();
     let photo = folder.write("photos/deep/1.jpg", jpeg(20, 20));
     let path = folder.path().join("out/here/a.jsonl");
-    let target = Target::Grounded { path: path.clone() };
+    let target = ExportTarget::Grounded { path: path.clone() };
     for _ in 0..2 {
         let samples = [Ok(sample("1", ImageRef::File(photo.clone())))].into_iter();
         super::write(samples, &[folder.path().to_owned()], &target, &PixelLimits::default()).unwrap();

@@ -2,7 +2,7 @@
 use super::*;
 
 fn read(json: &str) -> Result<Sample, Broken> {
-    serde_json::from_str::<Record>(json).unwrap().into_sample(Path::new("data"), 17)
+    serde_json::from_str::<GroundedRecord>(json).unwrap().into_sample(Path::new("data"), 17)
 }
 
 fn detail(json: &str, cause: Cause) -> String {
@@ -48,7 +48,7 @@ fn a_sample_comes_back_from_its_record() {
         ImageRef::File(path) => Ok::<_, ()>(path.strip_prefix("data").unwrap().to_owned()),
         _ => Err(()),
     };
-    let line = serde_json::to_string(&Record::from_sample(&sample, path).unwrap()).unwrap();
+    let line = serde_json::to_string(&GroundedRecord::from_sample(&sample, path).unwrap()).unwrap();
     assert_eq!(read(&line).unwrap(), sample);
     assert!(!line.contains("width") && !line.contains("meta"), "{line}");
     assert_eq!(line.matches("group_of").count(), 1, "`group_of` must be omitted if false: {line}");
@@ -56,9 +56,9 @@ fn a_sample_comes_back_from_its_record() {
 
 #[test]
 fn misspelt_fields_are_refused() {
-    let error = serde_json::from_str::<Record>(r#"{"caption": ["a"]}"#).unwrap_err();
+    let error = serde_json::from_str::<GroundedRecord>(r#"{"caption": ["a"]}"#).unwrap_err();
     assert!(error.to_string().starts_with("unknown field `caption`, expected one of `id`, `image`"), "{error}");
-    assert!(serde_json::from_str::<Record>(r#"{"phrases": [{"phrase": "a"}]}"#).is_err());
+    assert!(serde_json::from_str::<GroundedRecord>(r#"{"phrases": [{"phrase": "a"}]}"#).is_err());
 }
 
 #[test]

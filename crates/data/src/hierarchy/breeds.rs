@@ -53,7 +53,7 @@ pub enum BreedsSplit {
 pub struct Superclass {
     /// Identifier of the node.
     pub wnid: String,
-    /// Source subclasses: indices in [`Breeds::classes`], in the order of the draw.
+    /// Source subclasses: indices in [`BreedsHierarchy::classes`], in the order of the draw.
     pub source: Vec<usize>,
     /// Target subclasses; empty for [`BreedsSplit::None`].
     pub target: Vec<usize>,
@@ -70,8 +70,8 @@ pub struct BreedsClass {
 
 /// Result of the lookup of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Meaning {
-    /// The class of this index in [`Breeds::classes`].
+pub enum NameLookup {
+    /// The class of this index in [`BreedsHierarchy::classes`].
     Class(usize),
     /// Several classes, by their indices.
     Several(Vec<usize>),
@@ -83,7 +83,7 @@ pub enum Meaning {
 
 /// The "info" folder of BREEDS: its hierarchy and the classes of ImageNet.
 #[derive(Clone, Debug)]
-pub struct Breeds {
+pub struct BreedsHierarchy {
     named: NamedTree,
     classes: Vec<BreedsClass>,
     of_wnid: HashMap<String, usize>,
@@ -91,7 +91,7 @@ pub struct Breeds {
     inner_words: BTreeSet<String>,
 }
 
-impl Breeds {
+impl BreedsHierarchy {
     /// Reads `class_hierarchy.txt` and `node_names.txt` (see [`NamedTree::read_breeds`]) and `dataset_class_info.json`,
     /// a list of `[number, wnid, "name, other name"]`, numbered from 0. The hierarchy does not contain all classes of
     /// ImageNet.
@@ -139,16 +139,16 @@ impl Breeds {
     }
 
     /// Looks up a name: a wnid, or any word of a class regardless of case and word separators ("BALD_EAGLE").
-    pub fn meaning(&self, name: &str) -> Meaning {
+    pub fn look_up(&self, name: &str) -> NameLookup {
         if let Some(&class) = self.of_wnid.get(name) {
-            return Meaning::Class(class);
+            return NameLookup::Class(class);
         }
         let word = spelling(name);
         match self.of_words.get(&word).map(Vec::as_slice) {
-            Some(&[class]) => Meaning::Class(class),
-            Some(several) => Meaning::Several(several.to_vec()),
-            None if self.named.tree.find(name).is_some() || self.inner_words.contains(&word) => Meaning::Inner,
-            None => Meaning::Unknown,
+            Some(&[class]) => NameLookup::Class(class),
+            Some(several) => NameLookup::Several(several.to_vec()),
+            None if self.named.tree.find(name).is_some() || self.inner_words.contains(&word) => NameLookup::Inner,
+            None => NameLookup::Unknown,
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Draft, Tree};
+use super::{Tree, TreeBuilder};
 use crate::error::{Error, Result, in_one_line};
 use crate::files::open_regular;
 use crate::import::openimages::read_names;
@@ -96,14 +96,14 @@ impl NamedTree {
             let expected = "nested objects with `LabelName`, `Subcategory` and `Part`";
             Error::format(format!("`{}`", path.display()), in_one_line(&error), expected)
         })?;
-        let mut draft = Draft::default();
+        let mut builder = TreeBuilder::default();
         let mut placed = HashSet::new();
         // In the order of the file. serde_json limits the nesting depth.
         let mut stack = vec![&root];
         while let Some(node) = stack.pop() {
             for child in &node.subcategory {
                 if placed.insert(&child.label_name) {
-                    draft.edge(&node.label_name, &child.label_name)?;
+                    builder.edge(&node.label_name, &child.label_name)?;
                 }
             }
             stack.extend(node.part.iter().rev());
@@ -111,7 +111,7 @@ impl NamedTree {
         }
         let names = path.with_file_name("class-descriptions-boxable.csv");
         let names = if names.is_file() { read_names(&names)? } else { HashMap::new() };
-        Self::new(draft, names.into_iter().map(|(label, name)| (label, vec![name])).collect())
+        Self::new(builder, names.into_iter().map(|(label, name)| (label, vec![name])).collect())
     }
 
     /// Reads the nouns of WordNet from the dictionary folder (Debian's package `wordnet-base`: `/usr/share/wordnet`) or
@@ -127,7 +127,7 @@ impl NamedTree {
     pub fn read_wordnet(path: &Path) -> Result<Self> {
         let path = if path.is_dir() { path.join("data.noun") } else { path.to_owned() };
         let file = BufReader::new(open_regular(&path).map_err(Error::io("read", &path))?);
-        let mut draft = Draft::default();
+        let mut builder = TreeBuilder::default();
         let mut words = HashMap::new();
         for (number, line) in file.split(b'\n').enumerate() {
             let line = line.map_err(Error::io("read", &path))?;
@@ -143,12 +143,12 @@ impl NamedTree {
                 Error::format(format!("line {} of `{}`", number + 1, path.display()), format!("{head:?}"), expected)
             })?;
             match &synset.parent {
-                Some(parent) => draft.edge(parent, &synset.id)?,
-                None => _ = draft.number(&synset.id),
+                Some(parent) => builder.edge(parent, &synset.id)?,
+                None => _ = builder.number(&synset.id),
             }
             words.insert(synset.id, synset.words);
         }
-        Self::new(draft, words)
+        Self::new(builder, words)
     }
 
     /// Reads the BREEDS hierarchy (Santurkar et al.; the "info" folder of its code): `class_hierarchy.txt` with a
@@ -168,20 +168,20 @@ impl NamedTree {
             Error::format(format!("line {} of `{}`", number + 1, path.display()), format!("{line:?}"), expected)
         };
         let (path, text) = read("class_hierarchy.txt")?;
-        let mut draft = Draft::default();
+        let mut builder = TreeBuilder::default();
         let mut placed = HashSet::new();
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let [parent, child] = line.split_whitespace().collect::<Vec<_>>()[..] else {
                 return Err(fault(&path, number, line, "a parent and a child"));
             };
             if placed.insert(child) {
-                draft.edge(parent, child)?;
+                builder.edge(parent, child)?;
             }
         }
-        if draft.numbers.contains_key(ENTITY) {
+        if builder.numbers.contains_key(ENTITY) {
             let roots: Vec<_> =
-                draft.names.iter().filter(|it| *it != ENTITY && !placed.contains(it.as_str())).cloned().collect();
-            roots.iter().try_for_each(|root| draft.edge(ENTITY, root))?;
+                builder.names.iter().filter(|it| *it != ENTITY && !placed.contains(it.as_str())).cloned().collect();
+            roots.iter().try_for_each(|root| builder.edge(ENTITY, root))?;
         }
         let (path, text) = read("node_names.txt")?;
         let mut words = HashMap::new();
@@ -191,7 +191,7 @@ impl NamedTree {
             };
             words.insert(node.to_owned(), names.split(", ").map(|name| name.trim().to_owned()).collect());
         }
-        Self::new(draft, words)
+        Self::new(builder, words)
     }
 
     /// The words of a node; may be empty.
@@ -237,8 +237,8 @@ impl NamedTree {
         (0..self.tree.len()).map(label).collect()
     }
 
-    fn new(draft: Draft, mut words: HashMap<String, Vec<String>>) -> Result<Self> {
-        let tree = draft.finish()?;
+    fn new(builder: TreeBuilder, mut words: HashMap<String, Vec<String>>) -> Result<Self> {
+        let tree = builder.finish()?;
         let words = (0..tree.len()).map(|node| words.remove(tree.name(node)).unwrap_or_default()).collect();
         Ok(Self { tree, words })
     }

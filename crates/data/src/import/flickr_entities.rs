@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::shared::{add_box, photo};
-use super::{ImporterEntry, Input, Inputs, Samples};
+use super::{ImporterEntry, ImporterInput, ImporterInputs, Samples};
 use crate::error::{Error, Result};
 use crate::sample::{BBox, Broken, Cause, Phrase, Sample, Span};
 
@@ -16,17 +16,21 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "flickr_entities",
     summary: "Flickr30k Entities: marked-up captions, boxes in XML",
     inputs: &[
-        Input { name: "sentences", help: "the folder Sentences of <photo>.txt, or one Markdown file", required: true },
-        Input { name: "images", help: "the folder of <photo>.jpg", required: true },
-        Input { name: "annotations", help: "the folder Annotations of <photo>.xml", required: false },
-        Input { name: "train", help: "list of photos of the train split, one per line", required: false },
-        Input { name: "val", help: "list of photos of the val split", required: false },
-        Input { name: "test", help: "list of photos of the test split", required: false },
+        ImporterInput {
+            name: "sentences",
+            help: "the folder Sentences of <photo>.txt, or one Markdown file",
+            required: true,
+        },
+        ImporterInput { name: "images", help: "the folder of <photo>.jpg", required: true },
+        ImporterInput { name: "annotations", help: "the folder Annotations of <photo>.xml", required: false },
+        ImporterInput { name: "train", help: "list of photos of the train split, one per line", required: false },
+        ImporterInput { name: "val", help: "list of photos of the val split", required: false },
+        ImporterInput { name: "test", help: "list of photos of the test split", required: false },
     ],
     read,
 };
 
-fn read(inputs: &Inputs) -> Result<Samples> {
+fn read(inputs: &ImporterInputs) -> Result<Samples> {
     let photos = sentences(inputs.need("sentences")?)?;
     let folder = inputs.need("images")?.to_owned();
     let annotations = inputs.get("annotations").map(Path::to_owned);
@@ -49,9 +53,9 @@ fn read(inputs: &Inputs) -> Result<Samples> {
 }
 
 /// The marked-up captions of a photo. Those of a folder are read here, so an unreadable file is one broken sample.
-type Lines = Result<Vec<String>, Broken>;
+type MarkedCaptions = Result<Vec<String>, Broken>;
 
-fn sentences(path: &Path) -> Result<Vec<(String, Lines)>> {
+fn sentences(path: &Path) -> Result<Vec<(String, MarkedCaptions)>> {
     if path.is_file() {
         let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
         return Ok(markdown(&text).into_iter().map(|(id, lines)| (id, Ok(lines))).collect());
@@ -135,7 +139,7 @@ fn sample(id: &str, lines: &[String], annotations: Option<&Path>, faults: &mut V
 }
 
 /// A phrase in a marked-up caption.
-struct Mark {
+struct PhraseMark {
     chain: String,
     text: String,
     /// Index of its first character in the plain caption.
@@ -143,7 +147,7 @@ struct Mark {
 }
 
 /// Returns the caption without markup, and the marked phrases.
-fn unmark(line: &str) -> Result<(String, Vec<Mark>), String> {
+fn unmark(line: &str) -> Result<(String, Vec<PhraseMark>), String> {
     let (mut plain, mut marks) = (String::new(), Vec::new());
     let mut rest = line;
     while let Some(open) = rest.find("[/EN#") {
@@ -155,7 +159,7 @@ fn unmark(line: &str) -> Result<(String, Vec<Mark>), String> {
             return Err(format!("{:?}", &rest[open..open + "[/EN#".len() + close + 1]));
         };
         plain.push_str(&rest[..open]);
-        marks.push(Mark { chain: chain.to_owned(), text: text.to_owned(), start: plain.chars().count() });
+        marks.push(PhraseMark { chain: chain.to_owned(), text: text.to_owned(), start: plain.chars().count() });
         plain.push_str(text);
         rest = &body[close + 1..];
     }

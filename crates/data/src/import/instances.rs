@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::shared::{photo, read_json};
-use super::{ImporterEntry, Input, Inputs, Samples};
+use super::{ImporterEntry, ImporterInput, ImporterInputs, Samples};
 use crate::error::{Error, Result};
 use crate::sample::{BBox, Broken, Cause, Phrase, Sample};
 
@@ -17,14 +17,14 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "instances",
     summary: "COCO and LVIS boxes, one phrase per box, crowds marked",
     inputs: &[
-        Input { name: "images", help: "the folder of the photos", required: true },
-        Input { name: "instances", help: "instances_*.json or lvis_v1_*.json", required: true },
+        ImporterInput { name: "images", help: "the folder of the photos", required: true },
+        ImporterInput { name: "instances", help: "instances_*.json or lvis_v1_*.json", required: true },
     ],
     read,
 };
 
 /// A photo and its boxes.
-pub(crate) struct Photo {
+pub(crate) struct InstancePhoto {
     pub(crate) id: u64,
     /// Candidate file names of the photo, the most likely first.
     pub(crate) files: Vec<String>,
@@ -34,14 +34,14 @@ pub(crate) struct Photo {
 
 /// Other fields, mainly segmentations, are skipped.
 #[derive(Deserialize)]
-struct File {
-    images: Vec<Image>,
-    annotations: Vec<Annotation>,
-    categories: Vec<Category>,
+struct InstancesFile {
+    images: Vec<InstancesImage>,
+    annotations: Vec<InstancesAnnotation>,
+    categories: Vec<InstancesCategory>,
 }
 
 #[derive(Deserialize)]
-struct Image {
+struct InstancesImage {
     id: u64,
     file_name: Option<String>,
     coco_url: Option<String>,
@@ -50,7 +50,7 @@ struct Image {
 }
 
 #[derive(Deserialize)]
-struct Annotation {
+struct InstancesAnnotation {
     #[serde(default)]
     id: u64,
     image_id: u64,
@@ -62,7 +62,7 @@ struct Annotation {
 }
 
 #[derive(Deserialize)]
-struct Category {
+struct InstancesCategory {
     id: u64,
     name: String,
 }
@@ -72,10 +72,11 @@ struct Category {
 /// # Errors
 /// The file cannot be read, or is not JSON with images, annotations and categories (the message names the field and the
 /// line), or one category id has two names.
-pub(crate) fn read_photos(path: &Path) -> Result<(Vec<Photo>, Vec<Broken>)> {
-    let File { images, annotations, categories } = read_json(path, "images, annotations with bbox, categories")?;
+pub(crate) fn read_photos(path: &Path) -> Result<(Vec<InstancePhoto>, Vec<Broken>)> {
+    let InstancesFile { images, annotations, categories } =
+        read_json(path, "images, annotations with bbox, categories")?;
     let mut names = BTreeMap::new();
-    for Category { id, name } in categories {
+    for InstancesCategory { id, name } in categories {
         let name = name.replace('_', " ");
         if let Some(other) = names.insert(id, name.clone()).filter(|other| *other != name) {
             let found = format!("category {id} is `{other}` and `{name}`");
@@ -83,13 +84,13 @@ pub(crate) fn read_photos(path: &Path) -> Result<(Vec<Photo>, Vec<Broken>)> {
         }
     }
     let mut photos = BTreeMap::new();
-    for Image { id, file_name, coco_url, width, height } in images {
+    for InstancesImage { id, file_name, coco_url, width, height } in images {
         let last = coco_url.as_deref().and_then(|url| url.rsplit('/').next()).map(str::to_owned);
         let files = file_name.into_iter().chain(last).collect();
-        photos.entry(id).or_insert_with(|| (Photo { id, files, boxes: Vec::new() }, width, height));
+        photos.entry(id).or_insert_with(|| (InstancePhoto { id, files, boxes: Vec::new() }, width, height));
     }
     let mut faults = Vec::new();
-    for Annotation { id, image_id, category_id, bbox, iscrowd } in annotations {
+    for InstancesAnnotation { id, image_id, category_id, bbox, iscrowd } in annotations {
         let mut fault = |cause, detail: String| {
             let detail = format!("annotation {id} of `{}`: {detail}", path.display());
             faults.push(Broken::new(image_id.to_string(), cause, detail));
@@ -116,10 +117,10 @@ pub(crate) fn read_photos(path: &Path) -> Result<(Vec<Photo>, Vec<Broken>)> {
     Ok((photos.into_values().map(|(photo, ..)| photo).collect(), faults))
 }
 
-fn read(inputs: &Inputs) -> Result<Samples> {
+fn read(inputs: &ImporterInputs) -> Result<Samples> {
     let folder = inputs.need("images")?.to_owned();
     let (photos, faults) = read_photos(inputs.need("instances")?)?;
-    let samples = photos.into_iter().map(move |Photo { id, files, boxes }| {
+    let samples = photos.into_iter().map(move |InstancePhoto { id, files, boxes }| {
         let id = id.to_string();
         let Some(likeliest) = files.first() else {
             let detail = "neither file_name nor coco_url; expected the photo's file";

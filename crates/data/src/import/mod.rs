@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::export::{self, FolderShare, Report, Target};
+use crate::export::{self, ExportReport, ExportTarget, FolderShare};
 use crate::names::path_of;
 use crate::roots::AllowedRoots;
 use crate::sample::{Broken, ImageRef, PixelLimits, Sample};
@@ -36,13 +36,13 @@ pub struct ImporterEntry {
     /// Short description for `--help`.
     pub summary: &'static str,
     /// The files that it reads.
-    pub inputs: &'static [Input],
+    pub inputs: &'static [ImporterInput],
     /// Reads the annotations. Checks that photos exist, but does not decode them.
-    pub read: fn(&Inputs) -> Result<Samples>,
+    pub read: fn(&ImporterInputs) -> Result<Samples>,
 }
 
 /// A file or folder that an importer reads.
-pub struct Input {
+pub struct ImporterInput {
     /// The key in [`ImportSpec::inputs`].
     pub name: &'static str,
     /// Description of the content.
@@ -80,7 +80,7 @@ pub struct ImportSpec {
 }
 
 /// The input files of an importer, checked against its declared inputs.
-pub struct Inputs {
+pub struct ImporterInputs {
     importer: &'static str,
     files: BTreeMap<String, PathBuf>,
 }
@@ -89,7 +89,7 @@ pub struct Inputs {
 ///
 /// # Errors
 /// Those of [`read`] and [`export::write`].
-pub fn import(spec: &ImportSpec, target: &Target, limits: &PixelLimits) -> Result<Report> {
+pub fn import(spec: &ImportSpec, target: &ExportTarget, limits: &PixelLimits) -> Result<ExportReport> {
     // Hashes instead of paths, because data sets have millions of photos.
     let named: Arc<Mutex<HashSet<u64>>> = Arc::default();
     let seen = Arc::clone(&named);
@@ -153,7 +153,7 @@ fn read_seeing(spec: &ImportSpec, seen: impl Fn(&Path) + Send + 'static) -> Resu
             _ => {}
         }
     }
-    let inputs = Inputs { importer: entry.name, files: spec.inputs.clone() };
+    let inputs = ImporterInputs { importer: entry.name, files: spec.inputs.clone() };
     let split = spec.split.clone();
     AllowedRoots::check_named(&spec.roots)?;
     let roots = roots_of(spec);
@@ -169,7 +169,7 @@ fn read_seeing(spec: &ImportSpec, seen: impl Fn(&Path) + Send + 'static) -> Resu
     })))
 }
 
-impl Inputs {
+impl ImporterInputs {
     /// The path of an optional input.
     pub fn get(&self, name: &str) -> Option<&Path> {
         self.files.get(name).map(PathBuf::as_path)

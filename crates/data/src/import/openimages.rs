@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use super::shared::{open_text, photo};
-use super::{ImporterEntry, Input, Inputs, Samples};
+use super::{ImporterEntry, ImporterInput, ImporterInputs, Samples};
 use crate::error::{Error, Result};
 use crate::sample::{BBox, Broken, Cause, Phrase, Sample};
 
@@ -18,23 +18,23 @@ pub(super) const ENTRY: ImporterEntry = ImporterEntry {
     name: "openimages",
     summary: "OpenImages boxes, groups marked",
     inputs: &[
-        Input { name: "images", help: "the folder of the photos, <ImageID>.jpg", required: true },
-        Input { name: "boxes", help: "*-annotations-bbox.csv (or .csv.gz)", required: true },
-        Input { name: "names", help: "class-descriptions-boxable.csv", required: false },
+        ImporterInput { name: "images", help: "the folder of the photos, <ImageID>.jpg", required: true },
+        ImporterInput { name: "boxes", help: "*-annotations-bbox.csv (or .csv.gz)", required: true },
+        ImporterInput { name: "names", help: "class-descriptions-boxable.csv", required: false },
     ],
     read,
 };
 
 /// The positions of the columns of a boxes CSV.
 #[derive(Clone, Debug)]
-pub(crate) struct Columns {
+pub(crate) struct OpenImagesColumns {
     /// For each column of the file: its index in [`COLUMNS`] if it is read.
     slots: Vec<Option<usize>>,
 }
 
 /// A row of a boxes CSV.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Row<'a> {
+pub(crate) struct OpenImagesRow<'a> {
     pub(crate) image: &'a str,
     pub(crate) label: &'a str,
     pub(crate) bbox: BBox,
@@ -45,7 +45,7 @@ pub(crate) struct Row<'a> {
 const COLUMNS: [&str; 7] = ["ImageID", "LabelName", "XMin", "YMin", "XMax", "YMax", "IsGroupOf"];
 const GROUP: usize = 6;
 
-impl Columns {
+impl OpenImagesColumns {
     /// Parses the header line.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Columns {
     ///
     /// # Errors
     /// A wrong number of fields, a coordinate that is not a number, or an invalid box.
-    pub(crate) fn row<'a>(&self, line: &'a [u8]) -> Result<Row<'a>, (Cause, String)> {
+    pub(crate) fn row<'a>(&self, line: &'a [u8]) -> Result<OpenImagesRow<'a>, (Cause, String)> {
         let bad = |detail: String| (Cause::BadRecord, detail);
         let line = str::from_utf8(line).map_err(|error| bad(format!("{error}; expected UTF-8")))?;
         let mut fields = [""; COLUMNS.len()];
@@ -99,7 +99,7 @@ impl Columns {
         };
         let bbox = BBox { x1: number(2)?, y1: number(3)?, x2: number(4)?, y2: number(5)? }.clipped();
         bbox.check().map_err(|detail| (Cause::BadBox, detail))?;
-        Ok(Row { image, label, bbox, group_of: fields[GROUP] == "1" })
+        Ok(OpenImagesRow { image, label, bbox, group_of: fields[GROUP] == "1" })
     }
 }
 
@@ -130,14 +130,14 @@ pub(crate) fn read_names(path: &Path) -> Result<HashMap<String, String>> {
     Ok(names)
 }
 
-fn read(inputs: &Inputs) -> Result<Samples> {
+fn read(inputs: &ImporterInputs) -> Result<Samples> {
     let folder = inputs.need("images")?.to_owned();
     let path = inputs.need("boxes")?.to_owned();
     let names = inputs.get("names").map(read_names).transpose()?.unwrap_or_default();
     let mut lines = BufReader::new(open_text(&path)?);
     let mut header = Vec::new();
     lines.read_until(b'\n', &mut header).map_err(Error::io("read", &path))?;
-    let columns = Columns::new(&path, &header)?;
+    let columns = OpenImagesColumns::new(&path, &header)?;
     let (mut now, mut seen, mut number, mut line) = (None::<Sample>, HashSet::new(), 1_u64, Vec::new());
     // Streams one photo at a time: the boxes of a training set may exceed the memory.
     let photos = std::iter::from_fn(move || {

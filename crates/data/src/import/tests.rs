@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::export::Cut;
+use crate::export::CropSettings;
 use crate::fixtures::{FixtureFolder, jpeg, shared_data};
 use crate::sample::{BBox, Cause, Span};
 use crate::shard::ShardSize;
@@ -299,7 +299,7 @@ fn round(kind: &str, inputs: &[(&str, &str)]) -> Option<[usize; 5]> {
     let folder = FixtureFolder::new();
     let path = folder.path().join("a.jsonl");
     let report =
-        import(&spec(kind, &inputs), &Target::Grounded { path: path.clone() }, &PixelLimits::default()).unwrap();
+        import(&spec(kind, &inputs), &ExportTarget::Grounded { path: path.clone() }, &PixelLimits::default()).unwrap();
     eprintln!("{kind}: {report}");
     let source =
         sources::open(&SourceSpec { kind: "jsonl".to_owned(), path: Some(path), ..SourceSpec::default() }).unwrap();
@@ -360,7 +360,11 @@ fn real_coco() {
     let Some(counts) = round("coco", &inputs) else { return };
     assert_eq!(counts, [80, 302, 731, 105, 0]);
     let folder = FixtureFolder::new();
-    let target = Target::Boxes { folder: folder.path().to_owned(), size: ShardSize::default(), cut: Cut::default() };
+    let target = ExportTarget::Boxes {
+        folder: folder.path().to_owned(),
+        size: ShardSize::default(),
+        cut: CropSettings::default(),
+    };
     let inputs = inputs.map(|(name, file)| (name, shared_data(file).unwrap()));
     let report = import(&spec("coco", &inputs), &target, &PixelLimits::default()).unwrap();
     let source =

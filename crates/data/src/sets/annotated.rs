@@ -6,11 +6,11 @@ use serde::Deserialize;
 
 use super::DataSet;
 use super::archive::Archive;
-use super::labelled::{Labelled, PathsFrom};
-use super::mat::{self, Value};
+use super::labelled::{LabelledPhotos, PathOrigin};
+use super::mat::{self, MatValue};
 use crate::error::{Error, Result};
 use crate::import::shared::read_json;
-use crate::sources::{Class, Source};
+use crate::sources::{ClassEntry, Source};
 
 pub(super) const CARS: DataSet = DataSet {
     name: "cars",
@@ -52,7 +52,7 @@ pub(super) const CLEVR: DataSet = DataSet {
 fn cars(folder: &Path) -> Result<Box<dyn Source>> {
     let archive = Archive::new(&CARS, folder, &["stanford_cars"]);
     let path = archive.find(&["devkit/cars_meta.mat", "cars_meta.mat"])?;
-    let Value::Cells(cells) = mat::read(&path, "class_names")? else {
+    let MatValue::Cells(cells) = mat::read(&path, "class_names")? else {
         return Err(Error::format(
             format!("`class_names` of `{}`", path.display()),
             "an array of another kind",
@@ -67,7 +67,7 @@ fn cars(folder: &Path) -> Result<Box<dyn Source>> {
     let path = archive.find(&["cars_test_annos_withlabels.mat", "devkit/cars_test_annos_withlabels.mat"])?;
     let place = |at: &str| format!("`annotations{at}` of `{}`", path.display());
     let expected = "structs with a file name `fname` and a number `class`";
-    let Value::Structs(fields, values) = mat::read(&path, "annotations")? else {
+    let MatValue::Structs(fields, values) = mat::read(&path, "annotations")? else {
         return Err(Error::format(place(""), "an array of another kind", expected));
     };
     let field = |name: &str| {
@@ -77,8 +77,8 @@ fn cars(folder: &Path) -> Result<Box<dyn Source>> {
     let (fname, class) = (field("fname")?, field("class")?);
     let mut rows = Vec::new();
     for (number, one) in values.chunks(fields.len()).enumerate() {
-        let photo = one.get(fname).and_then(Value::text);
-        let label = one.get(class).and_then(Value::number).and_then(|class| labels.get(index(class)?));
+        let photo = one.get(fname).and_then(MatValue::text);
+        let label = one.get(class).and_then(MatValue::number).and_then(|class| labels.get(index(class)?));
         match (photo, label) {
             (Some(photo), Some(label)) => rows.push((photo.to_owned(), label.clone())),
             _ => {
@@ -97,7 +97,7 @@ fn flowers(folder: &Path) -> Result<Box<dyn Source>> {
     let numbers = |file: &str, name: &str| {
         let path = archive.find(&[file])?;
         match mat::read(&path, name)? {
-            Value::Numbers(numbers) => Ok(numbers),
+            MatValue::Numbers(numbers) => Ok(numbers),
             _ => Err(Error::format(format!("`{name}` of `{}`", path.display()), "an array of another kind", "numbers")),
         }
     };
@@ -123,18 +123,18 @@ fn index(number: f64) -> Option<usize> {
 
 fn clevr(folder: &Path) -> Result<Box<dyn Source>> {
     #[derive(Deserialize)]
-    struct File {
-        scenes: Vec<Scene>,
+    struct ClevrFile {
+        scenes: Vec<ClevrScene>,
     }
     #[derive(Deserialize)]
-    struct Scene {
+    struct ClevrScene {
         image_filename: String,
         objects: Vec<serde::de::IgnoredAny>,
     }
     let archive = Archive::new(&CLEVR, folder, &["CLEVR_v1.0"]);
     let path = archive.find(&["scenes/CLEVR_val_scenes.json"])?;
-    let file: File = read_json(&path, "scenes with image_filename and objects")?;
-    let row = |scene: Scene| (scene.image_filename, scene.objects.len().to_string());
+    let file: ClevrFile = read_json(&path, "scenes with image_filename and objects")?;
+    let row = |scene: ClevrScene| (scene.image_filename, scene.objects.len().to_string());
     let rows = file.scenes.into_iter().take(CLEVR.photos).map(row).collect();
     let labels: Vec<_> = (3..=10).map(|count| count.to_string()).collect();
     let names = archive.names(Some(labels.clone()))?;
@@ -149,6 +149,6 @@ fn finish(
     labels: Vec<String>,
     names: Vec<String>,
 ) -> Result<Box<dyn Source>> {
-    let classes = labels.into_iter().zip(names).map(|(label, name)| Class { label, name, taxon: Vec::new() });
-    Labelled::files(archive.set, split, photos, rows, classes.collect(), PathsFrom::Records)
+    let classes = labels.into_iter().zip(names).map(|(label, name)| ClassEntry { label, name, taxon: Vec::new() });
+    LabelledPhotos::files(archive.set, split, photos, rows, classes.collect(), PathOrigin::Records)
 }

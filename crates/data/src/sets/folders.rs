@@ -5,10 +5,10 @@ use std::path::Path;
 
 use super::DataSet;
 use super::archive::Archive;
-use super::labelled::{Labelled, PathsFrom};
+use super::labelled::{LabelledPhotos, PathOrigin};
 use crate::error::{Error, Result};
 use crate::names::{path_of, text_of};
-use crate::sources::{Class, Source, image_folder};
+use crate::sources::{ClassEntry, Source, image_folder};
 
 pub(super) const IMAGENET: DataSet = DataSet {
     name: "imagenet",
@@ -173,8 +173,8 @@ fn open(
     };
     let rows = photos.into_iter().map(label).collect();
     let names = archive.names(own)?;
-    let classes = labels.into_iter().zip(names).map(|(label, name)| Class { label, name, taxon: Vec::new() });
-    Labelled::files(set, split, root, rows, classes.collect(), PathsFrom::Listing)
+    let classes = labels.into_iter().zip(names).map(|(label, name)| ClassEntry { label, name, taxon: Vec::new() });
+    LabelledPhotos::files(set, split, root, rows, classes.collect(), PathOrigin::Listing)
 }
 
 /// Names of the subfolders, sorted bytewise; hidden ones are skipped.

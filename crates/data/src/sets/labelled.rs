@@ -10,30 +10,30 @@ use crate::files;
 use crate::names::path_of;
 use crate::sample::{Broken, Cause, ImageRef, Picture, Sample, View};
 use crate::shard::hex;
-use crate::sources::{Class, Source};
+use crate::sources::{ClassEntry, Source};
 
 /// Photos with one class each, and the list of all classes.
-pub(super) struct Labelled {
+pub(super) struct LabelledPhotos {
     set: &'static DataSet,
-    photos: Photos,
+    photos: PhotoStorage,
     /// Indices into `classes`, one per photo.
     labels: Vec<u32>,
-    classes: Vec<Class>,
+    classes: Vec<ClassEntry>,
     split: &'static str,
     fingerprint: String,
 }
 
 /// Storage of the photos.
-pub(super) enum Photos {
+pub(super) enum PhotoStorage {
     /// A folder, and the relative path of each photo.
-    Files(PathBuf, Vec<String>, PathsFrom),
+    Files(PathBuf, Vec<String>, PathOrigin),
     /// Raw pixels in one file.
-    Records(Records),
+    Records(RawRecords),
 }
 
 /// Origin of the photo paths.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum PathsFrom {
+pub(super) enum PathOrigin {
     /// A file of the data set, which may name any file, so the paths are checked.
     Records,
     /// A listing of the folder.
@@ -41,7 +41,7 @@ pub(super) enum PathsFrom {
 }
 
 /// Photos of equal size as raw bytes without headers.
-pub(super) struct Records {
+pub(super) struct RawRecords {
     pub(super) path: PathBuf,
     /// The decompressed content, if the file is compressed or was loaded anyway.
     pub(super) memory: Option<Vec<u8>>,
@@ -51,12 +51,12 @@ pub(super) struct Records {
     pub(super) lead: usize,
     /// Width and height.
     pub(super) side: usize,
-    pub(super) pixels: Pixels,
+    pub(super) pixels: PixelLayout,
 }
 
 /// Memory layout of the pixels.
 #[derive(Clone, Copy)]
-pub(super) enum Pixels {
+pub(super) enum PixelLayout {
     /// One byte per pixel, row by row.
     Grey,
     /// The planes red, green and blue, each row by row.
@@ -65,7 +65,7 @@ pub(super) enum Pixels {
     Columns,
 }
 
-impl Labelled {
+impl LabelledPhotos {
     /// Creates a source of files. `rows` are (photo, label) pairs; every label must be that of a class.
     ///
     /// # Errors
@@ -75,8 +75,8 @@ impl Labelled {
         split: &'static str,
         folder: PathBuf,
         rows: Vec<(String, String)>,
-        classes: Vec<Class>,
-        paths: PathsFrom,
+        classes: Vec<ClassEntry>,
+        paths: PathOrigin,
     ) -> Result<Box<dyn Source>> {
         let place = format!("data set {}: `{}`", set.name, folder.display());
         let number: HashMap<_, _> = classes.iter().zip(0_u32..).map(|(class, i)| (class.label.as_str(), i)).collect();
@@ -91,7 +91,7 @@ impl Labelled {
             }
             photos.push(photo);
         }
-        Self::checked(set, split, Photos::Files(folder, photos, paths), labels, classes)
+        Self::checked(set, split, PhotoStorage::Files(folder, photos, paths), labels, classes)
     }
 
     /// Creates a source of records. `labels` are indices into `classes`.
@@ -101,19 +101,19 @@ impl Labelled {
     pub(super) fn records(
         set: &'static DataSet,
         split: &'static str,
-        records: Records,
+        records: RawRecords,
         labels: Vec<u32>,
-        classes: Vec<Class>,
+        classes: Vec<ClassEntry>,
     ) -> Result<Box<dyn Source>> {
-        Self::checked(set, split, Photos::Records(records), labels, classes)
+        Self::checked(set, split, PhotoStorage::Records(records), labels, classes)
     }
 
     fn checked(
         set: &'static DataSet,
         split: &'static str,
-        photos: Photos,
+        photos: PhotoStorage,
         labels: Vec<u32>,
-        classes: Vec<Class>,
+        classes: Vec<ClassEntry>,
     ) -> Result<Box<dyn Source>> {
         let place = format!("data set {}: `{}`", set.name, photos.place().display());
         if classes.len() != set.classes {
@@ -142,7 +142,7 @@ impl Labelled {
     }
 }
 
-impl Source for Labelled {
+impl Source for LabelledPhotos {
     fn name(&self) -> &str {
         self.set.name
     }
@@ -172,23 +172,23 @@ impl Source for Labelled {
         self.fingerprint.clone()
     }
 
-    fn classes(&self) -> Vec<Class> {
+    fn classes(&self) -> Vec<ClassEntry> {
         self.classes.clone()
     }
 
     fn lists_files(&self) -> bool {
-        matches!(self.photos, Photos::Files(_, _, PathsFrom::Listing))
+        matches!(self.photos, PhotoStorage::Files(_, _, PathOrigin::Listing))
     }
 
     fn roots(&self) -> Vec<PathBuf> {
         match &self.photos {
-            Photos::Files(folder, ..) => vec![folder.clone()],
-            Photos::Records(_) => Vec::new(),
+            PhotoStorage::Files(folder, ..) => vec![folder.clone()],
+            PhotoStorage::Records(_) => Vec::new(),
         }
     }
 }
 
-impl Photos {
+impl PhotoStorage {
     fn place(&self) -> &Path {
         match self {
             Self::Files(folder, ..) => folder,
@@ -205,14 +205,16 @@ impl Photos {
 
     fn open(&self, index: usize) -> Result<ImageRef, Broken> {
         match self {
-            Self::Files(folder, photos, PathsFrom::Listing) => Ok(ImageRef::File(folder.join(path_of(&photos[index])))),
-            Self::Files(folder, photos, PathsFrom::Records) => Ok(ImageRef::File(folder.join(&photos[index]))),
+            Self::Files(folder, photos, PathOrigin::Listing) => {
+                Ok(ImageRef::File(folder.join(path_of(&photos[index]))))
+            }
+            Self::Files(folder, photos, PathOrigin::Records) => Ok(ImageRef::File(folder.join(&photos[index]))),
             Self::Records(records) => records.picture(index).map(|it| ImageRef::Pixels(Arc::new(it))),
         }
     }
 }
 
-impl Records {
+impl RawRecords {
     /// Size of a record in bytes.
     pub(super) fn stride(&self) -> usize {
         self.lead + self.side * self.side * self.pixels.channels()
@@ -252,9 +254,9 @@ impl Records {
         };
         let bytes = bytes.ok_or_else(|| torn("the file is shorter".to_owned()))?;
         let rgb = match self.pixels {
-            Pixels::Grey => bytes.iter().flat_map(|&grey| [grey; 3]).collect(),
-            Pixels::Planes => (0..area).flat_map(|at| [0, 1, 2].map(|c| bytes[c * area + at])).collect(),
-            Pixels::Columns => {
+            PixelLayout::Grey => bytes.iter().flat_map(|&grey| [grey; 3]).collect(),
+            PixelLayout::Planes => (0..area).flat_map(|at| [0, 1, 2].map(|c| bytes[c * area + at])).collect(),
+            PixelLayout::Columns => {
                 let at = |i: usize| i % self.side * self.side + i / self.side;
                 (0..area).flat_map(|i| [0, 1, 2].map(|c| bytes[c * area + at(i)])).collect()
             }
@@ -263,7 +265,7 @@ impl Records {
     }
 }
 
-impl Pixels {
+impl PixelLayout {
     fn channels(self) -> usize {
         match self {
             Self::Grey => 1,

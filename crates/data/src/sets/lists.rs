@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::DataSet;
 use super::archive::Archive;
-use super::labelled::{Labelled, PathsFrom};
+use super::labelled::{LabelledPhotos, PathOrigin};
 use crate::error::{Error, Result};
-use crate::sources::{Class, Source};
+use crate::sources::{ClassEntry, Source};
 
 pub(super) const FOOD101: DataSet = DataSet {
     name: "food101",
@@ -20,7 +20,8 @@ pub(super) const FOOD101: DataSet = DataSet {
     beside: &[],
     read: |folder| {
         let archive = Archive::new(&FOOD101, folder, &["food-101"]);
-        let list = List { file: &["meta/test.txt"], photos: "images", row: by_folder, expected: "<class>/<photo>" };
+        let list =
+            PhotoList { file: &["meta/test.txt"], photos: "images", row: by_folder, expected: "<class>/<photo>" };
         let labels = plain(&archive, &["meta/classes.txt"])?;
         list.open(&archive, Some(labels), spaced)
     },
@@ -38,7 +39,7 @@ pub(super) const SUN397: DataSet = DataSet {
     beside: &[],
     read: |folder| {
         let archive = Archive::new(&SUN397, folder, &["SUN397"]);
-        let list = List {
+        let list = PhotoList {
             file: &["Testing_01.txt", "Partitions/Testing_01.txt"],
             photos: "",
             // A leading `/` would make the path absolute.
@@ -65,7 +66,7 @@ pub(super) const AIRCRAFT: DataSet = DataSet {
     beside: &[],
     read: |folder| {
         let archive = Archive::new(&AIRCRAFT, folder, &["fgvc-aircraft-2013b/data", "data"]);
-        let list = List {
+        let list = PhotoList {
             file: &["images_variant_test.txt"],
             photos: "images",
             row: |line| line.split_once(' ').map(|(photo, label)| (format!("{photo}.jpg"), label.to_owned())),
@@ -87,7 +88,8 @@ pub(super) const DTD: DataSet = DataSet {
     beside: &[],
     read: |folder| {
         let archive = Archive::new(&DTD, folder, &["dtd"]);
-        let list = List { file: &["labels/test1.txt"], photos: "images", row: by_folder, expected: "<class>/<photo>" };
+        let list =
+            PhotoList { file: &["labels/test1.txt"], photos: "images", row: by_folder, expected: "<class>/<photo>" };
         list.open(&archive, None, str::to_owned)
     },
 };
@@ -103,7 +105,7 @@ pub(super) const PETS: DataSet = DataSet {
     beside: &[],
     read: |folder| {
         let archive = Archive::new(&PETS, folder, &["oxford-iiit-pet"]);
-        let list = List {
+        let list = PhotoList {
             file: &["annotations/test.txt"],
             photos: "images",
             // `american_bulldog_201 2 2 1`: name, class, species, breed within the species.
@@ -157,7 +159,7 @@ fn cub(folder: &Path) -> Result<Box<dyn Source>> {
 }
 
 /// A text file that lists one photo per line.
-struct List {
+struct PhotoList {
     /// Candidate paths of the list.
     file: &'static [&'static str],
     /// The folder of the photos.
@@ -168,7 +170,7 @@ struct List {
     expected: &'static str,
 }
 
-impl List {
+impl PhotoList {
     /// Opens the set. Without `labels`, the classes are the labels of the rows, sorted case-insensitively.
     fn open(
         &self,
@@ -200,9 +202,9 @@ fn finish(
     name: impl Fn(&str) -> String,
 ) -> Result<Box<dyn Source>> {
     let names = archive.names(Some(labels.iter().map(|label| name(label)).collect()))?;
-    let classes = labels.into_iter().zip(names).map(|(label, name)| Class { label, name, taxon: Vec::new() });
+    let classes = labels.into_iter().zip(names).map(|(label, name)| ClassEntry { label, name, taxon: Vec::new() });
     // The folder of the photos may be missing, like any photo.
-    Labelled::files(archive.set, "test", archive.base.join(photos), rows, classes.collect(), PathsFrom::Records)
+    LabelledPhotos::files(archive.set, "test", archive.base.join(photos), rows, classes.collect(), PathOrigin::Records)
 }
 
 /// Parses `<class>/<photo>`. The list of Food-101 omits the extension.

@@ -11,15 +11,15 @@ use crate::error::{Error, Result};
 
 /// An array, in column-major order.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum MatValue {
     /// An array of any numeric class.
     Numbers(Vec<f64>),
     /// A character array.
     Text(String),
     /// A cell array.
-    Cells(Vec<Value>),
+    Cells(Vec<MatValue>),
     /// The field names, and the field values of all structs: struct by struct, in the order of the names.
-    Structs(Vec<String>, Vec<Value>),
+    Structs(Vec<String>, Vec<MatValue>),
     /// Unsupported classes: sparse arrays, objects, functions.
     Other,
 }
@@ -28,7 +28,7 @@ pub(super) enum Value {
 ///
 /// # Errors
 /// The file cannot be read, has another format (version 7.3 is HDF5), is truncated, or has no such array.
-pub(super) fn read(path: &Path, name: &str) -> Result<Value> {
+pub(super) fn read(path: &Path, name: &str) -> Result<MatValue> {
     let bytes = fs::read(path).map_err(Error::io("read", path))?;
     let place = || format!("`{}`", path.display());
     let arrays = parse(&bytes).map_err(|found| Error::format(place(), found, "a MAT-file of version 5"))?;
@@ -39,7 +39,7 @@ pub(super) fn read(path: &Path, name: &str) -> Result<Value> {
     }
 }
 
-impl Value {
+impl MatValue {
     /// The number, if this is a single number.
     pub(super) fn number(&self) -> Option<f64> {
         match self {
@@ -63,26 +63,26 @@ const MATRIX: u32 = 14;
 /// Limit of the nesting depth. Annotation files have two levels.
 const MAX_DEPTH: usize = 16;
 
-type Named = (String, Value);
+type NamedArray = (String, MatValue);
 
-fn parse(bytes: &[u8]) -> Result<Vec<Named>, String> {
+fn parse(bytes: &[u8]) -> Result<Vec<NamedArray>, String> {
     let swapped = match bytes.get(126..128) {
         Some(b"IM") => false,
         Some(b"MI") => true,
         _ => return Err("no byte order mark at byte 126".to_owned()),
     };
-    let mut input = Input { rest: bytes.get(128..).unwrap_or_default(), swapped };
+    let mut input = MatReader { rest: bytes.get(128..).unwrap_or_default(), swapped };
     let mut arrays = Vec::new();
     while !input.rest.is_empty() {
         let (kind, data) = input.element()?;
         match kind {
-            MATRIX => arrays.push(matrix(Input { rest: data, swapped }, 0)?),
+            MATRIX => arrays.push(matrix(MatReader { rest: data, swapped }, 0)?),
             COMPRESSED => {
                 let mut unpacked = Vec::new();
                 ZlibDecoder::new(data).read_to_end(&mut unpacked).map_err(|error| error.to_string())?;
-                let (kind, data) = Input { rest: &unpacked, swapped }.element()?;
+                let (kind, data) = MatReader { rest: &unpacked, swapped }.element()?;
                 if kind == MATRIX {
-                    arrays.push(matrix(Input { rest: data, swapped }, 0)?);
+                    arrays.push(matrix(MatReader { rest: data, swapped }, 0)?);
                 }
             }
             // Other elements have no name.
@@ -92,9 +92,9 @@ fn parse(bytes: &[u8]) -> Result<Vec<Named>, String> {
     Ok(arrays)
 }
 
-fn matrix(mut input: Input<'_>, depth: usize) -> Result<Named, String> {
+fn matrix(mut input: MatReader<'_>, depth: usize) -> Result<NamedArray, String> {
     if input.rest.is_empty() {
-        return Ok((String::new(), Value::Numbers(Vec::new())));
+        return Ok((String::new(), MatValue::Numbers(Vec::new())));
     }
     if depth > MAX_DEPTH {
         return Err(format!("arrays nested more than {MAX_DEPTH} deep"));
@@ -104,7 +104,7 @@ fn matrix(mut input: Input<'_>, depth: usize) -> Result<Named, String> {
     let count = input.numbers()?.iter().product::<f64>() as usize;
     let name = latin(input.element()?.1);
     let value = match class {
-        1 => Value::Cells((0..count).map(|_| input.array(depth)).collect::<Result<_, _>>()?),
+        1 => MatValue::Cells((0..count).map(|_| input.array(depth)).collect::<Result<_, _>>()?),
         2 => {
             let width = input.numbers()?.first().map_or(0, |&width| width as usize);
             let (_, names) = input.element()?;
@@ -114,26 +114,26 @@ fn matrix(mut input: Input<'_>, depth: usize) -> Result<Named, String> {
             let fields: Vec<_> = names.chunks(width).map(latin).collect();
             let values =
                 (0..count.saturating_mul(fields.len())).map(|_| input.array(depth)).collect::<Result<_, _>>()?;
-            Value::Structs(fields, values)
+            MatValue::Structs(fields, values)
         }
-        4 => Value::Text(input.text()?),
-        6..=15 => Value::Numbers(input.numbers()?),
-        _ => Value::Other,
+        4 => MatValue::Text(input.text()?),
+        6..=15 => MatValue::Numbers(input.numbers()?),
+        _ => MatValue::Other,
     };
     Ok((name, value))
 }
 
 /// The unread rest of the data.
-struct Input<'a> {
+struct MatReader<'a> {
     rest: &'a [u8],
     swapped: bool,
 }
 
-impl<'a> Input<'a> {
+impl<'a> MatReader<'a> {
     /// Reads a nested array.
-    fn array(&mut self, depth: usize) -> Result<Value, String> {
+    fn array(&mut self, depth: usize) -> Result<MatValue, String> {
         match self.element()? {
-            (MATRIX, data) => Ok(matrix(Input { rest: data, swapped: self.swapped }, depth + 1)?.1),
+            (MATRIX, data) => Ok(matrix(MatReader { rest: data, swapped: self.swapped }, depth + 1)?.1),
             (kind, _) => Err(format!("data of type {kind} instead of an array")),
         }
     }
@@ -192,7 +192,7 @@ impl<'a> Input<'a> {
 
     /// Reads characters, stored as bytes (UTF-8) or 16-bit units (UTF-16).
     fn text(&mut self) -> Result<String, String> {
-        let (kind, data) = Input { rest: self.rest, swapped: self.swapped }.element()?;
+        let (kind, data) = MatReader { rest: self.rest, swapped: self.swapped }.element()?;
         match kind {
             1 | 2 | 16 => {
                 self.element()?;

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::hierarchy::Tree;
 use crate::roots::{AllowedRoots, RootedSource};
 use crate::sample::{Broken, Sample, View};
-use crate::sources::{Class, Source};
+use crate::sources::{ClassEntry, Source};
 
 mod annotated;
 mod archive;
@@ -98,7 +98,7 @@ impl DataSet {
         let beside = self.beside.iter().map(|it| above.join(it));
         let roots = AllowedRoots::new([folder.to_owned()].into_iter().chain(beside).chain(source.roots()));
         let source = Box::new(RootedSource::new(source, roots));
-        Ok(Box::new(Opened { set: self, source }))
+        Ok(Box::new(OpenedSet { set: self, source }))
     }
 
     /// Returns true if the folders that it reads exist below `root`.
@@ -123,12 +123,12 @@ pub fn find(name: &str) -> Result<&'static DataSet> {
 }
 
 /// The source of a data set, with the name and the published size of the set.
-struct Opened {
+struct OpenedSet {
     set: &'static DataSet,
     source: Box<dyn Source>,
 }
 
-impl Source for Opened {
+impl Source for OpenedSet {
     fn name(&self) -> &str {
         self.set.name
     }
@@ -149,7 +149,7 @@ impl Source for Opened {
         self.source.fingerprint()
     }
 
-    fn classes(&self) -> Vec<Class> {
+    fn classes(&self) -> Vec<ClassEntry> {
         self.source.classes()
     }
 

@@ -56,7 +56,7 @@ fn two_samples() -> Vec<u8> {
 fn samples_at_random_places() {
     let (_folder, path) = shard(&finished(two_samples()));
     let shards = Shards::open(&path).unwrap();
-    assert_eq!((shards.len(), shards.tears().len()), (2, 0));
+    assert_eq!((shards.len(), shards.torn().len()), (2, 0));
     for (index, key, text) in [(1, "x/2", "two"), (0, "x/1", "grün")] {
         let record = shards.record(index).unwrap();
         assert_eq!(record.key, key);
@@ -131,7 +131,7 @@ fn torn_anywhere() {
                 assert!(error.to_string().starts_with("data: shards `"));
             }
             Ok(shards) => {
-                let torn = shards.tears().len();
+                let torn = shards.torn().len();
                 assert_eq!(torn == 0, borders.iter().any(at_border), "{keep}");
                 let samples = shards.len() - torn;
                 for index in 0..samples {
@@ -171,8 +171,8 @@ fn rubbish_in_the_middle() {
     tar.splice(5120..5632, [b'?'; 512]);
     let (_folder, path) = shard(&finished(tar));
     let shards = Shards::open(&path).unwrap();
-    assert_eq!((shards.len(), shards.tears()[0].samples), (2, 1));
-    assert!(shards.tears()[0].detail.ends_with("at byte 5120; expected a tar header"), "{}", shards.tears()[0]);
+    assert_eq!((shards.len(), shards.torn()[0].samples), (2, 1));
+    assert!(shards.torn()[0].detail.ends_with("at byte 5120; expected a tar header"), "{}", shards.torn()[0]);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn written_shards_rotate_and_read_back() {
     assert_eq!(names, ["00000.tar", "00001.tar", "00002.tar"]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
     let shards = Shards::open(folder.path()).unwrap();
-    assert_eq!((shards.len(), shards.tears().len()), (5, 0));
+    assert_eq!((shards.len(), shards.torn().len()), (5, 0));
     assert_eq!(shards.record(2).unwrap().key, long);
     for (i, len) in contents.into_iter().enumerate() {
         let image = shards.record(i).unwrap().need_image("").unwrap();
@@ -286,7 +286,7 @@ fn nothing_is_read_behind_the_end_marker() {
     let (_folder, path) = shard(&finished(two_samples()));
     fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(&[b'?'; 700]).unwrap();
     let shards = Shards::open(&path).unwrap();
-    assert_eq!((shards.len(), shards.tears().len()), (2, 0));
+    assert_eq!((shards.len(), shards.torn().len()), (2, 0));
 }
 
 /// A PAX record: its length in decimal digits (including the digits), a space, key, `=`, value, line break.
@@ -314,7 +314,7 @@ fn posix_headers_name_the_members() {
     ]));
     let (_folder, path) = shard(&tar);
     let shards = Shards::open(&path).unwrap();
-    assert_eq!((shards.len(), shards.tears().len()), (2, 0));
+    assert_eq!((shards.len(), shards.torn().len()), (2, 0));
     let one = shards.record(0).unwrap();
     assert_eq!((one.key.as_str(), one.text("txt").unwrap().as_deref()), (long.as_str(), Some("one")));
     assert_eq!(one.need_image("").unwrap().bytes(1 << 20).unwrap().unwrap()[..], [7; 700]);
@@ -341,11 +341,11 @@ fn sparse_members_are_refused_by_name() {
         let (_folder, path) = shard(&finished([two_samples(), sparse].concat()));
         let shards = Shards::open(&path).unwrap();
         // Samples before the sparse member are used; the rest counts as one broken sample.
-        assert_eq!((shards.len(), shards.tears().len()), (3, 1));
+        assert_eq!((shards.len(), shards.torn().len()), (3, 1));
         let expected = format!(
             "member `{name}` at byte {begin} is a sparse file of GNU tar; expected whole files (pack the shard again without --sparse)"
         );
-        assert_eq!(shards.tears()[0].detail, expected);
+        assert_eq!(shards.torn()[0].detail, expected);
         assert_eq!(shards.record(2).unwrap_err().cause, Cause::TornShard);
     }
 }

@@ -7,7 +7,7 @@ const BLOCK: u64 = 512;
 
 /// A member that belongs to a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct TarMember {
     /// The name up to the first dot of its last component, including folders.
     pub(super) key: String,
     /// The rest of the name after that dot, in lower case: "jpg", "parent000.txt".
@@ -26,14 +26,14 @@ pub(super) struct Member {
 
 /// Damage after which nothing more can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Torn {
+pub(super) struct TarDamage {
     /// Key of the incomplete member, if its name was readable.
     pub(super) key: Option<String>,
     /// The content found and the content expected.
     pub(super) detail: String,
 }
 
-impl std::fmt::Display for Torn {
+impl std::fmt::Display for TarDamage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.detail)
     }
@@ -46,9 +46,9 @@ pub(super) fn walk(
     mut file: File,
     start: u64,
     stop: u64,
-    mut visit: impl FnMut(Member, &mut dyn Read) -> io::Result<()>,
-) -> Result<(), Torn> {
-    let lost = |begin: u64, found: String| Torn {
+    mut visit: impl FnMut(TarMember, &mut dyn Read) -> io::Result<()>,
+) -> Result<(), TarDamage> {
+    let lost = |begin: u64, found: String| TarDamage {
         key: None,
         detail: format!("{found} at byte {begin}; expected a tar header"),
     };
@@ -58,7 +58,7 @@ pub(super) fn walk(
     }
     file.seek(SeekFrom::Start(start)).map_err(|e| lost(start, e.to_string()))?;
     let mut begin = start;
-    let mut archive = tar::Archive::new(Window { file, start });
+    let mut archive = tar::Archive::new(OffsetFile { file, start });
     let mut entries = archive.entries_with_seek().map_err(|e| lost(start, e.to_string()))?;
     // Do not read a member after `stop`: it belongs to another sample and may be damaged.
     while begin < stop {
@@ -69,7 +69,7 @@ pub(super) fn walk(
         };
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         if is_sparse(&mut entry).map_err(|e| lost(begin, e.to_string()))? {
-            return Err(Torn {
+            return Err(TarDamage {
                 detail: format!(
                     "member `{name}` at byte {begin} is a sparse file of GNU tar; expected whole files (pack the shard again without \
                      --sparse)"
@@ -82,7 +82,7 @@ pub(super) fn walk(
         // Seeking past the end of a file succeeds, so compare the length.
         let content_end = offset.saturating_add(len);
         if content_end > file_len {
-            return Err(Torn {
+            return Err(TarDamage {
                 detail: format!(
                     "member `{name}` has {} of its {len} bytes; expected all of them",
                     file_len.saturating_sub(offset)
@@ -92,7 +92,7 @@ pub(super) fn walk(
         }
         let end = offset + len.next_multiple_of(BLOCK);
         if let Some((key, extension)) = parts {
-            let member = Member {
+            let member = TarMember {
                 key: key.to_owned(),
                 extension: extension.to_lowercase(),
                 name: name.clone(),
@@ -130,18 +130,18 @@ fn split(name: &str) -> Option<(&str, &str)> {
 }
 
 /// A file with positions relative to `start`, because the tar reader assumes that it starts at 0.
-struct Window {
+struct OffsetFile {
     file: File,
     start: u64,
 }
 
-impl Read for Window {
+impl Read for OffsetFile {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.file.read(into)
     }
 }
 
-impl Seek for Window {
+impl Seek for OffsetFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = match to {
             SeekFrom::Start(at) => self.file.seek(SeekFrom::Start(self.start + at))?,

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::image_folder::collect;
-use super::{Class, Source, SourceEntry, SourceSpec};
+use super::{ClassEntry, Source, SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
-use crate::hierarchy::breeds::{Breeds, BreedsSplit, BreedsTask, Meaning};
+use crate::hierarchy::breeds::{BreedsHierarchy, BreedsSplit, BreedsTask, NameLookup};
 use crate::names::path_of;
 use crate::sample::{Broken, ImageRef, Sample, View};
 use crate::shard::hex;
@@ -31,14 +31,14 @@ pub struct BreedsPhotos {
     root: PathBuf,
     /// Paths relative to the root, sorted, each with the index of its class.
     photos: Vec<(String, usize)>,
-    classes: Vec<Class>,
+    classes: Vec<ClassEntry>,
     split: Option<String>,
     left_out: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct BreedsOptions {
     info: Option<PathBuf>,
     task: Option<String>,
     unknown: Option<String>,
@@ -52,7 +52,7 @@ impl BreedsPhotos {
     /// A file or folder that cannot be read, missing or unknown options, a photo folder whose name is not in the
     /// hierarchy (unless skipped) or matches several classes, no photo of the task.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
-        let options: Options = spec.parse_options()?;
+        let options: BreedsOptions = spec.parse_options()?;
         let root = spec.need_path()?.clone();
         let mut files = Vec::new();
         collect(&root, "", &mut files)?;
@@ -69,7 +69,7 @@ impl BreedsPhotos {
             Some("skip") => true,
             Some(other) => return Err(Error::config("unknown", format!("{other:?}"), "\"error\" or \"skip\"")),
         };
-        let breeds = Breeds::read(info)?;
+        let breeds = BreedsHierarchy::read(info)?;
         let classes = classes(&breeds, task, options.partition.as_deref(), spec.split.as_deref())?;
         let of_wnid: HashMap<_, _> =
             classes.iter().zip(0..).map(|(class, index)| (class.label.as_str(), index)).collect();
@@ -80,11 +80,11 @@ impl BreedsPhotos {
             let fault = |found: String, expected: &str| {
                 Err(Error::format(format!("folder `{}`", root.join(folder).display()), found, expected))
             };
-            let class = match breeds.meaning(folder) {
-                Meaning::Class(class) => in_task(class),
-                Meaning::Inner => None,
-                Meaning::Several(several) if several.iter().all(|&class| in_task(class).is_none()) => None,
-                Meaning::Several(several) => {
+            let class = match breeds.look_up(folder) {
+                NameLookup::Class(class) => in_task(class),
+                NameLookup::Inner => None,
+                NameLookup::Several(several) if several.iter().all(|&class| in_task(class).is_none()) => None,
+                NameLookup::Several(several) => {
                     let wnids: Vec<_> =
                         several.iter().filter_map(|&it| Some(&*breeds.classes().get(it)?.wnid)).collect();
                     return fault(
@@ -92,8 +92,8 @@ impl BreedsPhotos {
                         "one of these wnids as its name",
                     );
                 }
-                Meaning::Unknown if skip => continue,
-                Meaning::Unknown => {
+                NameLookup::Unknown if skip => continue,
+                NameLookup::Unknown => {
                     let expected = "a wnid or the name of an ImageNet class (unknown = \"skip\" skips such folders)";
                     return fault("its name is no node of the hierarchy".to_owned(), expected);
                 }
@@ -163,7 +163,7 @@ impl Source for BreedsPhotos {
         hex(hash)
     }
 
-    fn classes(&self) -> Vec<Class> {
+    fn classes(&self) -> Vec<ClassEntry> {
         self.classes.clone()
     }
 
@@ -178,7 +178,12 @@ fn folder(file: &str) -> &str {
 }
 
 /// The classes of a task, or of one half of it, ordered by superclass.
-fn classes(breeds: &Breeds, task: &BreedsTask, partition: Option<&str>, half: Option<&str>) -> Result<Vec<Class>> {
+fn classes(
+    breeds: &BreedsHierarchy,
+    task: &BreedsTask,
+    partition: Option<&str>,
+    half: Option<&str>,
+) -> Result<Vec<ClassEntry>> {
     let partition = partition.map_or(Ok(BreedsSplit::None), BreedsSplit::named)?;
     let target = match (partition, half) {
         (BreedsSplit::None, None) => false,
@@ -203,7 +208,7 @@ fn classes(breeds: &Breeds, task: &BreedsTask, partition: Option<&str>, half: Op
             let Some(class) = breeds.classes().get(class) else { continue };
             let name = class.words.first().unwrap_or(&class.wnid).clone();
             let taxon = vec![general.to_owned(), name.clone()];
-            classes.push(Class { label: class.wnid.clone(), name, taxon });
+            classes.push(ClassEntry { label: class.wnid.clone(), name, taxon });
         }
     }
     Ok(classes)
@@ -299,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_folders_are_an_error_or_told() {
+    fn unknown_folders_are_an_error_or_reported() {
         let folder = fixture();
         folder.write("photos/DODO/a.jpg", jpeg(4, 4));
         folder.write("photos/DODO/b.jpg", jpeg(4, 4));
@@ -348,7 +353,7 @@ mod tests {
         assert_eq!(taxa.len(), 9);
         taxa.dedup();
         assert_eq!(taxa, ["bird > American coot", "bird > indigo bunting", "bird > limpkin"]);
-        let told = source.left_out().unwrap();
-        assert_eq!(told, "1422 photos in 474 of 486 folders left out: no node of the hierarchy");
+        let left_out = source.left_out().unwrap();
+        assert_eq!(left_out, "1422 photos in 474 of 486 folders left out: no node of the hierarchy");
     }
 }

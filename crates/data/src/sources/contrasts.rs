@@ -4,6 +4,7 @@
 //! Leading and trailing whitespace is removed from the texts: some published files contain it, and the tokenizers of
 //! this project ignore it.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,17 +18,17 @@ use crate::sample::{BBox, Broken, Cause, ImageRef, Phrase, PixelLimits, Sample, 
 use crate::shard::hex;
 
 /// The items of a benchmark, in the order of their files.
-pub(super) struct Contrasts {
+pub(super) struct ContrastSource {
     kind: &'static str,
-    items: Vec<Result<Item, Broken>>,
-    photos: Option<Photos>,
+    items: Vec<Result<ContrastItem, Broken>>,
+    photos: Option<ContrastPhotos>,
     views: Vec<View>,
     fingerprint: String,
 }
 
 /// One photo with its two captions.
-#[derive(Clone, Debug)]
-pub(super) struct Item {
+#[derive(Clone)]
+pub(super) struct ContrastItem {
     pub(super) id: String,
     /// The name in the file.
     pub(super) photo: String,
@@ -35,25 +36,48 @@ pub(super) struct Item {
     pub(super) wrong: String,
     pub(super) subset: Option<String>,
     pub(super) label: Option<String>,
-    pub(super) region: Option<Region>,
+    pub(super) region: Option<ContrastRegion>,
 }
 
 /// The region of the photo that the captions describe.
-#[derive(Clone, Debug)]
-pub(super) struct Region {
+#[derive(Clone)]
+pub(super) struct ContrastRegion {
     /// Description of the content.
     pub(super) text: String,
     /// Left, top, right, bottom, in pixels.
     pub(super) corners: [f32; 4],
 }
 
+/// The fingerprint of a source is a hash of this text. The text keeps the first name of the struct, so that
+/// fingerprints of older runs stay valid.
+impl fmt::Debug for ContrastItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Item")
+            .field("id", &self.id)
+            .field("photo", &self.photo)
+            .field("caption", &self.caption)
+            .field("wrong", &self.wrong)
+            .field("subset", &self.subset)
+            .field("label", &self.label)
+            .field("region", &self.region)
+            .finish()
+    }
+}
+
+/// A part of the text of [`ContrastItem`]; it keeps the first name of this struct for the same reason.
+impl fmt::Debug for ContrastRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region").field("text", &self.text).field("corners", &self.corners).finish()
+    }
+}
+
 /// The folder of the photos, with a function that gives the candidate file names of a photo.
-pub(super) struct Photos {
+pub(super) struct ContrastPhotos {
     folder: PathBuf,
     names: fn(&str) -> Vec<String>,
 }
 
-impl Photos {
+impl ContrastPhotos {
     /// Opens the folder `images`, relative to `base`. `names` gives the file names under which a photo may be stored.
     ///
     /// # Errors
@@ -78,10 +102,15 @@ impl Photos {
     }
 }
 
-impl Contrasts {
+impl ContrastSource {
     /// # Errors
     /// There are no items.
-    pub(super) fn new(spec: &SourceSpec, kind: &'static str, items: Items, photos: Option<Photos>) -> Result<Self> {
+    pub(super) fn new(
+        spec: &SourceSpec,
+        kind: &'static str,
+        items: ContrastItems,
+        photos: Option<ContrastPhotos>,
+    ) -> Result<Self> {
         if items.0.is_empty() {
             let place = spec.path.as_ref().map_or_else(String::new, |path| format!("`{}`", path.display()));
             let expected = match &spec.split {
@@ -102,7 +131,7 @@ impl Contrasts {
     }
 }
 
-impl Source for Contrasts {
+impl Source for ContrastSource {
     fn name(&self) -> &str {
         self.kind
     }
@@ -141,7 +170,7 @@ impl Source for Contrasts {
     }
 }
 
-impl Region {
+impl ContrastRegion {
     /// Converts the region to a phrase with a box in fractions, which needs the size of the photo. The box is clipped
     /// to the photo.
     fn in_photo(self, image: &ImageRef, sample: &str) -> Result<Phrase, Broken> {
@@ -161,9 +190,9 @@ impl Region {
 
 /// Collects items from files.
 #[derive(Default)]
-pub(super) struct Items(Vec<Result<Item, Broken>>);
+pub(super) struct ContrastItems(Vec<Result<ContrastItem, Broken>>);
 
-impl Items {
+impl ContrastItems {
     /// Adds the records of a file, each under its id. A record that cannot be parsed becomes a broken item.
     ///
     /// # Errors
@@ -173,7 +202,7 @@ impl Items {
         file: &Path,
         records: impl Iterator<Item = (String, Value)>,
         expected: &str,
-        item: impl Fn(String, T) -> Result<Item, Broken>,
+        item: impl Fn(String, T) -> Result<ContrastItem, Broken>,
     ) -> Result<()> {
         let before = self.0.len();
         self.0.extend(records.map(|(id, value)| match serde_json::from_value(value) {

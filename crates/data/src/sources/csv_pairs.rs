@@ -28,15 +28,15 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 pub struct CsvPairs {
     path: PathBuf,
     folder: PathBuf,
-    options: Options,
-    columns: Columns,
-    samples: Vec<Rows>,
+    options: CsvPairsOptions,
+    columns: CsvColumns,
+    samples: Vec<CsvPhotoRows>,
     fingerprint: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct CsvPairsOptions {
     image: String,
     caption: String,
     label: Option<String>,
@@ -47,7 +47,7 @@ struct Options {
     folder: PathBuf,
 }
 
-impl Default for Options {
+impl Default for CsvPairsOptions {
     fn default() -> Self {
         Self {
             image: "image".to_owned(),
@@ -63,7 +63,7 @@ impl Default for Options {
 }
 
 /// Indices of the columns.
-struct Columns {
+struct CsvColumns {
     image: usize,
     caption: usize,
     label: Option<usize>,
@@ -73,14 +73,14 @@ struct Columns {
 }
 
 /// The rows of one photo.
-struct Rows {
-    first: Row,
+struct CsvPhotoRows {
+    first: CsvRow,
     /// Empty, without heap memory, in tables with one row per photo.
-    more: Vec<Row>,
+    more: Vec<CsvRow>,
 }
 
 #[derive(Clone, Copy)]
-struct Row {
+struct CsvRow {
     offset: u64,
     len: u32,
     /// Counted from 1 and including the header, as in spreadsheets. It differs from the line number if quoted fields
@@ -95,7 +95,7 @@ impl CsvPairs {
     /// The file cannot be read, lacks a column, or has no row (of the split).
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let path = spec.need_path()?;
-        let mut options: Options = spec.parse_options()?;
+        let mut options: CsvPairsOptions = spec.parse_options()?;
         let tabs = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("tsv"));
         let delimiter = *options.delimiter.get_or_insert(if tabs { '\t' } else { ',' });
         options.quoting.get_or_insert(!tabs);
@@ -117,7 +117,7 @@ impl CsvPairs {
         } else {
             options.columns(path, &ByteRecord::new())?
         };
-        let mut samples: Vec<Rows> = Vec::new();
+        let mut samples: Vec<CsvPhotoRows> = Vec::new();
         let mut of_image: HashMap<Vec<u8>, usize> = HashMap::new();
         let mut hash = Sha256::new();
         let mut start = reader.position().clone();
@@ -137,14 +137,17 @@ impl CsvPairs {
                 hash.update(field);
                 hash.update([0]);
             }
-            let at =
-                Row { offset: begin.byte(), len: u32::try_from(end.byte() - begin.byte()).unwrap_or(u32::MAX), number };
+            let at = CsvRow {
+                offset: begin.byte(),
+                len: u32::try_from(end.byte() - begin.byte()).unwrap_or(u32::MAX),
+                number,
+            };
             // A row without a photo is kept as its own sample, which is reported as broken.
             match row.get(columns.image).filter(|name| !name.is_empty()) {
                 Some(name) if of_image.contains_key(name) => samples[of_image[name]].more.push(at),
                 name => {
                     of_image.extend(name.map(|name| (name.to_owned(), samples.len())));
-                    samples.push(Rows { first: at, more: Vec::new() });
+                    samples.push(CsvPhotoRows { first: at, more: Vec::new() });
                 }
             }
         }
@@ -158,11 +161,11 @@ impl CsvPairs {
         Ok(Self { path: path.clone(), folder, options, columns, samples, fingerprint: hex(hash) })
     }
 
-    fn place(&self, row: Row) -> String {
+    fn place(&self, row: CsvRow) -> String {
         format!("row {} of `{}`", row.number, self.path.display())
     }
 
-    fn row(&self, row: Row) -> Result<StringRecord, Broken> {
+    fn row(&self, row: CsvRow) -> Result<StringRecord, Broken> {
         let fault = |cause, found: String| {
             Broken::new(self.place(row), cause, format!("{found}; expected a row of the table in UTF-8"))
         };
@@ -194,9 +197,9 @@ impl Source for CsvPairs {
     }
 
     fn get(&self, index: usize) -> Result<Sample, Broken> {
-        let Rows { first, more } = &self.samples[index];
+        let CsvPhotoRows { first, more } = &self.samples[index];
         let fields = self.row(*first)?;
-        let get = |fields: &StringRecord, column: usize, name: &str, row: &Row| {
+        let get = |fields: &StringRecord, column: usize, name: &str, row: &CsvRow| {
             fields.get(column).map(str::to_owned).ok_or_else(|| {
                 let detail = format!("{} fields; expected `{name}` in field {column}, counted from 0", fields.len());
                 Broken::new(self.place(*row), Cause::BadRecord, detail)
@@ -232,7 +235,7 @@ impl Source for CsvPairs {
     }
 }
 
-impl Options {
+impl CsvPairsOptions {
     fn reader<R: Read>(&self, input: R) -> csv::Reader<R> {
         ReaderBuilder::new()
             .has_headers(false)
@@ -243,7 +246,7 @@ impl Options {
             .from_reader(input)
     }
 
-    fn columns(&self, path: &Path, header: &ByteRecord) -> Result<Columns> {
+    fn columns(&self, path: &Path, header: &ByteRecord) -> Result<CsvColumns> {
         let names: Vec<_> = header
             .iter()
             .map(|name| String::from_utf8_lossy(name.strip_prefix(b"\xef\xbb\xbf").unwrap_or(name)).trim().to_owned())
@@ -261,7 +264,7 @@ impl Options {
                 Error::format(format!("column of `{}`", path.display()), format!("`{column}`"), expected)
             })
         };
-        Ok(Columns {
+        Ok(CsvColumns {
             image: find(&self.image)?,
             caption: find(&self.caption)?,
             label: self.label.as_deref().map(find).transpose()?,

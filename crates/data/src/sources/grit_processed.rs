@@ -6,7 +6,7 @@ use super::jsonl::NoOptions;
 use super::{Source, SourceEntry, SourceSpec};
 use crate::error::Result;
 use crate::sample::{Broken, Cause, Phrase, Sample, View};
-use crate::shard::{Record, Shards};
+use crate::shard::{ShardRecord, Shards};
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "grit_processed",
@@ -74,7 +74,7 @@ impl Source for GritProcessed {
 }
 
 /// The number of boxes. It must equal the number of texts; otherwise a member is missing.
-fn count(record: &Record) -> Result<usize, Broken> {
+fn count(record: &ShardRecord) -> Result<usize, Broken> {
     let there = record.extensions().filter(|e| e.starts_with("parent") && e.ends_with(".txt")).count();
     let text = record.need_text("numparents.txt")?;
     match text.trim().parse() {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{Source, SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
 use crate::sample::{BBox, Broken, Cause, Phrase, Sample, Span, View, char_slice};
-use crate::shard::{Record, Shards};
+use crate::shard::{ShardRecord, Shards};
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "grit_raw",
@@ -20,24 +20,24 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 /// Downloaded GRIT shards.
 pub struct GritRaw {
     shards: Shards,
-    options: Options,
+    options: GritRawOptions,
 }
 
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct GritRawOptions {
     /// Boxes with a lower score are dropped. GRIT itself uses a threshold of 0.65.
     min_score: f32,
 }
 
-impl Default for Options {
+impl Default for GritRawOptions {
     fn default() -> Self {
         Self { min_score: 0.0 }
     }
 }
 
 #[derive(Deserialize)]
-struct Annotation {
+struct GritAnnotation {
     caption: Option<String>,
     #[serde(default)]
     noun_chunks: Vec<[f64; 7]>,
@@ -51,7 +51,7 @@ impl GritRaw {
     /// # Errors
     /// See [`Shards::open`]; also if an option is out of range.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
-        let options: Options = spec.parse_options()?;
+        let options: GritRawOptions = spec.parse_options()?;
         if !(0.0..=1.0).contains(&options.min_score) {
             return Err(Error::config("min_score", options.min_score.to_string(), "0 to 1"));
         }
@@ -73,7 +73,7 @@ impl Source for GritRaw {
         let record = self.shards.record(index)?;
         let image = record.need_image("")?;
         let json = record.need_text("json")?;
-        let annotation: Annotation = serde_json::from_str(&json).map_err(|error| {
+        let annotation: GritAnnotation = serde_json::from_str(&json).map_err(|error| {
             let detail = format!("`.json`: {error}; expected caption, noun_chunks and ref_exps");
             record.broken(Cause::BadRecord, detail)
         })?;
@@ -101,7 +101,7 @@ impl Source for GritRaw {
 /// One phrase for each distinct text, with all its boxes and spans. The same text usually occurs as a noun chunk and as
 /// a referring expression.
 fn phrases<'a>(
-    record: &Record,
+    record: &ShardRecord,
     caption: &str,
     rows: impl Iterator<Item = &'a [f64; 7]>,
 ) -> Result<Vec<Phrase>, Broken> {

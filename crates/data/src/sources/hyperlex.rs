@@ -16,7 +16,7 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "hyperlex",
     summary: "HyperLex: graded pairs of a specific and a general word",
     inputs: "path: hyperlex-all.txt (or another file of its format), or the folder that holds it; split: N (nouns) or V (verbs)",
-    open: |spec| Ok(Box::new(HyperLex::open(spec)?)),
+    open: |spec| Ok(Box::new(HyperLexPairs::open(spec)?)),
 };
 
 /// The columns that are read. The scores of the individual raters follow them.
@@ -25,7 +25,7 @@ const COLUMNS: [&str; 6] = ["WORD1", "WORD2", "POS", "TYPE", "AVG_SCORE", "AVG_S
 /// The pairs of a file. A sample has the chain Y, X (the general word first). Its grade is the mean rating from 0 to
 /// 10. Its label is the WordNet relation between the words ("hyp-1", "cohyp", ...; the prefix "r-" marks the direction
 /// from Y to X). Its split is "N" or "V".
-pub struct HyperLex {
+pub struct HyperLexPairs {
     path: PathBuf,
     /// Lines with their numbers in the file, from 1.
     lines: Vec<(usize, String)>,
@@ -34,15 +34,15 @@ pub struct HyperLex {
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {}
+struct HyperLexOptions {}
 
-impl HyperLex {
+impl HyperLexPairs {
     /// Reads the file, which has a few thousand lines.
     ///
     /// # Errors
     /// The file cannot be read, has another header, contains a pair twice, or has no pair (of the split).
     pub fn open(spec: &SourceSpec) -> Result<Self> {
-        let Options {} = spec.parse_options()?;
+        let HyperLexOptions {} = spec.parse_options()?;
         let path = spec.need_path()?;
         let path = if path.is_dir() { path.join("hyperlex-all.txt") } else { path.clone() };
         let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
@@ -86,7 +86,7 @@ impl HyperLex {
     }
 }
 
-impl Source for HyperLex {
+impl Source for HyperLexPairs {
     fn name(&self) -> &str {
         ENTRY.kind
     }

@@ -35,7 +35,7 @@ pub struct ImageFolder {
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct ImageFolderOptions {
     /// Without this option there are no captions, and the photos serve classification only.
     caption: Option<String>,
 }
@@ -46,7 +46,7 @@ impl ImageFolder {
     /// # Errors
     /// The folder cannot be read or holds no photo, or the template has no `{label}`.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
-        let Options { caption } = spec.parse_options()?;
+        let ImageFolderOptions { caption } = spec.parse_options()?;
         if let Some(template) = caption.as_ref().filter(|t| !t.contains("{label}")) {
             return Err(Error::config("caption", format!("{template:?}"), "a template with `{label}`"));
         }

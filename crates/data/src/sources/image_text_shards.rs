@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{Source, SourceEntry, SourceSpec, list};
 use crate::error::{Error, Result};
 use crate::sample::{Broken, Cause, Sample, View};
-use crate::shard::{Record, Shards};
+use crate::shard::{ShardRecord, Shards};
 
 pub(super) const ENTRY: SourceEntry = SourceEntry {
     kind: "image_text_shards",
@@ -20,12 +20,12 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 /// Shards of photos and captions.
 pub struct ImageTextShards {
     shards: Shards,
-    options: Options,
+    options: ImageTextShardsOptions,
 }
 
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct ImageTextShardsOptions {
     /// Extensions of members that contain one caption each. All members that exist are used, in this order.
     #[serde(deserialize_with = "list")]
     text: Vec<String>,
@@ -33,7 +33,7 @@ struct Options {
     json_key: String,
 }
 
-impl Default for Options {
+impl Default for ImageTextShardsOptions {
     fn default() -> Self {
         Self { text: vec!["txt".to_owned()], json_key: "caption".to_owned() }
     }
@@ -45,7 +45,7 @@ impl ImageTextShards {
     /// # Errors
     /// See [`Shards::open`]; also if the options select no caption.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
-        let options: Options = spec.parse_options()?;
+        let options: ImageTextShardsOptions = spec.parse_options()?;
         if options.text.is_empty() && options.json_key.is_empty() {
             return Err(Error::config("text", "[], with an empty json_key", "a member with captions"));
         }
@@ -53,7 +53,7 @@ impl ImageTextShards {
         Ok(Self { shards: Shards::open(spec.need_path()?)?, options })
     }
 
-    fn captions(&self, record: &Record) -> Result<Vec<String>, Broken> {
+    fn captions(&self, record: &ShardRecord) -> Result<Vec<String>, Broken> {
         let mut captions = Vec::new();
         for extension in &self.options.text {
             captions.extend(record.text(extension)?.map(|text| text.trim().to_owned()));

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Source, SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
-use crate::grounded::Record;
+use crate::grounded::GroundedRecord;
 use crate::import::{IMPORTERS, ImportSpec, read};
 use crate::sample::{Broken, Cause, ImageRef, Sample, View};
 use crate::shard::hex;
@@ -17,24 +17,24 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
     summary: "files of COCO, LVIS, OpenImages, Flickr30k Entities or HierarCaps, read by their importer",
     inputs: "path: the folder that file options are relative to; split: keep only this split; options: importer (a name from `conifer data \
              import --help`), and the input files of this importer under the names listed there",
-    open: |spec| Ok(Box::new(Imported::open(spec)?)),
+    open: |spec| Ok(Box::new(ImportedSamples::open(spec)?)),
 };
 
 /// The samples of an importer, held in memory.
-pub struct Imported {
+pub struct ImportedSamples {
     samples: Vec<Result<Sample, Broken>>,
     views: Vec<View>,
     broken_boxes: usize,
     fingerprint: String,
 }
 
-impl Imported {
+impl ImportedSamples {
     /// Reads all annotations.
     ///
     /// # Errors
     /// Those of [`crate::import::read`], an option that is not a string, and a split without samples.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
-        let Options { importer, files } = Options::of(spec)?;
+        let ImportedOptions { importer, files } = ImportedOptions::of(spec)?;
         let folder = spec.need_path()?;
         let kind = importer.ok_or_else(|| {
             let known: Vec<_> = IMPORTERS.iter().map(|entry| entry.name).collect();
@@ -66,12 +66,12 @@ impl Imported {
     }
 }
 
-struct Options {
+struct ImportedOptions {
     importer: Option<String>,
     files: BTreeMap<String, String>,
 }
 
-impl Options {
+impl ImportedOptions {
     /// Rejects names that no importer has, as other sources do. [`read`] rejects names of another importer.
     fn of(spec: &SourceSpec) -> Result<Self> {
         let inputs = || IMPORTERS.iter().flat_map(|entry| entry.inputs).map(|input| input.name);
@@ -89,7 +89,7 @@ impl Options {
     }
 }
 
-impl Source for Imported {
+impl Source for ImportedSamples {
     fn name(&self) -> &str {
         ENTRY.kind
     }
@@ -136,7 +136,7 @@ fn fingerprint(samples: &[Result<Sample, Broken>]) -> String {
     let mut hash = Sha256::new();
     for sample in samples {
         let text = match sample {
-            Ok(sample) => Record::from_sample(sample, file).ok().and_then(|it| serde_json::to_string(&it).ok()),
+            Ok(sample) => GroundedRecord::from_sample(sample, file).ok().and_then(|it| serde_json::to_string(&it).ok()),
             Err(broken) => Some(format!("{} {}", broken.sample, broken.cause.name())),
         };
         hash.update(text.unwrap_or_default());

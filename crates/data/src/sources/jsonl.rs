@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::{Source, SourceEntry};
 use crate::error::{Error, Result, in_one_line};
 use crate::files::{self, open_regular};
-use crate::grounded::Record;
+use crate::grounded::GroundedRecord;
 use crate::hierarchy::Tree;
 use crate::hierarchy::ranks::of_samples;
 use crate::sample::{Broken, Cause, Sample, View};
@@ -34,14 +34,14 @@ const PROBED: usize = 1000;
 pub struct Jsonl {
     path: PathBuf,
     folder: PathBuf,
-    lines: Vec<Line>,
+    lines: Vec<JsonlLine>,
     views: Vec<View>,
     has_taxa: bool,
     fingerprint: String,
 }
 
 #[derive(Clone, Copy)]
-struct Line {
+struct JsonlLine {
     offset: u64,
     len: u32,
     number: u32,
@@ -64,7 +64,7 @@ impl Jsonl {
             let too_long = |_| Error::format(place(path, number), format!("{} bytes", line.len()), "less than 4 GiB");
             let len = u32::try_from(line.len()).map_err(too_long)?;
             if is_wanted(&line, split, &mut splits) {
-                lines.push(Line { offset, len, number });
+                lines.push(JsonlLine { offset, len, number });
                 hash.update(line.trim_ascii());
                 hash.update(b"\n");
             }
@@ -93,12 +93,12 @@ impl Jsonl {
         Ok(source)
     }
 
-    fn read(&self, line: Line) -> Result<Sample, Broken> {
+    fn read(&self, line: JsonlLine) -> Result<Sample, Broken> {
         let bytes = files::read_range(&self.path, line.offset, u64::from(line.len)).map_err(|error| {
             let detail = format!("cannot be read: {error}; expected the file to be unchanged since it was opened");
             Broken::new(place(&self.path, line.number), Cause::MissingFile, detail)
         })?;
-        let record: Record = serde_json::from_slice(without_mark(&bytes)).map_err(|error| {
+        let record: GroundedRecord = serde_json::from_slice(without_mark(&bytes)).map_err(|error| {
             let detail = format!("{}; expected a record of grounded JSONL", in_one_line(&error));
             Broken::new(place(&self.path, line.number), Cause::BadRecord, detail)
         })?;
@@ -160,7 +160,7 @@ pub(super) struct NoOptions {}
 /// included, so that they are reported.
 fn is_wanted(line: &[u8], split: Option<&str>, splits: &mut BTreeSet<String>) -> bool {
     #[derive(Deserialize)]
-    struct Split<'a> {
+    struct SplitField<'a> {
         #[serde(borrow)]
         split: Option<Cow<'a, str>>,
     }
@@ -169,10 +169,10 @@ fn is_wanted(line: &[u8], split: Option<&str>, splits: &mut BTreeSet<String>) ->
         return false;
     }
     let Some(wanted) = split else { return true };
-    match serde_json::from_slice::<Split<'_>>(line) {
+    match serde_json::from_slice::<SplitField<'_>>(line) {
         Err(_) => true,
-        Ok(Split { split: None }) => false,
-        Ok(Split { split: Some(found) }) => {
+        Ok(SplitField { split: None }) => false,
+        Ok(SplitField { split: Some(found) }) => {
             if !splits.contains(&*found) {
                 splits.insert(found.to_string());
             }

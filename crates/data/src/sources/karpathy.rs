@@ -25,39 +25,39 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 /// Photos with captions, all in memory (COCO: 123,287 photos, 40 MB).
 pub struct Karpathy {
     folder: PathBuf,
-    photos: Vec<Photo>,
+    photos: Vec<KarpathyPhoto>,
     fingerprint: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct KarpathyOptions {
     images: PathBuf,
     captions: Option<usize>,
 }
 
 #[derive(Deserialize)]
-struct File {
-    images: Vec<Image>,
+struct KarpathyFile {
+    images: Vec<KarpathyImage>,
 }
 
 /// In the COCO file, `filepath` is the folder of the photo. The other files do not have it.
 #[derive(Deserialize)]
-struct Image {
+struct KarpathyImage {
     #[serde(default)]
     filepath: PathBuf,
     filename: String,
     split: String,
-    sentences: Vec<Sentence>,
+    sentences: Vec<KarpathySentence>,
 }
 
 /// Tokens and ids are skipped.
 #[derive(Deserialize)]
-struct Sentence {
+struct KarpathySentence {
     raw: String,
 }
 
-struct Photo {
+struct KarpathyPhoto {
     file: PathBuf,
     id: String,
     captions: Vec<String>,
@@ -71,17 +71,17 @@ impl Karpathy {
     /// The file cannot be read, has another format, or has no photo of the split.
     pub fn open(spec: &SourceSpec) -> Result<Self> {
         let path = spec.need_path()?;
-        let options: Options = spec.parse_options()?;
+        let options: KarpathyOptions = spec.parse_options()?;
         if options.captions == Some(0) {
             return Err(Error::config("captions", "0", "at least 1"));
         }
-        let file: File = read_json(path, "images, each with filename, split and sentences with raw")?;
+        let file: KarpathyFile = read_json(path, "images, each with filename, split and sentences with raw")?;
         let splits: BTreeSet<_> = file.images.iter().map(|image| image.split.clone()).collect();
-        let wanted = |image: &Image| spec.split.as_ref().is_none_or(|split| *split == image.split);
-        let photo = |Image { filepath, filename, split, sentences }: Image| {
+        let wanted = |image: &KarpathyImage| spec.split.as_ref().is_none_or(|split| *split == image.split);
+        let photo = |KarpathyImage { filepath, filename, split, sentences }: KarpathyImage| {
             let texts = sentences.into_iter().take(options.captions.unwrap_or(usize::MAX));
             let captions = texts.map(|it| it.raw.trim().to_owned()).collect();
-            Photo { file: filepath.join(&filename), id: filename, captions, split }
+            KarpathyPhoto { file: filepath.join(&filename), id: filename, captions, split }
         };
         let photos: Vec<_> = file.images.into_iter().filter(wanted).map(photo).collect();
         if photos.is_empty() {
@@ -109,7 +109,7 @@ impl Source for Karpathy {
     }
 
     fn get(&self, index: usize) -> Result<Sample, Broken> {
-        let Photo { file, id, captions, split } = &self.photos[index];
+        let KarpathyPhoto { file, id, captions, split } = &self.photos[index];
         let sample = Sample {
             id: id.clone(),
             image: Some(ImageRef::File(self.folder.join(file))),

@@ -57,7 +57,7 @@ pub trait Source: Send + Sync {
 
     /// Every class of the data set, in its own order, including classes without a sample here. Empty if the source
     /// knows only the classes of its samples.
-    fn classes(&self) -> Vec<Class> {
+    fn classes(&self) -> Vec<ClassEntry> {
         Vec::new()
     }
 
@@ -97,7 +97,7 @@ pub trait Source: Send + Sync {
 
 /// A class of a data set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Class {
+pub struct ClassEntry {
     /// As in [`Sample::label`].
     pub label: String,
     /// The name to use in prompts.

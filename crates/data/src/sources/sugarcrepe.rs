@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::contrasts::{Contrasts, Item, Items, Photos, json_files, known_subset, stem};
+use super::contrasts::{ContrastItem, ContrastItems, ContrastPhotos, ContrastSource, json_files, known_subset, stem};
 use super::{SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
 use crate::import::shared::read_json;
@@ -25,23 +25,23 @@ const SUBSETS: &[&str] = &["add_att", "add_obj", "replace_att", "replace_obj", "
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct SugarCrepeOptions {
     /// Without this option the samples have texts only.
     images: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
-struct Record {
+struct SugarCrepeRecord {
     filename: String,
     caption: String,
     negative_caption: String,
 }
 
-fn open(spec: &SourceSpec) -> Result<Contrasts> {
-    let Options { images } = spec.parse_options()?;
+fn open(spec: &SourceSpec) -> Result<ContrastSource> {
+    let SugarCrepeOptions { images } = spec.parse_options()?;
     let path = spec.need_path()?;
     known_subset(spec, "subset of SugarCrepe", SUBSETS)?;
-    let mut items = Items::default();
+    let mut items = ContrastItems::default();
     for file in json_files(path, 0)? {
         let subset = stem(&file);
         if !SUBSETS.contains(&&*subset) {
@@ -58,8 +58,8 @@ fn open(spec: &SourceSpec) -> Result<Contrasts> {
         let expected = "an object of {\"<number>\": {filename, caption, negative_caption}}";
         let records: Map<String, Value> = read_json(&file, expected)?;
         let records = records.into_iter().map(|(number, value)| (format!("{subset}/{number}"), value));
-        items.add(&file, records, "filename, caption and negative_caption", |id, record: Record| {
-            Ok(Item {
+        items.add(&file, records, "filename, caption and negative_caption", |id, record: SugarCrepeRecord| {
+            Ok(ContrastItem {
                 id,
                 photo: record.filename,
                 caption: record.caption,
@@ -71,8 +71,8 @@ fn open(spec: &SourceSpec) -> Result<Contrasts> {
         })?;
     }
     let base = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-    let photos = images.map(|images| Photos::open(spec, base, &images, names)).transpose()?;
-    Contrasts::new(spec, ENTRY.kind, items, photos)
+    let photos = images.map(|images| ContrastPhotos::open(spec, base, &images, names)).transpose()?;
+    ContrastSource::new(spec, ENTRY.kind, items, photos)
 }
 
 /// Candidate names of a photo: val2017 is a subset of val2014, which used other names

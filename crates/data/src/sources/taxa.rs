@@ -12,16 +12,16 @@ use crate::sample::{Broken, Cause, ImageRef, Sample, View};
 use crate::shard::hex;
 
 /// Photos with taxa. Memory holds the photo names, and each distinct path once.
-pub(super) struct Taxa {
+pub(super) struct TaxonPhotos {
     kind: &'static str,
     split: Option<String>,
-    rows: Vec<Row>,
-    paths: Paths,
+    rows: Vec<TaxonRow>,
+    paths: TaxonPaths,
     views: Vec<View>,
     fingerprint: String,
 }
 
-pub(super) struct Row {
+pub(super) struct TaxonRow {
     pub(super) id: String,
     pub(super) image: PathBuf,
     /// The index of its path, or the reason why it has none.
@@ -32,13 +32,13 @@ pub(super) struct Row {
 
 /// Interned paths from general to specific, each with the place where it first occurs.
 #[derive(Default)]
-pub(super) struct Paths {
+pub(super) struct TaxonPaths {
     names: Vec<Vec<String>>,
     places: Vec<String>,
     numbers: HashMap<Vec<String>, u32>,
 }
 
-impl Paths {
+impl TaxonPaths {
     /// Interns a path and returns its index. `place` describes where it occurs; `ranks` are the expected ranks, for
     /// messages.
     ///
@@ -130,14 +130,14 @@ impl Paths {
     }
 }
 
-impl Taxa {
+impl TaxonPhotos {
     /// # Errors
     /// A cycle, or no photo. `place` returns the place and the expectation for the latter message.
     pub(super) fn new(
         kind: &'static str,
         split: Option<String>,
-        rows: Vec<Row>,
-        paths: Paths,
+        rows: Vec<TaxonRow>,
+        paths: TaxonPaths,
         place: impl FnOnce() -> (String, String),
     ) -> Result<Self> {
         if rows.is_empty() {
@@ -162,7 +162,7 @@ impl Taxa {
     }
 }
 
-impl Source for Taxa {
+impl Source for TaxonPhotos {
     fn name(&self) -> &str {
         self.kind
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use csv::StringRecord;
 use serde::Deserialize;
 
-use super::taxa::{Paths, Row, Taxa, binomial, no_taxon};
+use super::taxa::{TaxonPaths, TaxonPhotos, TaxonRow, binomial, no_taxon};
 use super::{SourceEntry, SourceSpec, list};
 use crate::error::{Error, Result};
 use crate::files::open_regular;
@@ -30,7 +30,7 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct TaxonTableOptions {
     image: String,
     #[serde(deserialize_with = "list")]
     ranks: Vec<String>,
@@ -44,7 +44,7 @@ struct Options {
     taxonomy_key: Option<String>,
 }
 
-impl Default for Options {
+impl Default for TaxonTableOptions {
     fn default() -> Self {
         Self {
             image: "image".to_owned(),
@@ -61,20 +61,20 @@ impl Default for Options {
     }
 }
 
-struct Table {
+struct TaxonTable {
     path: PathBuf,
     columns: Vec<String>,
     reader: csv::Reader<File>,
 }
 
 /// The column of a rank.
-enum From {
+enum RankColumn {
     Table(usize),
     Taxonomy(usize),
 }
 
 /// The ranks of a name in the taxonomy.
-struct Known {
+struct TaxonomyEntry {
     names: Vec<String>,
     line: u64,
     /// Line of another row with the same name but different ranks.
@@ -82,17 +82,17 @@ struct Known {
 }
 
 /// Reads the table, and the taxonomy if there is one.
-fn open(spec: &SourceSpec) -> Result<Taxa> {
-    let options: Options = spec.parse_options()?;
+fn open(spec: &SourceSpec) -> Result<TaxonPhotos> {
+    let options: TaxonTableOptions = spec.parse_options()?;
     let path = spec.need_path()?;
     let beside = path.parent().unwrap_or(Path::new(""));
     // Open the table before checking the options: a wrong path is the more likely mistake.
-    let mut table = Table::open(path, options.delimiter)?;
+    let mut table = TaxonTable::open(path, options.delimiter)?;
     check_ranks(&options.ranks)?;
     let mut taxonomy = match (&options.taxonomy, &options.key, &options.taxonomy_key) {
         (None, None, None) => None,
         (Some(other), Some(key), Some(other_key)) => {
-            let other = Table::open(&beside.join(other), None)?;
+            let other = TaxonTable::open(&beside.join(other), None)?;
             Some((table.column(key)?, other.column(other_key)?, other))
         }
         _ => return Err(Error::config("taxonomy, key, taxonomy_key", "only some of them", "all three, or none")),
@@ -105,17 +105,17 @@ fn open(spec: &SourceSpec) -> Result<Taxa> {
     let caption = options.caption.as_deref().map(|it| table.column(it)).transpose()?;
     let split = options.split_column.as_deref().map(|it| table.column(it)).transpose()?;
     let place = |rank: &String| match &taxonomy {
-        Some((.., other)) if other.columns.contains(rank) => other.column(rank).map(From::Taxonomy),
-        _ => table.column(rank).map(From::Table),
+        Some((.., other)) if other.columns.contains(rank) => other.column(rank).map(RankColumn::Taxonomy),
+        _ => table.column(rank).map(RankColumn::Table),
     };
     let places = options.ranks.iter().map(place).collect::<Result<Vec<_>>>()?;
-    let known = match &mut taxonomy {
-        Some((_, key, other)) => other.read_known(*key, &places)?,
+    let entries = match &mut taxonomy {
+        Some((_, key, other)) => other.read_entries(*key, &places)?,
         None => HashMap::new(),
     };
     let folder = beside.join(&options.folder);
     let of_species = ends_in_species(&options.ranks);
-    let (mut rows, mut paths) = (Vec::new(), Paths::default());
+    let (mut rows, mut paths) = (Vec::new(), TaxonPaths::default());
     let mut record = StringRecord::new();
     while let Some(line) = table.next(&mut record)? {
         let field = |column: usize| record.get(column).unwrap_or_default().trim();
@@ -126,12 +126,12 @@ fn open(spec: &SourceSpec) -> Result<Taxa> {
         }
         let place = || format!("line {line} of `{}`", path.display());
         let id = field(image).to_owned();
-        let joined = taxonomy.as_ref().map(|(key, _, other)| join(&known, field(*key), other)).transpose();
+        let joined = taxonomy.as_ref().map(|(key, _, other)| join(&entries, field(*key), other)).transpose();
         let number = joined.and_then(|joined| {
             let mut joined = joined.into_iter().flatten();
             let names = places.iter().map(|place| match place {
-                From::Table(column) => field(*column).to_owned(),
-                From::Taxonomy(_) => joined.next().cloned().unwrap_or_default(),
+                RankColumn::Table(column) => field(*column).to_owned(),
+                RankColumn::Taxonomy(_) => joined.next().cloned().unwrap_or_default(),
             });
             paths.enter(names.collect(), &options.ranks, place)
         });
@@ -149,9 +149,9 @@ fn open(spec: &SourceSpec) -> Result<Taxa> {
         let text = |column: Option<usize>| column.map(&field).filter(|text| !text.is_empty()).map(str::to_owned);
         let of_species = || number.as_ref().ok().filter(|_| of_species).and_then(|&it| species(paths.get(it)));
         let label = text(label).or_else(of_species);
-        rows.push(Row { image: folder.join(&id), path: number, label, caption: text(caption), id });
+        rows.push(TaxonRow { image: folder.join(&id), path: number, label, caption: text(caption), id });
     }
-    Taxa::new(ENTRY.kind, spec.split.clone(), rows, paths, || {
+    TaxonPhotos::new(ENTRY.kind, spec.split.clone(), rows, paths, || {
         let rows = spec
             .split
             .as_ref()
@@ -188,14 +188,18 @@ fn check_ranks(ranks: &[String]) -> Result<()> {
 }
 
 /// The ranks of a name in the taxonomy.
-fn join<'a>(known: &'a HashMap<String, Known>, name: &str, other: &Table) -> Result<&'a [String], String> {
+fn join<'a>(
+    entries: &'a HashMap<String, TaxonomyEntry>,
+    name: &str,
+    other: &TaxonTable,
+) -> Result<&'a [String], String> {
     let place = other.path.display();
-    match known.get(&plain(name)) {
-        Some(Known { names, other: None, .. }) => Ok(names),
-        Some(Known { line, other: Some(second), .. }) => {
+    match entries.get(&plain(name)) {
+        Some(TaxonomyEntry { names, other: None, .. }) => Ok(names),
+        Some(TaxonomyEntry { line, other: Some(second), .. }) => {
             Err(format!("`{name}` is in lines {line} and {second} of `{place}` with different ranks; expected one"))
         }
-        None => Err(format!("`{name}` is not in `{place}`; expected one of its {} names", known.len())),
+        None => Err(format!("`{name}` is not in `{place}`; expected one of its {} names", entries.len())),
     }
 }
 
@@ -204,7 +208,7 @@ fn plain(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-impl Table {
+impl TaxonTable {
     fn open(path: &Path, delimiter: Option<char>) -> Result<Self> {
         let tabs = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("tsv"));
         let delimiter = delimiter.unwrap_or(if tabs { '\t' } else { ',' });
@@ -243,25 +247,25 @@ impl Table {
     }
 
     /// Reads the ranks of all names in the taxonomy.
-    fn read_known(&mut self, key: usize, places: &[From]) -> Result<HashMap<String, Known>> {
-        let mut known: HashMap<String, Known> = HashMap::new();
+    fn read_entries(&mut self, key: usize, places: &[RankColumn]) -> Result<HashMap<String, TaxonomyEntry>> {
+        let mut entries: HashMap<String, TaxonomyEntry> = HashMap::new();
         let mut record = StringRecord::new();
         while let Some(line) = self.next(&mut record)? {
             let name = plain(record.get(key).unwrap_or_default());
             let names: Vec<_> = (places.iter())
                 .filter_map(|place| match place {
-                    From::Taxonomy(column) => Some(record.get(*column).unwrap_or_default().trim().to_owned()),
-                    From::Table(_) => None,
+                    RankColumn::Taxonomy(column) => Some(record.get(*column).unwrap_or_default().trim().to_owned()),
+                    RankColumn::Table(_) => None,
                 })
                 .collect();
             if name.is_empty() {
                 continue;
             }
-            let it = known.entry(name).or_insert_with(|| Known { names: names.clone(), line, other: None });
+            let it = entries.entry(name).or_insert_with(|| TaxonomyEntry { names: names.clone(), line, other: None });
             if it.names != names && it.other.is_none() {
                 it.other = Some(line);
             }
         }
-        Ok(known)
+        Ok(entries)
     }
 }

@@ -25,7 +25,7 @@ fn texts(list: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn names_are_unique_and_told_when_one_is_wrong() {
+fn names_are_unique_and_listed_when_one_is_wrong() {
     let mut names: Vec<_> = SOURCES.iter().map(|entry| entry.kind).collect();
     assert_eq!(
         message(&spec("tfds", "x")),

@@ -31,7 +31,7 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct ToyOptions {
     size: usize,
     resolution: u32,
     seed: u64,
@@ -42,7 +42,7 @@ struct Options {
     hard_negatives: bool,
 }
 
-impl Default for Options {
+impl Default for ToyOptions {
     fn default() -> Self {
         let ToyConfig { size, resolution, seed, classes, words, singles, .. } = ToyConfig::default();
         Self { size, resolution, seed, classes, words, singles, per_class: None, hard_negatives: false }
@@ -61,7 +61,7 @@ fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
             "no path: the toy world is generated, not read",
         ));
     }
-    let Options { size, resolution, seed, classes, words, singles, per_class, hard_negatives } =
+    let ToyOptions { size, resolution, seed, classes, words, singles, per_class, hard_negatives } =
         spec.parse_options()?;
     let split = spec.split.as_deref().map_or(Ok(ToySplit::Train), ToySplit::named)?;
     if size > MOST_SCENES {
@@ -206,7 +206,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::export::{self, Target};
+    use crate::export::{self, ExportTarget};
     use crate::sample::{ImageRef, PixelLimits};
     use crate::toy::class_names;
 
@@ -305,7 +305,8 @@ mod tests {
         let path = folder.path().join("val.jsonl");
         let limits = PixelLimits::default();
         let report =
-            export::write(export::samples(&world), &[], &Target::Grounded { path: path.clone() }, &limits).unwrap();
+            export::write(export::samples(&world), &[], &ExportTarget::Grounded { path: path.clone() }, &limits)
+                .unwrap();
         assert_eq!(report.written, 12);
         let read = crate::sources::open(&SourceSpec {
             kind: "jsonl".to_owned(),

@@ -30,18 +30,18 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 /// Shards of photos with taxa.
 pub struct TreeOfLife {
     shards: Shards,
-    options: Options,
+    options: TreeOfLifeOptions,
 }
 
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct TreeOfLifeOptions {
     /// Names of members without `.txt`.
     #[serde(deserialize_with = "list")]
     text: Vec<String>,
 }
 
-impl Default for Options {
+impl Default for TreeOfLifeOptions {
     fn default() -> Self {
         Self { text: ["sci", "com", "taxon", "sci_com", "taxon_com"].map(str::to_owned).into() }
     }

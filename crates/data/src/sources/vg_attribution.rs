@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::contrasts::{Contrasts, Item, Items, Photos, Region};
+use super::contrasts::{ContrastItem, ContrastItems, ContrastPhotos, ContrastRegion, ContrastSource};
 use super::{SourceEntry, SourceSpec};
 use crate::error::Result;
 use crate::import::shared::read_json;
@@ -25,19 +25,19 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
 
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct VgAttributionOptions {
     /// Folder of the photos. Required: the boxes are in pixels, so each sample needs the size of its photo.
     images: PathBuf,
 }
 
-impl Default for Options {
+impl Default for VgAttributionOptions {
     fn default() -> Self {
         Self { images: "images".into() }
     }
 }
 
 #[derive(Deserialize)]
-struct Record {
+struct VgAttributionRecord {
     image_path: String,
     bbox_x: f32,
     bbox_y: f32,
@@ -51,31 +51,31 @@ struct Record {
     obj2_name: Option<String>,
 }
 
-fn open(spec: &SourceSpec) -> Result<Contrasts> {
-    let Options { images } = spec.parse_options()?;
+fn open(spec: &SourceSpec) -> Result<ContrastSource> {
+    let VgAttributionOptions { images } = spec.parse_options()?;
     spec.no_split()?;
     let path = spec.need_path()?;
     let records: Vec<Value> = read_json(path, "a list of items with image_path, bbox_x, true_caption, false_caption")?;
     let records = records.into_iter().enumerate().map(|(number, value)| (number.to_string(), value));
     let expected = "image_path, bbox_x, bbox_y, bbox_w, bbox_h, true_caption, false_caption and two attributes";
-    let mut items = Items::default();
-    items.add(path, records, expected, |id, record: Record| {
-        let Record { bbox_x: x, bbox_y: y, bbox_w: w, bbox_h: h, .. } = record;
+    let mut items = ContrastItems::default();
+    items.add(path, records, expected, |id, record: VgAttributionRecord| {
+        let VgAttributionRecord { bbox_x: x, bbox_y: y, bbox_w: w, bbox_h: h, .. } = record;
         let text = match (record.obj1_name, record.obj2_name) {
             (Some(one), Some(other)) => format!("{} and {}", one.trim(), other.trim()),
             _ => record.true_caption.trim().to_owned(),
         };
-        Ok(Item {
+        Ok(ContrastItem {
             id,
             photo: record.image_path,
             caption: record.true_caption,
             wrong: record.false_caption,
             subset: None,
             label: Some(record.attributes.join("_")),
-            region: Some(Region { text, corners: [x, y, x + w, y + h] }),
+            region: Some(ContrastRegion { text, corners: [x, y, x + w, y + h] }),
         })
     })?;
     let base = path.parent().unwrap_or(Path::new(""));
-    let photos = Photos::open(spec, base, &images, |file| vec![file.to_owned()])?;
-    Contrasts::new(spec, ENTRY.kind, items, Some(photos))
+    let photos = ContrastPhotos::open(spec, base, &images, |file| vec![file.to_owned()])?;
+    ContrastSource::new(spec, ENTRY.kind, items, Some(photos))
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::contrasts::{Contrasts, Item, Items, Photos, json_files, known_subset, stem};
+use super::contrasts::{ContrastItem, ContrastItems, ContrastPhotos, ContrastSource, json_files, known_subset, stem};
 use super::{SourceEntry, SourceSpec};
 use crate::error::{Error, Result};
 use crate::import::shared::read_json;
@@ -38,28 +38,28 @@ const DEPTH: usize = 8;
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Options {
+struct VlChecklistOptions {
     /// Without this option the samples have texts only.
     images: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
-struct Texts {
+struct VlChecklistTexts {
     #[serde(rename = "POS")]
     right: Vec<String>,
     #[serde(rename = "NEG")]
     wrong: Vec<String>,
 }
 
-fn open(spec: &SourceSpec) -> Result<Contrasts> {
-    let Options { images } = spec.parse_options()?;
+fn open(spec: &SourceSpec) -> Result<ContrastSource> {
+    let VlChecklistOptions { images } = spec.parse_options()?;
     let path = spec.need_path()?;
     known_subset(spec, "subset of VL-CheckList", SUBSETS)?;
     // The folder also contains attributes and relations, which are other benchmarks.
     let objects = path.join("Object");
     let files = json_files(if objects.is_dir() { &objects } else { path }, DEPTH)?;
     let mut seen = BTreeSet::new();
-    let mut items = Items::default();
+    let mut items = ContrastItems::default();
     for file in files {
         let name = stem(&file);
         let place = || format!("`{}`", file.display());
@@ -85,16 +85,22 @@ fn open(spec: &SourceSpec) -> Result<Contrasts> {
         })?;
     }
     let base = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-    let photos = images.map(|images| Photos::open(spec, base, &images, names)).transpose()?;
-    Contrasts::new(spec, ENTRY.kind, items, photos)
+    let photos = images.map(|images| ContrastPhotos::open(spec, base, &images, names)).transpose()?;
+    ContrastSource::new(spec, ENTRY.kind, items, photos)
 }
 
-fn item(id: String, photo: String, texts: Texts, corpus: &str, subset: &str) -> Result<Item, Broken> {
+fn item(
+    id: String,
+    photo: String,
+    texts: VlChecklistTexts,
+    corpus: &str,
+    subset: &str,
+) -> Result<ContrastItem, Broken> {
     let (Some(caption), Some(wrong)) = (texts.right.into_iter().next(), texts.wrong.into_iter().next()) else {
         return Err(Broken::new(id, Cause::NoCaption, "an empty list of POS or NEG; expected a text in each"));
     };
     let (subset, label) = (Some(subset.to_owned()), Some(corpus.to_owned()));
-    Ok(Item { id, photo, caption, wrong, subset, label, region: None })
+    Ok(ContrastItem { id, photo, caption, wrong, subset, label, region: None })
 }
 
 /// Corpus and subset of a file name.

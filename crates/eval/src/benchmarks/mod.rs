@@ -22,7 +22,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use conifer_data::hierarchy::Tree;
 use conifer_data::transform::EvalCrop;
-use conifer_data::{Broken, Cause, Class, ImageRef, Picture, PixelLimits, Sample, Source};
+use conifer_data::{Broken, Cause, ClassEntry, ImageRef, Picture, PixelLimits, Sample, Source};
 use conifer_space::Registry;
 
 use crate::{EmbeddingModel, Error, Record, Result, Score};
@@ -263,7 +263,7 @@ impl<'a> Context<'a> {
 
     /// Returns the classes of the data set in its order, or those of the samples if the source lists none. A label that
     /// is not listed is an error. So is a listed class without a sample, unless [`Options::partial`] is set.
-    pub(crate) fn classes(&self, benchmark: &'static str, samples: &[Sample]) -> Result<Vec<Class>> {
+    pub(crate) fn classes(&self, benchmark: &'static str, samples: &[Sample]) -> Result<Vec<ClassEntry>> {
         let mut present = BTreeSet::new();
         for sample in samples {
             let label = sample.label.as_deref();
@@ -273,7 +273,8 @@ impl<'a> Context<'a> {
         }
         let classes = self.source.classes();
         if classes.is_empty() {
-            let class = |label: &&str| Class { label: (*label).into(), name: prompts::words(label), taxon: Vec::new() };
+            let class =
+                |label: &&str| ClassEntry { label: (*label).into(), name: prompts::words(label), taxon: Vec::new() };
             return Ok(present.iter().map(class).collect());
         }
         let listed: BTreeSet<&str> = classes.iter().map(|class| class.label.as_str()).collect();

@@ -435,7 +435,7 @@ fn coco_mini() -> Option<Vec<Sample>> {
 struct DescribedSamples {
     name: &'static str,
     list: BenchmarkSamples,
-    classes: Vec<Class>,
+    classes: Vec<ClassEntry>,
     complete: Option<usize>,
     left_out: Option<String>,
 }
@@ -456,7 +456,7 @@ impl Source for DescribedSamples {
     fn fingerprint(&self) -> String {
         self.list.fingerprint()
     }
-    fn classes(&self) -> Vec<Class> {
+    fn classes(&self) -> Vec<ClassEntry> {
         self.classes.clone()
     }
     fn complete(&self) -> Option<usize> {

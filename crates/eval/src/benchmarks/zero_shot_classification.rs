@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use conifer_data::Class;
+use conifer_data::ClassEntry;
 use conifer_space::space;
 
 use super::{Benchmark, Context, RequiredInput, images, prompts};
@@ -50,7 +50,7 @@ impl Benchmark for ZeroShotClassification {
 
 /// Predictions of the zero-shot classifier.
 pub(super) struct ClassPredictions {
-    pub(super) classes: Vec<Class>,
+    pub(super) classes: Vec<ClassEntry>,
     pub(super) predicted: Vec<usize>,
     pub(super) labels: Vec<usize>,
     pub(super) protocol: String,

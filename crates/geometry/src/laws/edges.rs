@@ -18,9 +18,9 @@ fn everything_is_finite_on_the_adversarial_list() {
         let second: Vec<_> = (0..n * n).map(|i| points[i % n].clone()).collect();
         for op in OPS {
             let arguments = match op.takes {
-                Takes::Tangent => vec![tangents.clone()],
-                Takes::Point => vec![points.clone()],
-                Takes::Pair => vec![first.clone(), second.clone()],
+                OpArguments::Tangent => vec![tangents.clone()],
+                OpArguments::Point => vec![points.clone()],
+                OpArguments::Pair => vec![first.clone(), second.clone()],
             };
             for root in roots(&points, op.rooted) {
                 finite(op.name, &case, arguments.clone(), &root, |m, mut x, root| {
@@ -47,7 +47,7 @@ fn roots(points: &[Vec<f64>], rooted: bool) -> Vec<Root> {
 
 fn finite(
     name: &str,
-    case: &Case,
+    case: &ManifoldCase,
     arguments: Vec<Vec<Vec<f64>>>,
     root: &Root,
     run: impl Fn(&dyn Manifold, Vec<Tensor<2>>, &RootT) -> Tensor<2>,

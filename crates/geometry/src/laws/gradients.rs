@@ -84,7 +84,7 @@ fn f32_gradients_follow_f64() {
 
 fn f32_follows_f64(
     name: &str,
-    case: &Case,
+    case: &ManifoldCase,
     inputs: &[TensorData],
     root: &Root,
     tolerance: f64,
@@ -104,7 +104,7 @@ fn f32_follows_f64(
 }
 
 /// The arguments, then the curvature if the space has one, then the root if it is a point.
-pub(super) fn inputs(case: &Case, arguments: Vec<Vec<Vec<f64>>>, root: &Root) -> Vec<TensorData> {
+pub(super) fn inputs(case: &ManifoldCase, arguments: Vec<Vec<Vec<f64>>>, root: &Root) -> Vec<TensorData> {
     let mut inputs: Vec<_> = arguments.iter().map(|rows| data(rows)).collect();
     if !case.spec.curv.is_empty() {
         inputs.push(data(std::slice::from_ref(&case.spec.curv)));
@@ -117,7 +117,7 @@ pub(super) fn inputs(case: &Case, arguments: Vec<Vec<Vec<f64>>>, root: &Root) ->
 
 /// Unpacks the tensors that [`inputs`] packed.
 pub(super) fn unpacked(
-    case: &Case,
+    case: &ManifoldCase,
     mut inputs: Vec<Tensor<2>>,
     root: &Root,
 ) -> (Box<dyn Manifold>, Vec<Tensor<2>>, RootT) {

@@ -42,7 +42,7 @@ fn repeated(parents: &[Vec<f64>], children: &[Vec<f64>], side: usize) -> Tensor<
 /// direction and `|y - x| = g R` in a random direction or along x (30 each), rounded to `f32`. The reference is the
 /// `f64` space on the rounded points. A budget is twice the measured maximum, rounded up to 1, 2 or 5 (x86-64, rustc
 /// 1.95; the test prints its table when it fails).
-struct Budget {
+struct MaxError {
     norm: f64,
     gap: f64,
     dist: f64,
@@ -55,40 +55,40 @@ struct Budget {
 }
 
 #[rustfmt::skip]
-const BUDGETS: &[Budget] = &[
-    Budget { norm: 1e-6, gap: 1e-3, dist: 1e-15, angle: 5e-7, pairwise_dist: Some(5e-6), pairwise_angle: Some(1e0) },
-    Budget { norm: 1e-6, gap: 1e-1, dist: 1e-13, angle: 5e-7, pairwise_dist: Some(5e-6), pairwise_angle: Some(1e-2) },
-    Budget { norm: 1e-6, gap: 1e0, dist: 5e-13, angle: 5e-7, pairwise_dist: Some(5e-6), pairwise_angle: Some(2e-3) },
-    Budget { norm: 1e-2, gap: 1e-3, dist: 2e-11, angle: 5e-7, pairwise_dist: Some(2e-5), pairwise_angle: Some(1e0) },
-    Budget { norm: 1e-2, gap: 1e-1, dist: 2e-9, angle: 5e-7, pairwise_dist: Some(2e-7), pairwise_angle: Some(2e-2) },
-    Budget { norm: 1e-2, gap: 1e0, dist: 2e-8, angle: 5e-7, pairwise_dist: Some(5e-8), pairwise_angle: Some(2e-3) },
-    Budget { norm: 1e0, gap: 1e-3, dist: 1e-9, angle: 5e-7, pairwise_dist: Some(2e-3), pairwise_angle: None },
-    Budget { norm: 1e0, gap: 1e-1, dist: 1e-7, angle: 5e-7, pairwise_dist: Some(1e-4), pairwise_angle: Some(5e-2) },
-    Budget { norm: 1e0, gap: 1e0, dist: 1e-6, angle: 2e-6, pairwise_dist: Some(2e-5), pairwise_angle: Some(1e-2) },
-    Budget { norm: 1e1, gap: 1e-3, dist: 1e-8, angle: 2e-6, pairwise_dist: Some(5e-2), pairwise_angle: None },
-    Budget { norm: 1e1, gap: 1e-1, dist: 1e-6, angle: 5e-6, pairwise_dist: Some(5e-3), pairwise_angle: Some(5e-1) },
-    Budget { norm: 1e1, gap: 1e0, dist: 2e-6, angle: 2e-5, pairwise_dist: Some(1e-3), pairwise_angle: Some(1e-1) },
-    Budget { norm: 1e2, gap: 1e-3, dist: 2e-7, angle: 5e-5, pairwise_dist: Some(5e-1), pairwise_angle: None },
-    Budget { norm: 1e2, gap: 1e-1, dist: 2e-6, angle: 5e-5, pairwise_dist: Some(5e-1), pairwise_angle: None },
-    Budget { norm: 1e2, gap: 1e0, dist: 2e-6, angle: 2e-4, pairwise_dist: Some(1e-1), pairwise_angle: Some(1e0) },
-    Budget { norm: 1e4, gap: 1e-3, dist: 2e-6, angle: 2e-3, pairwise_dist: None, pairwise_angle: None },
-    Budget { norm: 1e4, gap: 1e-1, dist: 5e-6, angle: 2e-3, pairwise_dist: None, pairwise_angle: None },
-    Budget { norm: 1e4, gap: 1e0, dist: 5e-5, angle: 2e-2, pairwise_dist: None, pairwise_angle: None },
+const BUDGETS: &[MaxError] = &[
+    MaxError { norm: 1e-6, gap: 1e-3, dist: 1e-15, angle: 5e-7, pairwise_dist: Some(5e-6), pairwise_angle: Some(1e0) },
+    MaxError { norm: 1e-6, gap: 1e-1, dist: 1e-13, angle: 5e-7, pairwise_dist: Some(5e-6), pairwise_angle: Some(1e-2) },
+    MaxError { norm: 1e-6, gap: 1e0, dist: 5e-13, angle: 5e-7, pairwise_dist: Some(5e-6), pairwise_angle: Some(2e-3) },
+    MaxError { norm: 1e-2, gap: 1e-3, dist: 2e-11, angle: 5e-7, pairwise_dist: Some(2e-5), pairwise_angle: Some(1e0) },
+    MaxError { norm: 1e-2, gap: 1e-1, dist: 2e-9, angle: 5e-7, pairwise_dist: Some(2e-7), pairwise_angle: Some(2e-2) },
+    MaxError { norm: 1e-2, gap: 1e0, dist: 2e-8, angle: 5e-7, pairwise_dist: Some(5e-8), pairwise_angle: Some(2e-3) },
+    MaxError { norm: 1e0, gap: 1e-3, dist: 1e-9, angle: 5e-7, pairwise_dist: Some(2e-3), pairwise_angle: None },
+    MaxError { norm: 1e0, gap: 1e-1, dist: 1e-7, angle: 5e-7, pairwise_dist: Some(1e-4), pairwise_angle: Some(5e-2) },
+    MaxError { norm: 1e0, gap: 1e0, dist: 1e-6, angle: 2e-6, pairwise_dist: Some(2e-5), pairwise_angle: Some(1e-2) },
+    MaxError { norm: 1e1, gap: 1e-3, dist: 1e-8, angle: 2e-6, pairwise_dist: Some(5e-2), pairwise_angle: None },
+    MaxError { norm: 1e1, gap: 1e-1, dist: 1e-6, angle: 5e-6, pairwise_dist: Some(5e-3), pairwise_angle: Some(5e-1) },
+    MaxError { norm: 1e1, gap: 1e0, dist: 2e-6, angle: 2e-5, pairwise_dist: Some(1e-3), pairwise_angle: Some(1e-1) },
+    MaxError { norm: 1e2, gap: 1e-3, dist: 2e-7, angle: 5e-5, pairwise_dist: Some(5e-1), pairwise_angle: None },
+    MaxError { norm: 1e2, gap: 1e-1, dist: 2e-6, angle: 5e-5, pairwise_dist: Some(5e-1), pairwise_angle: None },
+    MaxError { norm: 1e2, gap: 1e0, dist: 2e-6, angle: 2e-4, pairwise_dist: Some(1e-1), pairwise_angle: Some(1e0) },
+    MaxError { norm: 1e4, gap: 1e-3, dist: 2e-6, angle: 2e-3, pairwise_dist: None, pairwise_angle: None },
+    MaxError { norm: 1e4, gap: 1e-1, dist: 5e-6, angle: 2e-3, pairwise_dist: None, pairwise_angle: None },
+    MaxError { norm: 1e4, gap: 1e0, dist: 5e-5, angle: 2e-2, pairwise_dist: None, pairwise_angle: None },
 ];
 
 #[test]
 fn f32_keeps_its_budget_on_the_hyperboloid() {
-    let mut told = String::new();
+    let mut table = String::new();
     let mut kept = true;
     for b in BUDGETS {
         let found = errors(b.norm, b.gap);
-        told += &format!("norm {:e} gap {:e}: {found:?}\n", b.norm, b.gap);
+        table += &format!("norm {:e} gap {:e}: {found:?}\n", b.norm, b.gap);
         let [dist, angle, pairwise_dist, pairwise_angle] = found;
         kept &= dist <= b.dist && angle <= b.angle;
         kept &= b.pairwise_dist.is_none_or(|allowed| pairwise_dist <= allowed);
         kept &= b.pairwise_angle.is_none_or(|allowed| pairwise_angle <= allowed);
     }
-    assert!(kept, "a budget is exceeded:\n{told}");
+    assert!(kept, "a budget is exceeded:\n{table}");
 }
 
 /// Largest errors of dist, exterior angle, pairwise dist and pairwise exterior angle.
@@ -98,7 +98,7 @@ fn errors(norm: f64, gap: f64) -> [f64; 4] {
     for c in [0.1, 1.0, 10.0] {
         let spec = ManifoldSpec::lorentz(8, c);
         let (exact, m) = (space::<f64>(&spec).unwrap(), manifold(&spec, None).unwrap());
-        let mut random = Random(11);
+        let mut random = CaseRandom(11);
         let mut direction = || -> Vec<f64> {
             let v: Vec<f64> = (0..8).map(|_| 2.0 * random.next() - 1.0).collect();
             let length = v.iter().map(|a| a * a).sum::<f64>().sqrt();

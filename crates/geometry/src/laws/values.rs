@@ -87,7 +87,7 @@ fn a_curvature_tensor_equals_the_constant() {
 }
 
 /// Asserts that the error of `op` is at most `tolerance`, relative to the largest number of the row or to one.
-fn holds(case: &Case, op: &Op, root: &Root, dtype: DType, tolerance: f64) {
+fn holds(case: &ManifoldCase, op: &RowOp, root: &Root, dtype: DType, tolerance: f64) {
     let device = Device::flex();
     let arguments = case.arguments(op, 6);
     let tensors = arguments.iter().map(|rows| tensor(rows, &device, dtype)).collect();

@@ -7,15 +7,15 @@ use super::{FusedAngles, Manifold, ManifoldEntry, chord, fused};
 use crate::{RootT, safe};
 
 /// Euclidean space with the exterior angle of Wang et al. (Eq. 10) and the flat cones of Ganea et al. 2018.
-struct Euclidean {
+struct EuclideanManifold {
     dim: usize,
 }
 
 /// The entry in [`super::MANIFOLDS`].
 pub(super) const ENTRY: ManifoldEntry =
-    ManifoldEntry { kind: "euclidean", build: |spec, _| Box::new(Euclidean { dim: spec.dim }) };
+    ManifoldEntry { kind: "euclidean", build: |spec, _| Box::new(EuclideanManifold { dim: spec.dim }) };
 
-impl Manifold for Euclidean {
+impl Manifold for EuclideanManifold {
     fn spec(&self) -> ManifoldSpec {
         ManifoldSpec::euclidean(self.dim)
     }

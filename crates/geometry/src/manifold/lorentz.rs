@@ -1,9 +1,9 @@
 //! The hyperboloid (Lorentz model) of curvature `-c`, the space of MERU and HyCoCLIP.
 //!
-//! [`Hyperboloid`] has the formulas, for a single space and for the factors of a product; [`Lorentz`] is the manifold.
-//! The row-wise formulas are rearranged to use only differences of coordinates, as in `conifer_space`; the pairwise
-//! formulas are matrix products. Sources: MERU (Desai et al. 2023) Sections 3 and B, HyCoCLIP (Pal et al. 2025) Eqs. 1
-//! to 10.
+//! [`Hyperboloid`] has the formulas, for a single space and for the factors of a product; [`LorentzManifold`] is the
+//! manifold. The row-wise formulas are rearranged to use only differences of coordinates, as in `conifer_space`; the
+//! pairwise formulas are matrix products. Sources: MERU (Desai et al. 2023) Sections 3 and B, HyCoCLIP (Pal et al. 2025)
+//! Eqs. 1 to 10.
 
 use burn::tensor::Tensor;
 use conifer_kernels::{DistanceRule, Norm, pairwise_distance};
@@ -14,7 +14,7 @@ use super::{ConeShape, FusedAngles, Manifold, ManifoldEntry, fused, root_rows, s
 use crate::{RootT, safe};
 
 /// The hyperboloid of curvature `-c`.
-struct Lorentz {
+struct LorentzManifold {
     dim: usize,
     curv: Curvature,
 }
@@ -22,10 +22,10 @@ struct Lorentz {
 /// The entry in [`super::MANIFOLDS`].
 pub(super) const ENTRY: ManifoldEntry = ManifoldEntry {
     kind: "lorentz",
-    build: |spec, curv| Box::new(Lorentz { dim: spec.dim, curv: Curvature::new(spec, curv) }),
+    build: |spec, curv| Box::new(LorentzManifold { dim: spec.dim, curv: Curvature::new(spec, curv) }),
 };
 
-impl Lorentz {
+impl LorentzManifold {
     fn hyperboloid(&self, like: &Tensor<2>) -> Hyperboloid<2> {
         Hyperboloid::new(self.curv.tensor(like).reshape([1, 1]))
     }
@@ -37,7 +37,7 @@ impl Lorentz {
     }
 }
 
-impl Manifold for Lorentz {
+impl Manifold for LorentzManifold {
     fn spec(&self) -> ManifoldSpec {
         ManifoldSpec { curv: self.curv.values(), ..ManifoldSpec::lorentz(self.dim, 1.0) }
     }

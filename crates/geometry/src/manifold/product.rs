@@ -13,7 +13,7 @@ use super::{ConeShape, FusedAngles, Manifold, ManifoldEntry, fused, scaled};
 use crate::{RootT, safe};
 
 /// A product of hyperboloids.
-struct Product {
+struct ProductManifold {
     factors: usize,
     factor_dim: usize,
     curv: Curvature,
@@ -22,13 +22,13 @@ struct Product {
 
 /// The l1 entry in [`super::MANIFOLDS`].
 pub(super) const ENTRY_L1: ManifoldEntry =
-    ManifoldEntry { kind: "product_l1", build: |spec, curv| Box::new(Product::new(spec, curv, Norm::L1)) };
+    ManifoldEntry { kind: "product_l1", build: |spec, curv| Box::new(ProductManifold::new(spec, curv, Norm::L1)) };
 
 /// The l2 entry in [`super::MANIFOLDS`].
 pub(super) const ENTRY_L2: ManifoldEntry =
-    ManifoldEntry { kind: "product_l2", build: |spec, curv| Box::new(Product::new(spec, curv, Norm::L2)) };
+    ManifoldEntry { kind: "product_l2", build: |spec, curv| Box::new(ProductManifold::new(spec, curv, Norm::L2)) };
 
-impl Manifold for Product {
+impl Manifold for ProductManifold {
     fn spec(&self) -> ManifoldSpec {
         let build = match self.norm {
             Norm::L1 => ManifoldSpec::product_l1,
@@ -128,10 +128,10 @@ fn rows(norm: Norm, lengths: Tensor<3>) -> Tensor<1> {
     mean.squeeze_dims(&[1, 2])
 }
 
-impl Product {
+impl ProductManifold {
     fn new(spec: &ManifoldSpec, curv: Option<Tensor<1>>, norm: Norm) -> Self {
         let curv = Curvature::new(spec, curv);
-        Product { factors: spec.factors, factor_dim: spec.factor_dim(), curv, norm }
+        ProductManifold { factors: spec.factors, factor_dim: spec.factor_dim(), curv, norm }
     }
 
     /// The factors for points `[B, K, d]`.

@@ -9,15 +9,15 @@ use crate::{RootT, safe};
 
 /// The unit sphere. Distances and geodesics follow the sphere. Depths, angles and apertures use straight chords of the
 /// ambient space, as in HierarCaps.
-struct Sphere {
+struct SphereManifold {
     dim: usize,
 }
 
 /// The entry in [`super::MANIFOLDS`].
 pub(super) const ENTRY: ManifoldEntry =
-    ManifoldEntry { kind: "sphere", build: |spec, _| Box::new(Sphere { dim: spec.dim }) };
+    ManifoldEntry { kind: "sphere", build: |spec, _| Box::new(SphereManifold { dim: spec.dim }) };
 
-impl Manifold for Sphere {
+impl Manifold for SphereManifold {
     fn spec(&self) -> ManifoldSpec {
         ManifoldSpec::sphere(self.dim)
     }

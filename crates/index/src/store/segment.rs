@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
 
-use conifer_space::points::{Draft, Element, Plan, StoredSet};
-use conifer_space::{ManifoldSpec, Modality, Root, Source};
+use conifer_space::points::{Draft, DraftPlan, Element, StoredSet};
+use conifer_space::{ManifoldSpec, Modality, Provenance, Root};
 use std::sync::Arc;
 
 use super::disk::{self, Seal};
@@ -23,7 +23,7 @@ const PART: usize = 1024;
 pub(super) struct Content<'a> {
     pub(super) spec: &'a ManifoldSpec,
     pub(super) root: &'a Root,
-    pub(super) source: Source,
+    pub(super) source: Provenance,
     pub(super) rows: usize,
     pub(super) columns: &'a BTreeMap<String, Vec<String>>,
     pub(super) ids: &'a [String],
@@ -41,7 +41,7 @@ pub(super) fn write(
 ) -> Result<Segment> {
     let dir = tmp.join(name);
     disk::step("create", &dir)?;
-    let plan = Plan {
+    let plan = DraftPlan {
         spec: content.spec.clone(),
         root: content.root.clone(),
         columns: content.columns.keys().cloned().collect(),

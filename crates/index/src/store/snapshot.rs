@@ -7,7 +7,7 @@ use std::path::Path;
 
 use conifer_space::points::{Element, StoredSet, sha256_hex};
 use conifer_space::safe::{FARTHEST, UNIT_TOLERANCE};
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source, space};
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root, space};
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
@@ -37,7 +37,7 @@ pub struct Snapshot {
     /// Metadata: one text per row and column, empty if the row was added without the column.
     pub columns: BTreeMap<String, Vec<String>>,
     /// Origin of the points: model, data and weights.
-    pub source: Source,
+    pub source: Provenance,
     version: Option<u64>,
     /// sha256 of the manifest of the version, if the snapshot has all rows of the version.
     sealed: Option<String>,
@@ -250,8 +250,8 @@ fn kept<T>(values: Vec<T>, gone: &Gone) -> impl Iterator<Item = T> {
 }
 
 /// Merges the origins of the segments: every distinct name once, and one hash over several hashes.
-fn source_of<'a>(sources: impl Iterator<Item = &'a Source> + Clone, weights: &str) -> Source {
-    let names = |field: fn(&Source) -> &str| {
+fn source_of<'a>(sources: impl Iterator<Item = &'a Provenance> + Clone, weights: &str) -> Provenance {
+    let names = |field: fn(&Provenance) -> &str| {
         let mut names: Vec<&str> = Vec::new();
         for name in sources.clone().map(field) {
             if !name.is_empty() && !names.contains(&name) {
@@ -261,7 +261,7 @@ fn source_of<'a>(sources: impl Iterator<Item = &'a Source> + Clone, weights: &st
         names
     };
     let hashes = names(|it| &it.hash);
-    Source {
+    Provenance {
         model: names(|it| &it.model).join(" + "),
         data: names(|it| &it.data).join(" + "),
         hash: if let [one] = hashes[..] { one.to_owned() } else { many(&hashes) },

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Source};
+use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance};
 
 use super::*;
 use crate::testing::{cloud, random_points};
@@ -9,7 +9,7 @@ fn index(spec: &ManifoldSpec, root: Root, points: Vec<f32>) -> FlatIndex {
     let count = points.len() / spec.dim;
     let ids = (0..count).map(|i| i.to_string()).collect();
     let modality = vec![Modality::Text; count];
-    let set = EmbeddingSet::new(spec.clone(), root, ids, modality, points, Source::default());
+    let set = EmbeddingSet::new(spec.clone(), root, ids, modality, points, Provenance::default());
     FlatIndex::new(&set.unwrap()).unwrap()
 }
 

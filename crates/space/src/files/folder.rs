@@ -107,11 +107,11 @@ pub fn interrupted(dir: &Path) -> Option<PathBuf> {
 }
 
 /// Creates a temporary folder for `dir` after checking that `dir` may be written.
-fn begin<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), E>) -> Result<Unfinished, E> {
+fn begin<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), E>) -> Result<TemporaryFolder, E> {
     operation::create_dir_all(&parent(dir)?)?;
     check_place(dir, may_replace)?;
     remove_abandoned(dir)?;
-    Ok(Unfinished::beside(dir)?)
+    Ok(TemporaryFolder::beside(dir)?)
 }
 
 pub(crate) fn check_place<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), E>) -> Result<(), E> {
@@ -141,12 +141,12 @@ fn discard(folder: &Path, dir: &Path) -> Result<()> {
 
 /// A temporary folder, removed on drop unless it was renamed. While it exists, its lock shows other processes that it
 /// is in use.
-struct Unfinished {
+struct TemporaryFolder {
     path: PathBuf,
     _lock: Option<Lock>,
 }
 
-impl Unfinished {
+impl TemporaryFolder {
     fn beside(dir: &Path) -> Result<Self> {
         loop {
             let path = temporary_name(dir)?;
@@ -160,7 +160,7 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         // The path no longer exists if the folder was renamed. An error is ignored, because the error of the failed
         // work is the one to report.
@@ -237,7 +237,7 @@ fn name(path: &Path) -> Result<&std::ffi::OsStr> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::operation::faults::{Fault, with};
+    use super::super::operation::faults::{InjectedFault, with};
     use super::*;
 
     fn fill(content: &'static str) -> impl Fn(&Path) -> Result<()> {
@@ -269,12 +269,12 @@ mod tests {
     fn a_fault_at_any_operation_loses_nothing() {
         let count = |home: &Path| {
             replace_folder(&home.join("x"), anything, fill("old")).unwrap();
-            with(usize::MAX, Fault::Once, || replace_folder(&home.join("x"), anything, fill("new"))).1
+            with(usize::MAX, InjectedFault::Once, || replace_folder(&home.join("x"), anything, fill("new"))).1
         };
         let steps = count(tempfile::tempdir().unwrap().path());
         assert!(steps > 20, "{steps}");
         let (mut restored, mut recovered) = (0, 0);
-        for (at, fault) in (0..steps).flat_map(|at| [(at, Fault::Once), (at, Fault::Killed)]) {
+        for (at, fault) in (0..steps).flat_map(|at| [(at, InjectedFault::Once), (at, InjectedFault::Killed)]) {
             let home = tempfile::tempdir().unwrap();
             let dir = home.path().join("model");
             replace_folder(&dir, anything, fill("old")).unwrap();
@@ -301,7 +301,7 @@ mod tests {
         fill("new")(&fresh).unwrap();
         // Steps 0 to 7 are the flushes of two files and the folder, and the rename aside; step 8 is the rename that
         // fails.
-        let (done, _) = with(8, Fault::Once, || exchange(&fresh, &dir));
+        let (done, _) = with(8, InjectedFault::Once, || exchange(&fresh, &dir));
         assert!(done.unwrap_err().to_string().contains("rename to"));
         assert_eq!(content(&dir).as_deref(), Some("old"));
         assert_eq!(interrupted(&dir), None);
@@ -311,9 +311,12 @@ mod tests {
     fn a_new_folder_appears_whole_or_not_at_all() {
         let steps = {
             let home = tempfile::tempdir().unwrap();
-            with(usize::MAX, Fault::Once, || create_folder(&home.path().join("x"), anything, fill("new")).unwrap()).1
+            with(usize::MAX, InjectedFault::Once, || {
+                create_folder(&home.path().join("x"), anything, fill("new")).unwrap()
+            })
+            .1
         };
-        for (at, fault) in (0..steps).flat_map(|at| [(at, Fault::Once), (at, Fault::Killed)]) {
+        for (at, fault) in (0..steps).flat_map(|at| [(at, InjectedFault::Once), (at, InjectedFault::Killed)]) {
             let home = tempfile::tempdir().unwrap();
             let dir = home.path().join("x");
             let (done, _) = with(at, fault, || create_folder(&dir, anything, fill("new")));
@@ -335,7 +338,7 @@ mod tests {
         let dir = home.path().join("model");
         fs::create_dir(home.path().join(".model.7-1.tmp")).unwrap();
         fs::create_dir(home.path().join(".model.notes.tmp")).unwrap();
-        let in_use = Unfinished::beside(&dir).unwrap();
+        let in_use = TemporaryFolder::beside(&dir).unwrap();
         replace_folder(&dir, anything, fill("new")).unwrap();
         let mut expected = vec![".model.notes.tmp".to_owned(), "model".to_owned()];
         if cfg!(unix) {

@@ -80,7 +80,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::operation::faults::{Fault, with};
+    use super::super::operation::faults::{InjectedFault, with};
     use super::*;
 
     #[test]
@@ -88,12 +88,13 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a.txt");
         write_whole(&path, b"old").unwrap();
-        let (_, steps) = with(usize::MAX, Fault::Once, || write_whole(&home.path().join("b.txt"), b"x").unwrap());
+        let (_, steps) =
+            with(usize::MAX, InjectedFault::Once, || write_whole(&home.path().join("b.txt"), b"x").unwrap());
         fs::remove_file(home.path().join("b.txt")).unwrap();
         assert!(steps >= 6, "{steps}");
         for at in 0..steps {
             write_whole(&path, b"old").unwrap();
-            let (done, _) = with(at, Fault::Once, || write_whole(&path, b"new"));
+            let (done, _) = with(at, InjectedFault::Once, || write_whole(&path, b"new"));
             assert!(done.is_err(), "step {at}");
             let found = fs::read(&path).unwrap();
             assert!(found == b"old" || found == b"new", "step {at}: {found:?}");

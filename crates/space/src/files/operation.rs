@@ -63,7 +63,7 @@ pub(crate) mod faults {
 
     /// The kind of fault.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum Fault {
+    pub(crate) enum InjectedFault {
         /// Only that step fails.
         Once,
         /// That step and all later ones fail, as in a killed process.
@@ -71,13 +71,13 @@ pub(crate) mod faults {
     }
 
     thread_local! {
-        static PLAN: Cell<Option<(usize, Fault)>> = const { Cell::new(None) };
+        static PLAN: Cell<Option<(usize, InjectedFault)>> = const { Cell::new(None) };
         static SEEN: Cell<usize> = const { Cell::new(0) };
     }
 
     /// Runs `work` with a fault at step `at`. Each operation has two steps: before it and after it. Returns the result
     /// and the number of steps.
-    pub(crate) fn with<T>(at: usize, fault: Fault, work: impl FnOnce() -> T) -> (T, usize) {
+    pub(crate) fn with<T>(at: usize, fault: InjectedFault, work: impl FnOnce() -> T) -> (T, usize) {
         PLAN.set(Some((at, fault)));
         SEEN.set(0);
         let result = work();
@@ -88,8 +88,8 @@ pub(crate) mod faults {
     pub(super) fn step() -> Result<()> {
         let seen = SEEN.replace(SEEN.get() + 1);
         let fails = PLAN.get().is_some_and(|(at, fault)| match fault {
-            Fault::Once => seen == at,
-            Fault::Killed => seen >= at,
+            InjectedFault::Once => seen == at,
+            InjectedFault::Killed => seen >= at,
         });
         if fails { Err(Error::from(ErrorKind::StorageFull)) } else { Ok(()) }
     }

@@ -1,6 +1,6 @@
 //! Laws of rounding: no result is infinite or NaN, and `f32` results stay close to `f64`.
 
-use crate::laws::{Case, close, holds};
+use crate::laws::{LawCase, close, holds};
 use crate::real::Real;
 use crate::root::Root;
 use crate::space::Space;
@@ -22,14 +22,14 @@ pub fn edge_tangents(dim: usize) -> Vec<Vec<f64>> {
     list
 }
 
-pub(super) fn everything_is_finite(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn everything_is_finite(case: &LawCase<'_>) -> Result<(), String> {
     finite_in(case, case.exact.as_ref())?;
     finite_in(case, case.fast.as_ref())
 }
 
 /// Compares `f32` with `f64` on the same rounded points, for ordinary points (rapidity 0.05 to 3). The tests of the
 /// hyperboloid have the error budgets for larger norms.
-pub(super) fn f32_follows_f64(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn f32_follows_f64(case: &LawCase<'_>) -> Result<(), String> {
     let narrow: Vec<Vec<f32>> = case.points.iter().map(|p| p.iter().map(|v| *v as f32).collect()).collect();
     let wide: Vec<Vec<f64>> = narrow.iter().map(|p| p.iter().map(|v| f64::from(*v)).collect()).collect();
     let root = Root::Point(wide[0].clone());
@@ -55,7 +55,7 @@ pub(super) fn f32_follows_f64(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn finite_in<T: Real>(case: &Case<'_>, space: &dyn Space<T>) -> Result<(), String> {
+fn finite_in<T: Real>(case: &LawCase<'_>, space: &dyn Space<T>) -> Result<(), String> {
     let tangents: Vec<Vec<T>> =
         edge_tangents(case.spec.dim).iter().map(|v| v.iter().map(|a| T::from_f64(*a)).collect()).collect();
     let mut out = vec![T::ZERO; case.spec.dim];
@@ -94,7 +94,7 @@ fn finite_in<T: Real>(case: &Case<'_>, space: &dyn Space<T>) -> Result<(), Strin
 }
 
 /// `sqrt(|x|^2 + sum of 1/c)`. The product of two such values bounds the terms of an inner product.
-fn reach(case: &Case<'_>, x: &[f64]) -> f64 {
+fn reach(case: &LawCase<'_>, x: &[f64]) -> f64 {
     let squares = x.iter().map(|v| v * v).chain(case.spec.curv.iter().map(|c| 1.0 / c));
     squares.sum::<f64>().sqrt()
 }

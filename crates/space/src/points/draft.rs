@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::element::HEADER;
-use super::{Element, Lock, Manifest, Modality, RESERVED, Seal, Source, may_replace, save};
+use super::{Element, FileChecksum, Lock, Modality, Provenance, RESERVED, SetManifest, may_replace, save};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::root::Root;
@@ -22,7 +22,7 @@ mod tests;
 
 /// Description of the set that a [`Draft`] writes, and the settings that determine its rows.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct DraftPlan {
     /// The space of the points.
     pub spec: ManifoldSpec,
     /// The apex of the cones.
@@ -50,12 +50,12 @@ pub struct Draft {
     dir: PathBuf,
     /// Folder of the draft.
     home: PathBuf,
-    plan: Plan,
+    plan: DraftPlan,
     space: Box<dyn Space<f32>>,
     points: File,
     names: File,
     log: File,
-    place: Place,
+    progress: DraftProgress,
     bytes: Vec<u8>,
     _lock: Lock,
 }
@@ -63,7 +63,7 @@ pub struct Draft {
 /// `state.json`: the committed progress of a draft.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Place {
+struct DraftProgress {
     version: u32,
     identity: BTreeMap<String, String>,
     /// Number of rows with a name.
@@ -77,7 +77,7 @@ struct Place {
     state: Value,
 }
 
-impl Place {
+impl DraftProgress {
     const VERSION: u32 = 1;
     const FILE: &str = "state.json";
     /// Folder of the set within the draft.
@@ -92,7 +92,7 @@ impl Draft {
     /// # Errors
     /// The existing draft has another plan (the error names the difference); another process works on the draft; the
     /// plan is invalid; `dir` holds foreign files; the operating system reports an error.
-    pub fn open(dir: &Path, plan: Plan) -> Result<Self> {
+    pub fn open(dir: &Path, plan: DraftPlan) -> Result<Self> {
         files::check_place(dir, &may_replace)?;
         plan.root.check(&plan.spec)?;
         if let Some(name) = plan.columns.iter().find(|name| RESERVED.contains(&name.as_str())) {
@@ -103,33 +103,33 @@ impl Draft {
             return Err(Error::invalid("columns of a draft", plan.columns.join(", "), "names in alphabetical order"));
         }
         let home = unfinished(dir)?;
-        let set = home.join(Place::SET);
+        let set = home.join(DraftProgress::SET);
         fs::create_dir_all(&home).map_err(Error::io("create", &home))?;
         let lock = lock(&home, dir)?;
-        let begun = read_place(&home)?.filter(|_| set.is_dir());
+        let begun = read_progress(&home)?.filter(|_| set.is_dir());
         if let Some(begun) = &begun {
             check_same(&home, &begun.identity, &plan.identity)?;
         }
         fs::create_dir_all(&set).map_err(Error::io("create", &set))?;
         let fresh = begun.is_none();
-        let place = begun.unwrap_or_else(|| Place {
-            version: Place::VERSION,
+        let progress = begun.unwrap_or_else(|| DraftProgress {
+            version: DraftProgress::VERSION,
             identity: plan.identity.clone(),
-            ..Place::default()
+            ..DraftProgress::default()
         });
         // Names and log entries after the last commit are truncated. Points after it stay in the file and are
         // overwritten later.
         let row = (plan.spec.dim * plan.element.size()) as u64;
-        let least = if fresh { 0 } else { HEADER as u64 + place.points * row };
+        let least = if fresh { 0 } else { HEADER as u64 + progress.points * row };
         Ok(Draft {
             space: space(&plan.spec)?,
-            points: committed(&set.join(Manifest::POINTS), least, fresh)?,
-            names: committed(&set.join(Manifest::ROWS), place.names_bytes, true)?,
-            log: committed(&home.join(Place::LOG), place.log_bytes, true)?,
+            points: committed(&set.join(SetManifest::POINTS), least, fresh)?,
+            names: committed(&set.join(SetManifest::ROWS), progress.names_bytes, true)?,
+            log: committed(&home.join(DraftProgress::LOG), progress.log_bytes, true)?,
             dir: dir.to_owned(),
             home,
             plan,
-            place,
+            progress,
             bytes: Vec::new(),
             _lock: lock,
         })
@@ -151,22 +151,23 @@ impl Draft {
     /// Returns true if a committed draft of the set `dir` exists.
     pub fn is_begun(dir: &Path) -> bool {
         // If the set folder is missing, the draft was finished and only its removal was interrupted.
-        unfinished(dir).is_ok_and(|home| home.join(Place::FILE).exists() && home.join(Place::SET).is_dir())
+        unfinished(dir)
+            .is_ok_and(|home| home.join(DraftProgress::FILE).exists() && home.join(DraftProgress::SET).is_dir())
     }
 
     /// The state of the last commit; null in a new draft.
     pub fn state(&self) -> &Value {
-        &self.place.state
+        &self.progress.state
     }
 
     /// Number of rows named so far.
     pub fn rows(&self) -> u64 {
-        self.place.rows
+        self.progress.rows
     }
 
     /// Number of points written so far, at most one per row.
     pub fn points(&self) -> u64 {
-        self.place.points
+        self.progress.points
     }
 
     /// Appends the name of the next row and returns the row number. `columns` has one string per column of the plan.
@@ -178,13 +179,13 @@ impl Draft {
             let expected = format!("{}, one per column", self.plan.columns.len());
             return Err(Error::invalid("number of columns of a row", columns.len(), expected));
         }
-        let path = || self.home.join(Place::SET).join(Manifest::ROWS);
+        let path = || self.home.join(DraftProgress::SET).join(SetManifest::ROWS);
         let named = self.plan.columns.iter().map(String::as_str).zip(columns.iter().copied());
         let line = save::line(id, modality, named).map_err(Error::io("encode", &path()))?;
         self.names.write_all(&line).map_err(Error::io("write", &path()))?;
-        self.place.names_bytes += line.len() as u64;
-        self.place.rows += 1;
-        Ok(self.place.rows - 1)
+        self.progress.names_bytes += line.len() as u64;
+        self.progress.rows += 1;
+        Ok(self.progress.rows - 1)
     }
 
     /// Writes the points `[n, dim]` of the rows from `first` on. These rows must have a name and no point yet.
@@ -195,25 +196,25 @@ impl Draft {
     pub fn put(&mut self, first: u64, points: &[f32]) -> Result<()> {
         let dim = self.plan.spec.dim;
         let count = (points.len() / dim) as u64;
-        if !points.len().is_multiple_of(dim) || first + count > self.place.rows {
+        if !points.len().is_multiple_of(dim) || first + count > self.progress.rows {
             let found = format!("{} numbers from row {first} on", points.len());
             return Err(Error::invalid(
                 "points of a draft",
                 found,
-                format!("whole rows of {dim} numbers, with row numbers below {}", self.place.rows),
+                format!("whole rows of {dim} numbers, with row numbers below {}", self.progress.rows),
             ));
         }
         self.bytes.clear();
         self.plan.element.encode(points, &mut self.bytes);
         self.check(first, points)?;
         let row = (dim * self.plan.element.size()) as u64;
-        let path = || self.home.join(Place::SET).join(Manifest::POINTS);
+        let path = || self.home.join(DraftProgress::SET).join(SetManifest::POINTS);
         let place = SeekFrom::Start(HEADER as u64 + first * row);
         self.points
             .seek(place)
             .and_then(|_| self.points.write_all(&self.bytes))
             .map_err(Error::io("write", &path()))?;
-        self.place.points += count;
+        self.progress.points += count;
         Ok(())
     }
 
@@ -223,8 +224,8 @@ impl Draft {
     /// The operating system reports an error.
     pub fn note(&mut self, entry: &Value) -> Result<()> {
         let line = format!("{entry}\n");
-        self.log.write_all(line.as_bytes()).map_err(Error::io("write", &self.home.join(Place::LOG)))?;
-        self.place.log_bytes += line.len() as u64;
+        self.log.write_all(line.as_bytes()).map_err(Error::io("write", &self.home.join(DraftProgress::LOG)))?;
+        self.progress.log_bytes += line.len() as u64;
         Ok(())
     }
 
@@ -233,7 +234,7 @@ impl Draft {
     /// # Errors
     /// The log cannot be read or is damaged.
     pub fn notes(&self) -> Result<Vec<Value>> {
-        let path = self.home.join(Place::LOG);
+        let path = self.home.join(DraftProgress::LOG);
         let file = File::open(&path).map_err(Error::io("read", &path))?;
         let read = |line: std::io::Result<String>| {
             let line = line.map_err(Error::io("read", &path))?;
@@ -251,9 +252,10 @@ impl Draft {
         for file in [&self.points, &self.names, &self.log] {
             file.sync_data().map_err(Error::io("flush", &self.home))?;
         }
-        self.place.state = state;
-        let path = self.home.join(Place::FILE);
-        let json = serde_json::to_vec(&self.place).map_err(|e| Error::io("encode", &path)(std::io::Error::other(e)))?;
+        self.progress.state = state;
+        let path = self.home.join(DraftProgress::FILE);
+        let json =
+            serde_json::to_vec(&self.progress).map_err(|e| Error::io("encode", &path)(std::io::Error::other(e)))?;
         files::write_whole(&path, &json)
     }
 
@@ -262,8 +264,8 @@ impl Draft {
     /// # Errors
     /// A row has no point; a source hash is not sha256; the operating system reports an error. The committed draft is
     /// kept.
-    pub fn finish(mut self, source: Source) -> Result<()> {
-        let Place { rows, points, .. } = self.place;
+    pub fn finish(mut self, source: Provenance) -> Result<()> {
+        let DraftProgress { rows, points, .. } = self.progress;
         if rows != points {
             return Err(Error::invalid(
                 "draft of an embedding set",
@@ -272,8 +274,8 @@ impl Draft {
             ));
         }
         source.check()?;
-        let set = self.home.join(Place::SET);
-        let path = set.join(Manifest::POINTS);
+        let set = self.home.join(DraftProgress::SET);
+        let path = set.join(SetManifest::POINTS);
         let (rows, dim, element) = (usize::try_from(rows).unwrap_or(usize::MAX), self.plan.spec.dim, self.plan.element);
         let length = (HEADER + rows * dim * element.size()) as u64;
         self.points
@@ -283,18 +285,18 @@ impl Draft {
             .and_then(|()| self.points.sync_all())
             .map_err(Error::io("write", &path))?;
         self.names.sync_all().map_err(Error::io("flush", &set))?;
-        let seal = |name: &str| Ok((name.to_owned(), Seal::of_file(&set.join(name))?));
-        let manifest = Manifest {
-            format: Manifest::FORMAT.to_owned(),
-            version: Manifest::version_of(element),
+        let checksum = |name: &str| Ok((name.to_owned(), FileChecksum::of_file(&set.join(name))?));
+        let manifest = SetManifest {
+            format: SetManifest::FORMAT.to_owned(),
+            version: SetManifest::version_of(element),
             rows,
             columns: self.plan.columns.clone(),
             spec: self.plan.spec.clone(),
             root: self.plan.root.clone(),
             source,
-            files: [Manifest::POINTS, Manifest::ROWS].into_iter().map(seal).collect::<Result<_>>()?,
+            files: [SetManifest::POINTS, SetManifest::ROWS].into_iter().map(checksum).collect::<Result<_>>()?,
         };
-        let identity = set.join(Manifest::IDENTITY);
+        let identity = set.join(SetManifest::IDENTITY);
         if self.plan.identity.is_empty() {
             files::operation::remove_file(&identity)?;
         } else {
@@ -333,7 +335,7 @@ impl Draft {
 
 impl std::fmt::Debug for Draft {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Draft").field("dir", &self.dir).field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("Draft").field("dir", &self.dir).field("progress", &self.progress).finish_non_exhaustive()
     }
 }
 
@@ -357,7 +359,7 @@ fn committed(path: &Path, bytes: u64, cut: bool) -> Result<File> {
 
 /// Locks a draft, so that only one process works on it.
 fn lock(home: &Path, dir: &Path) -> Result<Lock> {
-    let path = home.join(Place::LOCK);
+    let path = home.join(DraftProgress::LOCK);
     let file = File::create(&path).map_err(Error::io("create", &path))?;
     Lock::take(file).map_err(Error::io("lock", &path))?.ok_or_else(|| {
         let found = format!("`{}`, which another process is writing", dir.display());
@@ -365,8 +367,8 @@ fn lock(home: &Path, dir: &Path) -> Result<Lock> {
     })
 }
 
-fn read_place(home: &Path) -> Result<Option<Place>> {
-    let path = home.join(Place::FILE);
+fn read_progress(home: &Path) -> Result<Option<DraftProgress>> {
+    let path = home.join(DraftProgress::FILE);
     if !path.exists() {
         return Ok(None);
     }
@@ -374,12 +376,12 @@ fn read_place(home: &Path) -> Result<Option<Place>> {
     let value: Value = serde_json::from_slice(&bytes).map_err(|e| Error::format(&path, "the file", e, "JSON"))?;
     // The version is checked first, because another version may have other fields.
     let version = value.get("version").cloned().unwrap_or(Value::Null);
-    if version != Place::VERSION {
+    if version != DraftProgress::VERSION {
         return Err(Error::format(
             &path,
             "`version`",
             version,
-            format!("{}, which this build supports", Place::VERSION),
+            format!("{}, which this build supports", DraftProgress::VERSION),
         ));
     }
     serde_json::from_value(value).map(Some).map_err(|e| Error::format(&path, "the file", e, "the state of a draft"))
@@ -389,7 +391,7 @@ fn read_place(home: &Path) -> Result<Option<Place>> {
 fn check_same(home: &Path, begun: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Result<()> {
     match first_difference(begun, now) {
         None => Ok(()),
-        Some(Difference { name, before, after }) => {
+        Some(SettingDifference { name, before, after }) => {
             let expected =
                 format!("`{after}`, the value of this command: the unfinished set was started with other settings");
             Err(Error::format(home, format!("`{name}`"), format!("`{before}`"), expected))
@@ -399,7 +401,7 @@ fn check_same(home: &Path, begun: &BTreeMap<String, String>, now: &BTreeMap<Stri
 
 /// A setting with different values in two commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
+pub struct SettingDifference {
     /// The name of the setting.
     pub name: String,
     /// Its earlier value; empty if it had none.
@@ -408,13 +410,16 @@ pub struct Difference {
     pub after: String,
 }
 
-/// The first setting, by name, in which two identities ([`Plan::identity`]) differ.
-pub fn first_difference(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Option<Difference> {
+/// The first setting, by name, in which two identities ([`DraftPlan::identity`]) differ.
+pub fn first_difference(
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+) -> Option<SettingDifference> {
     let value = |of: &BTreeMap<String, String>, name: &str| of.get(name).cloned().unwrap_or_default();
     let names: std::collections::BTreeSet<_> = before.keys().chain(after.keys()).collect();
     names
         .into_iter()
-        .map(|name| Difference { name: name.clone(), before: value(before, name), after: value(after, name) })
+        .map(|name| SettingDifference { name: name.clone(), before: value(before, name), after: value(after, name) })
         .find(|it| it.before != it.after)
 }
 

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use safetensors::tensor::Dtype;
 
-use super::Manifest;
+use super::SetManifest;
 
 /// Storage type of a component. In memory it is always `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Element {
     /// [`HEADER`] bytes.
     pub(super) fn header(self, rows: usize, dim: usize) -> Vec<u8> {
         let bytes = rows * dim * self.size();
-        let (tensor, name) = (Manifest::TENSOR, self.name());
+        let (tensor, name) = (SetManifest::TENSOR, self.name());
         let json =
             format!("{{\"{tensor}\":{{\"dtype\":\"{name}\",\"shape\":[{rows},{dim}],\"data_offsets\":[0,{bytes}]}}}}");
         let mut header = ((HEADER - 8) as u64).to_le_bytes().to_vec();

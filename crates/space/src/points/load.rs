@@ -9,7 +9,7 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Draft, Element, EmbeddingSet, MOST_LINE, Manifest, Modality, Seal, hex};
+use super::{Draft, Element, EmbeddingSet, FileChecksum, MOST_LINE, Modality, SetManifest, hex};
 use crate::error::{Error, Result};
 use crate::files;
 
@@ -29,7 +29,7 @@ impl EmbeddingSet {
                 "a finished set: run the command that started it again to continue",
             ));
         }
-        let manifest = read_manifest(&dir.join(Manifest::FILE))?;
+        let manifest = read_manifest(&dir.join(SetManifest::FILE))?;
         manifest.spec.check()?;
         let points = read_points(&dir, &manifest)?;
         let rows = read_rows(&dir, &manifest)?;
@@ -48,24 +48,24 @@ impl EmbeddingSet {
 }
 
 /// The content of `rows.jsonl`.
-pub(super) struct Rows {
+pub(super) struct SetRows {
     pub(super) ids: Vec<String>,
     pub(super) modality: Vec<Modality>,
     pub(super) columns: BTreeMap<String, Vec<String>>,
 }
 
-pub(super) fn read_manifest(path: &Path) -> Result<Manifest> {
+pub(super) fn read_manifest(path: &Path) -> Result<SetManifest> {
     let bytes = read_small(path)?;
     let text = |e: serde_json::Error| Error::format(path, "the file", e, "JSON of a manifest");
     let value: Value = serde_json::from_slice(&bytes).map_err(text)?;
     let field = |name: &str| value.get(name).cloned().unwrap_or(Value::Null);
-    if field("format") != Manifest::FORMAT {
-        let expected = format!("\"{}\"", Manifest::FORMAT);
+    if field("format") != SetManifest::FORMAT {
+        let expected = format!("\"{}\"", SetManifest::FORMAT);
         return Err(Error::format(path, "`format`", field("format"), expected));
     }
     // The version is checked first, because another version may have other fields.
-    if !Manifest::VERSIONS.iter().any(|version| field("version") == *version) {
-        let expected = Manifest::VERSIONS.map(|version| version.to_string()).join(" or ");
+    if !SetManifest::VERSIONS.iter().any(|version| field("version") == *version) {
+        let expected = SetManifest::VERSIONS.map(|version| version.to_string()).join(" or ");
         return Err(Error::format(path, "`version`", field("version"), format!("{expected}, which this build reads")));
     }
     serde_json::from_value(value).map_err(text)
@@ -81,17 +81,17 @@ pub(super) fn read_small(path: &Path) -> Result<Vec<u8>> {
     }
 }
 
-fn read_points(dir: &Path, manifest: &Manifest) -> Result<Vec<f32>> {
-    let path = dir.join(Manifest::POINTS);
-    let mut file = Sealed::open(&path, Manifest::POINTS, manifest)?;
+fn read_points(dir: &Path, manifest: &SetManifest) -> Result<Vec<f32>> {
+    let path = dir.join(SetManifest::POINTS);
+    let mut file = ChecksumReader::open(&path, SetManifest::POINTS, manifest)?;
     let points = points_of(&mut file, manifest);
     // Report a checksum mismatch before parse errors.
     file.finish()?;
     points
 }
 
-fn points_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Vec<f32>> {
-    let Placed { element, skipped, length, .. } = header_of(file, manifest)?;
+fn points_of(file: &mut ChecksumReader<'_>, manifest: &SetManifest) -> Result<Vec<f32>> {
+    let PointsLayout { element, skipped, length, .. } = header_of(file, manifest)?;
     file.skip(skipped)?;
     let (mut numbers, count) = (Vec::new(), manifest.rows * manifest.spec.dim);
     // A sparse file can be longer than its disk usage and than the memory.
@@ -110,7 +110,7 @@ fn points_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Vec<f32>> {
 }
 
 /// Position of the numbers in a points file.
-pub(super) struct Placed {
+pub(super) struct PointsLayout {
     pub(super) element: Element,
     /// Bytes of the file before the numbers, and how many of these come after the header.
     pub(super) offset: u64,
@@ -120,7 +120,7 @@ pub(super) struct Placed {
 }
 
 /// Reads the header of a points file; the reader then stands at the first byte after the header.
-pub(super) fn header_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Placed> {
+pub(super) fn header_of(file: &mut ChecksumReader<'_>, manifest: &SetManifest) -> Result<PointsLayout> {
     let (path, bytes) = (file.path, file.bytes);
     let damaged = |why: &dyn std::fmt::Display| {
         let found = format!("unreadable ({why}, {bytes} bytes)");
@@ -143,24 +143,25 @@ pub(super) fn header_of(file: &mut Sealed<'_>, manifest: &Manifest) -> Result<Pl
     if bytes - 8 - header != tensors.data_len() as u64 {
         return Err(damaged(&format!("its header announces {} bytes of tensor data", tensors.data_len())));
     }
-    let points = tensors.info(Manifest::TENSOR).ok_or_else(|| {
+    let points = tensors.info(SetManifest::TENSOR).ok_or_else(|| {
         let found = format!("missing; the file holds {:?}", tensors.offset_keys());
-        Error::format(path, format!("tensor `{}`", Manifest::TENSOR), found, "a tensor of this name")
+        Error::format(path, format!("tensor `{}`", SetManifest::TENSOR), found, "a tensor of this name")
     })?;
     let element = element_of(points, path, manifest)?;
     let shape = [manifest.rows, manifest.spec.dim];
     if points.shape != shape {
         let found = format!("{:?}", points.shape);
-        let expected = format!("{shape:?}, `rows` and `spec.dim` of {}", Manifest::FILE);
+        let expected = format!("{shape:?}, `rows` and `spec.dim` of {}", SetManifest::FILE);
         return Err(Error::format(path, "shape of `points`", found, expected));
     }
     let (start, end) = points.data_offsets;
-    Ok(Placed { element, offset: 8 + header + start as u64, skipped: start as u64, length: end - start })
+    Ok(PointsLayout { element, offset: 8 + header + start as u64, skipped: start as u64, length: end - start })
 }
 
 /// The storage type, if the version of the set supports it.
-fn element_of(points: &TensorInfo, path: &Path, manifest: &Manifest) -> Result<Element> {
-    let known: Vec<_> = Element::ALL.iter().filter(|(it, ..)| Manifest::version_of(*it) <= manifest.version).collect();
+fn element_of(points: &TensorInfo, path: &Path, manifest: &SetManifest) -> Result<Element> {
+    let known: Vec<_> =
+        Element::ALL.iter().filter(|(it, ..)| SetManifest::version_of(*it) <= manifest.version).collect();
     match Element::of(points.dtype).filter(|found| known.iter().any(|(it, ..)| it == found)) {
         Some(element) => Ok(element),
         None => {
@@ -170,11 +171,11 @@ fn element_of(points: &TensorInfo, path: &Path, manifest: &Manifest) -> Result<E
     }
 }
 
-pub(super) fn read_rows(dir: &Path, manifest: &Manifest) -> Result<Rows> {
-    let path = dir.join(Manifest::ROWS);
-    let mut file = Sealed::open(&path, Manifest::ROWS, manifest)?;
+pub(super) fn read_rows(dir: &Path, manifest: &SetManifest) -> Result<SetRows> {
+    let path = dir.join(SetManifest::ROWS);
+    let mut file = ChecksumReader::open(&path, SetManifest::ROWS, manifest)?;
     let columns = manifest.columns.iter().map(|name| (name.clone(), Vec::new())).collect();
-    let mut rows = Rows { ids: Vec::new(), modality: Vec::new(), columns };
+    let mut rows = SetRows { ids: Vec::new(), modality: Vec::new(), columns };
     let mut wrong = None;
     let (mut bytes, mut lines) = (Vec::new(), 0);
     while file.line(&mut bytes)? {
@@ -196,13 +197,13 @@ pub(super) fn read_rows(dir: &Path, manifest: &Manifest) -> Result<Rows> {
     // Report a checksum mismatch before parse errors, and a wrong number of lines before an invalid line.
     file.finish()?;
     if lines != manifest.rows {
-        let expected = format!("{}, `rows` of {}", manifest.rows, Manifest::FILE);
+        let expected = format!("{}, `rows` of {}", manifest.rows, SetManifest::FILE);
         return Err(Error::format(&path, "number of lines", lines, expected));
     }
     wrong.map_or(Ok(rows), Err)
 }
 
-impl Rows {
+impl SetRows {
     /// Parses one line and appends it; the error is (what, found, expected).
     fn push(&mut self, line: &str) -> Result<(), (String, String, String)> {
         let wrong = |what: &str, found: &dyn std::fmt::Display, expected: &str| {
@@ -218,7 +219,7 @@ impl Rows {
             column.push(take_text(&mut row, name)?);
         }
         if let Some(name) = row.keys().next() {
-            let expected = format!("one of `columns` in {}", Manifest::FILE);
+            let expected = format!("one of `columns` in {}", SetManifest::FILE);
             return Err(wrong("a field", &format!("`{name}`"), &expected));
         }
         self.ids.push(id);
@@ -253,25 +254,25 @@ fn open_file(path: &Path) -> Result<File> {
 const PIECE: usize = 1 << 20;
 
 /// A file reader that compares the length and checksum with the manifest, if the manifest has them.
-pub(super) struct Sealed<'a> {
+pub(super) struct ChecksumReader<'a> {
     path: &'a Path,
-    seal: Option<&'a Seal>,
+    checksum: Option<&'a FileChecksum>,
     bytes: u64,
     reader: BufReader<File>,
     sha: Sha256,
 }
 
-impl<'a> Sealed<'a> {
-    pub(super) fn open(path: &'a Path, name: &str, manifest: &'a Manifest) -> Result<Self> {
+impl<'a> ChecksumReader<'a> {
+    pub(super) fn open(path: &'a Path, name: &str, manifest: &'a SetManifest) -> Result<Self> {
         let file = open_file(path)?;
         let bytes = file.metadata().map_err(Error::io("read", path))?.len();
-        let seal = manifest.files.get(name);
-        if let Some(seal) = seal.filter(|seal| seal.bytes != bytes) {
+        let checksum = manifest.files.get(name);
+        if let Some(checksum) = checksum.filter(|checksum| checksum.bytes != bytes) {
             let found = format!("{bytes} bytes");
-            let expected = format!("{} bytes, as in {}", seal.bytes, Manifest::FILE);
+            let expected = format!("{} bytes, as in {}", checksum.bytes, SetManifest::FILE);
             return Err(Error::format(path, "length", found, expected));
         }
-        Ok(Self { path, seal, bytes, reader: BufReader::with_capacity(PIECE, file), sha: Sha256::new() })
+        Ok(Self { path, checksum, bytes, reader: BufReader::with_capacity(PIECE, file), sha: Sha256::new() })
     }
 
     /// Fills `bytes`.
@@ -311,30 +312,30 @@ impl<'a> Sealed<'a> {
                 count => self.hash(&piece[..count]),
             }
         }
-        let Some(seal) = self.seal else { return Ok(()) };
+        let Some(checksum) = self.checksum else { return Ok(()) };
         let found = hex(self.sha);
-        if found != seal.sha256 {
-            let expected = format!("{}, as in {}: the file was changed or damaged", seal.sha256, Manifest::FILE);
+        if found != checksum.sha256 {
+            let expected = format!("{}, as in {}: the file was changed or damaged", checksum.sha256, SetManifest::FILE);
             return Err(Error::format(self.path, "sha256", found, expected));
         }
         Ok(())
     }
 
     fn hash(&mut self, bytes: &[u8]) {
-        if self.seal.is_some() {
+        if self.checksum.is_some() {
             self.sha.update(bytes);
         }
     }
 }
 
-impl Seal {
-    /// Computes the seal of a file on disk, reading it in chunks.
+impl FileChecksum {
+    /// Computes the checksum of a file on disk, reading it in chunks.
     pub(super) fn of_file(path: &Path) -> Result<Self> {
         let mut file = File::open(path).map_err(Error::io("read", path))?;
         let (mut sha, mut bytes, mut piece) = (Sha256::new(), 0, vec![0; PIECE]);
         loop {
             match file.read(&mut piece).map_err(Error::io("read", path))? {
-                0 => return Ok(Seal { bytes, sha256: hex(sha) }),
+                0 => return Ok(FileChecksum { bytes, sha256: hex(sha) }),
                 count => {
                     sha.update(&piece[..count]);
                     bytes += count as u64;

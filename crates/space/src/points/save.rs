@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Element, EmbeddingSet, MOST_LINE, Manifest, Modality, Seal, hex, may_replace};
+use super::{Element, EmbeddingSet, FileChecksum, MOST_LINE, Modality, SetManifest, hex, may_replace};
 use crate::error::{Error, Result};
 use crate::files;
 
@@ -25,17 +25,17 @@ impl EmbeddingSet {
     pub fn save(&self, dir: &Path) -> Result<()> {
         self.check()?;
         files::replace_folder(dir, may_replace, |fresh| {
-            let points = sealed(&fresh.join(Manifest::POINTS), |file| self.write_points(file))?;
-            let rows = sealed(&fresh.join(Manifest::ROWS), |file| self.write_rows(file))?;
-            let manifest = Manifest {
-                format: Manifest::FORMAT.to_owned(),
-                version: Manifest::version_of(Element::F32),
+            let points = write_file(&fresh.join(SetManifest::POINTS), |file| self.write_points(file))?;
+            let rows = write_file(&fresh.join(SetManifest::ROWS), |file| self.write_rows(file))?;
+            let manifest = SetManifest {
+                format: SetManifest::FORMAT.to_owned(),
+                version: SetManifest::version_of(Element::F32),
                 rows: self.len(),
                 columns: self.columns.keys().cloned().collect(),
                 spec: self.spec.clone(),
                 root: self.root.clone(),
                 source: self.source.clone(),
-                files: BTreeMap::from([(Manifest::POINTS.to_owned(), points), (Manifest::ROWS.to_owned(), rows)]),
+                files: BTreeMap::from([(SetManifest::POINTS.to_owned(), points), (SetManifest::ROWS.to_owned(), rows)]),
             };
             manifest.write(fresh)
         })
@@ -61,10 +61,10 @@ impl EmbeddingSet {
     }
 }
 
-impl Manifest {
+impl SetManifest {
     /// Writes the manifest into a folder and flushes it to the disk.
     pub(super) fn write(&self, dir: &Path) -> Result<()> {
-        let path = dir.join(Manifest::FILE);
+        let path = dir.join(SetManifest::FILE);
         let failed = |error: serde_json::Error| Error::io("encode", &path)(std::io::Error::other(error));
         files::write_whole(&path, &serde_json::to_vec_pretty(self).map_err(failed)?)
     }
@@ -89,23 +89,23 @@ pub(super) fn line<'a>(
     Ok(line)
 }
 
-/// Writes one file, flushes it to the disk and returns its seal.
-fn sealed(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<Seal> {
+/// Writes one file, flushes it to the disk and returns its checksum.
+fn write_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<FileChecksum> {
     let file = File::create(path).map_err(Error::io("create", path))?;
-    let mut out = Sealing { out: BufWriter::with_capacity(1 << 20, file), sha: Sha256::new(), bytes: 0 };
+    let mut out = ChecksumWriter { out: BufWriter::with_capacity(1 << 20, file), sha: Sha256::new(), bytes: 0 };
     fill(&mut out).and_then(|()| out.flush()).map_err(Error::io("write", path))?;
     out.out.get_ref().sync_all().map_err(Error::io("flush", path))?;
-    Ok(Seal { bytes: out.bytes, sha256: hex(out.sha) })
+    Ok(FileChecksum { bytes: out.bytes, sha256: hex(out.sha) })
 }
 
 /// A file writer that also computes the hash and the length.
-struct Sealing {
+struct ChecksumWriter {
     out: BufWriter<File>,
     sha: Sha256,
     bytes: u64,
 }
 
-impl Write for Sealing {
+impl Write for ChecksumWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let written = self.out.write(bytes)?;
         self.sha.update(&bytes[..written]);

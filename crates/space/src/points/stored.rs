@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::load::{Sealed, header_of, read_manifest, read_rows, read_small};
-use super::{Element, Manifest, Modality, Source, check_count};
+use super::load::{ChecksumReader, header_of, read_manifest, read_rows, read_small};
+use super::{Element, Modality, Provenance, SetManifest, check_count};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::root::Root;
@@ -18,7 +18,7 @@ pub struct StoredSet {
     /// The apex of the cones.
     pub root: Root,
     /// Provenance of the points.
-    pub source: Source,
+    pub source: Provenance,
     /// One name per row.
     pub ids: Vec<String>,
     /// The kind of input of each row.
@@ -41,15 +41,15 @@ impl StoredSet {
     /// The errors of [`EmbeddingSet::load`](super::EmbeddingSet::load), except those about the numbers.
     pub fn open(dir: &Path) -> Result<Self> {
         let dir = files::resolve(dir);
-        let manifest = read_manifest(&dir.join(Manifest::FILE))?;
+        let manifest = read_manifest(&dir.join(SetManifest::FILE))?;
         manifest.spec.check()?;
         manifest.root.check(&manifest.spec)?;
         manifest.source.check()?;
-        let points = dir.join(Manifest::POINTS);
-        let placed = header_of(&mut Sealed::open(&points, Manifest::POINTS, &manifest)?, &manifest)?;
+        let points = dir.join(SetManifest::POINTS);
+        let layout = header_of(&mut ChecksumReader::open(&points, SetManifest::POINTS, &manifest)?, &manifest)?;
         let rows = read_rows(&dir, &manifest)?;
         check_count("`modality`", rows.modality.len(), rows.ids.len())?;
-        let (offset, element) = (placed.offset, placed.element);
+        let (offset, element) = (layout.offset, layout.element);
         Ok(StoredSet {
             spec: manifest.spec,
             root: manifest.root,
@@ -63,13 +63,14 @@ impl StoredSet {
         })
     }
 
-    /// The settings that determined the rows of a finished set ([`Plan::identity`](super::Plan::identity)); `None`
-    /// unless a [`Draft`](super::Draft) with an identity wrote the set.
+    /// The settings that determined the rows of a finished set
+    /// ([`DraftPlan::identity`](super::DraftPlan::identity)); `None` unless a [`Draft`](super::Draft) with an identity
+    /// wrote the set.
     ///
     /// # Errors
     /// The file cannot be read or is damaged.
     pub fn identity(dir: &Path) -> Result<Option<BTreeMap<String, String>>> {
-        let path = files::resolve(dir).join(Manifest::IDENTITY);
+        let path = files::resolve(dir).join(SetManifest::IDENTITY);
         if !path.exists() {
             return Ok(None);
         }

@@ -13,7 +13,7 @@ pub(super) fn sample() -> EmbeddingSet {
         ["a", "b", "a"].map(str::to_owned).into(),
         vec![Modality::Image, Modality::Text, Modality::BoxText],
         vec![0.1, -2.5, f32::MIN_POSITIVE, 1.1e9, 0.0, -0.0],
-        Source {
+        Provenance {
             model: "m".into(),
             data: "d".into(),
             hash: sha256_hex(b"weights"),
@@ -89,7 +89,7 @@ fn round_trip_of_other_shapes() {
         vec!["x".into()],
         vec![Modality::BoxImage],
         vec![0.0, 1.0, 0.0],
-        Source::default(),
+        Provenance::default(),
     )
     .unwrap();
     for set in [empty, sphere] {
@@ -206,7 +206,7 @@ fn endless_files_are_refused() {
 fn pipes_are_no_files() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
-    for name in Manifest::REQUIRED {
+    for name in SetManifest::REQUIRED {
         saved(&dir);
         fs::remove_file(dir.join(name)).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(dir.join(name)).status().unwrap().success());

@@ -141,8 +141,8 @@ impl<T: Real> Lorentz<T> {
     pub(crate) fn exterior_angle_at(&self, parent: &[T], child: &[T], root: RootView<'_>) -> T {
         match root {
             RootView::Origin => {
-                let seen = Seen::from(self, parent, child);
-                if seen.viewer_norm > T::TINY { seen.across.atan2(seen.along) } else { T::ZERO }
+                let tangent = LorentzTangent::from(self, parent, child);
+                if tangent.viewer_norm > T::TINY { tangent.across.atan2(tangent.along) } else { T::ZERO }
             }
             RootView::Point(root) => {
                 let root: Vec<T> = root.iter().map(|v| T::from_f64(*v)).collect();
@@ -207,7 +207,7 @@ impl<T: Real> Lorentz<T> {
     /// Angle at `parent` between the continuation of the geodesic from `root` and the geodesic to `child`, measured in
     /// the tangent space at the parent; zero when one of the two has length zero.
     fn continuation_angle(&self, root: &[T], parent: &[T], child: &[T]) -> T {
-        let (back, ahead) = (Seen::from(self, parent, root), Seen::from(self, parent, child));
+        let (back, ahead) = (LorentzTangent::from(self, parent, root), LorentzTangent::from(self, parent, child));
         let (back_norm, ahead_norm) = (back.norm(), ahead.norm());
         if !(back_norm > T::TINY && ahead_norm > T::TINY) {
             return T::ZERO;
@@ -225,7 +225,7 @@ impl<T: Real> Lorentz<T> {
 
 /// The tangent vector at `viewer` towards `target`, of length `sinh(sqrt(c) dist) / sqrt(c)`, in an orthonormal frame
 /// whose first axis points away from the origin.
-struct Seen<T> {
+struct LorentzTangent<T> {
     viewer_norm: T,
     /// Component away from the origin, `sqrt(c) (t(v) y - t(y) |v|)` with `y` the target's component along `v`.
     along: T,
@@ -239,7 +239,7 @@ struct Seen<T> {
     near: bool,
 }
 
-impl<T: Real> Seen<T> {
+impl<T: Real> LorentzTangent<T> {
     fn from(space: &Lorentz<T>, viewer: &[T], target: &[T]) -> Self {
         let [vv, tt, dd, vt, vd] = sums(viewer, target, |v, t| {
             let d = t - v;
@@ -249,14 +249,14 @@ impl<T: Real> Seen<T> {
         let near = dd < tt;
         let shift = safe::ratio(if near { vd } else { vt }, viewer_norm);
         let (ahead, component) = if near { (shift, viewer_norm + shift) } else { (shift - viewer_norm, shift) };
-        let mut seen = Seen { viewer_norm, along: T::ZERO, across: T::ZERO, shift, near };
+        let mut tangent = LorentzTangent { viewer_norm, along: T::ZERO, across: T::ZERO, shift, near };
         let [perpendicular] = sums(viewer, target, |v, t| {
-            let p = seen.perpendicular(v, t);
+            let p = tangent.perpendicular(v, t);
             [p * p]
         });
-        seen.across = perpendicular.sqrt();
+        tangent.across = perpendicular.sqrt();
         let (viewer_time, target_time) = (space.time(vv), space.time(tt));
-        seen.along = if component > T::ZERO {
+        tangent.along = if component > T::ZERO {
             // t(v) y - t(y) |v| as a difference of squares over its conjugate. For points with large norms the two
             // terms are large and nearly equal, while y - |v| and the perpendicular part are known to full accuracy.
             (ahead * (component + viewer_norm) / space.scale - space.scale * perpendicular * vv)
@@ -264,7 +264,7 @@ impl<T: Real> Seen<T> {
         } else {
             space.scale * (viewer_time * component - target_time * viewer_norm)
         };
-        seen
+        tangent
     }
 
     fn norm(&self) -> T {

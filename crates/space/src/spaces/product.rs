@@ -16,12 +16,12 @@ use crate::spec::ManifoldSpec;
 pub(crate) struct Product<T> {
     spec: ManifoldSpec,
     factors: Vec<Lorentz<T>>,
-    norm: Norm,
+    norm: FactorNorm,
 }
 
 /// Aggregation of the factor distances.
 #[derive(Clone, Copy)]
-enum Norm {
+enum FactorNorm {
     /// Mean.
     L1,
     /// Root mean square.
@@ -94,7 +94,7 @@ impl<T: Real> Space<T> for Product<T> {
                 - aperture_scale * factor.half_aperture_at(parent, min_radius, root)
         };
         let excesses: Vec<T> = self.parts().map(excess).collect();
-        let outside = Norm::L1.of(excesses.iter().map(|e| e.max(T::ZERO)), self.count());
+        let outside = FactorNorm::L1.of(excesses.iter().map(|e| e.max(T::ZERO)), self.count());
         if outside > T::ZERO { outside } else { excesses.into_iter().reduce(T::max).unwrap_or(T::ZERO) }
     }
 
@@ -125,9 +125,9 @@ pub(crate) const ENTRY_L1: SpaceEntry = SpaceEntry {
     summary: "product of hyperboloids, mean of the factor distances, as in PHyCLIP",
     factored: true,
     curved: true,
-    tangent_norm: Some(|spec, v| aggregate_norms(spec, v, Norm::L1)),
-    build_f32: |spec| Box::new(Product::<f32>::new(spec, Norm::L1)),
-    build_f64: |spec| Box::new(Product::<f64>::new(spec, Norm::L1)),
+    tangent_norm: Some(|spec, v| aggregate_norms(spec, v, FactorNorm::L1)),
+    build_f32: |spec| Box::new(Product::<f32>::new(spec, FactorNorm::L1)),
+    build_f64: |spec| Box::new(Product::<f64>::new(spec, FactorNorm::L1)),
     sample: |seed| shapes(ManifoldSpec::product_l1, seed),
 };
 
@@ -137,24 +137,24 @@ pub(crate) const ENTRY_L2: SpaceEntry = SpaceEntry {
     summary: "product of hyperboloids, root mean square of the factor distances",
     factored: true,
     curved: true,
-    tangent_norm: Some(|spec, v| aggregate_norms(spec, v, Norm::L2)),
-    build_f32: |spec| Box::new(Product::<f32>::new(spec, Norm::L2)),
-    build_f64: |spec| Box::new(Product::<f64>::new(spec, Norm::L2)),
+    tangent_norm: Some(|spec, v| aggregate_norms(spec, v, FactorNorm::L2)),
+    build_f32: |spec| Box::new(Product::<f32>::new(spec, FactorNorm::L2)),
+    build_f64: |spec| Box::new(Product::<f64>::new(spec, FactorNorm::L2)),
     sample: |seed| shapes(ManifoldSpec::product_l2, seed),
 };
 
-impl Norm {
+impl FactorNorm {
     /// Aggregates the lengths in `count` factors.
     fn of<T: Real>(self, lengths: impl Iterator<Item = T>, count: T) -> T {
         match self {
-            Norm::L1 => lengths.fold(T::ZERO, |sum, d| sum + d) / count,
-            Norm::L2 => (lengths.fold(T::ZERO, |sum, d| sum + d * d) / count).sqrt(),
+            FactorNorm::L1 => lengths.fold(T::ZERO, |sum, d| sum + d) / count,
+            FactorNorm::L2 => (lengths.fold(T::ZERO, |sum, d| sum + d * d) / count).sqrt(),
         }
     }
 }
 
 impl<T: Real> Product<T> {
-    fn new(spec: &ManifoldSpec, norm: Norm) -> Self {
+    fn new(spec: &ManifoldSpec, norm: FactorNorm) -> Self {
         let factor = |c: &f64| Lorentz::new(ManifoldSpec::lorentz(spec.factor_dim(), *c), *c);
         Product { spec: spec.clone(), factors: spec.curv.iter().map(factor).collect(), norm }
     }
@@ -176,12 +176,12 @@ impl<T: Real> Product<T> {
     }
 
     fn mean_over(&self, angle: impl Fn(&Lorentz<T>, Range<usize>) -> T) -> T {
-        Norm::L1.of(self.parts().map(|(factor, at)| angle(factor, at)), self.count())
+        FactorNorm::L1.of(self.parts().map(|(factor, at)| angle(factor, at)), self.count())
     }
 }
 
 /// The norm of a tangent vector at the origin: the norms of its factors, aggregated like distances.
-fn aggregate_norms(spec: &ManifoldSpec, tangent: &[f64], norm: Norm) -> f64 {
+fn aggregate_norms(spec: &ManifoldSpec, tangent: &[f64], norm: FactorNorm) -> f64 {
     let parts = tangent.chunks_exact(spec.factor_dim());
     let lengths = parts.map(|p| p.iter().map(|a| a * a).sum::<f64>().sqrt());
     norm.of(lengths, spec.factors as f64)

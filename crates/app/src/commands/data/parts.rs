@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use anyhow::{Context as _, bail};
 use conifer_atlas::TreeNode;
 use conifer_data::PartRule;
-use conifer_data::build::{Built, PartGraph, PartRow, PartsSpec, Thresholds, build};
+use conifer_data::build::{BuiltGraph, PartGraph, PartRow, PartThresholds, PartsSpec, build};
 use serde_json::json;
 
 use crate::cli::Parts;
@@ -20,7 +20,7 @@ pub(super) fn run(args: Parts, as_json: bool) -> anyhow::Result<()> {
         names: args.names,
         out: args.out,
         rule: PartRule { containment: args.containment, min_area: args.min_area, drop_groups: !args.keep_groups },
-        thresholds: Thresholds { min_count: args.min_count, min_share: args.min_share },
+        thresholds: PartThresholds { min_count: args.min_count, min_share: args.min_share },
     };
     let stop = stop_flag()?;
     let bar = progress::bar("MiB", 0);
@@ -32,7 +32,7 @@ pub(super) fn run(args: Parts, as_json: bool) -> anyhow::Result<()> {
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     bar.finish_and_clear();
-    let Some(Built { counts, graph, mut files }) = built else {
+    let Some(BuiltGraph { counts, graph, mut files }) = built else {
         bail!("stopped; run the same command again to continue (state in {})", spec.out.display());
     };
     let drawn = spec.out.join("tree.svg");

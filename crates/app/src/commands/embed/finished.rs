@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use conifer_space::points::{Difference, Draft, StoredSet, first_difference};
+use conifer_space::points::{Draft, SettingDifference, StoredSet, first_difference};
 
 use super::Job;
 
@@ -32,7 +32,7 @@ pub(crate) fn finished_rows(job: &Job<'_>, out: &Path) -> anyhow::Result<Option<
     };
     match first_difference(&before, &job.identity()?) {
         None => Ok(Some(set.len())),
-        Some(Difference { name, before, after }) => {
+        Some(SettingDifference { name, before, after }) => {
             bail!("{}: its `{name}` is `{before}`; expected `{after}`, the value of this command", advice())
         }
     }

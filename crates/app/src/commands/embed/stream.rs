@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use conifer_data::transform::EvalCrop;
 use conifer_data::{Broken, Source};
-use conifer_space::Source as Made;
-use conifer_space::points::{Draft, Element, Plan, sha256_hex};
+use conifer_space::Provenance;
+use conifer_space::points::{Draft, DraftPlan, Element, sha256_hex};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -101,7 +101,7 @@ impl Job<'_> {
     /// work is kept.
     pub(crate) fn run(&self, out: &Path, stop: &AtomicBool) -> anyhow::Result<Embedded> {
         let embedder = self.embedder.inner();
-        let plan = Plan {
+        let plan = DraftPlan {
             spec: embedder.spec().clone(),
             root: embedder.root()?,
             columns: lines::COLUMNS.map(str::to_owned).to_vec(),
@@ -153,7 +153,7 @@ impl Job<'_> {
             }
         }
         let weights = embedder.fingerprint();
-        stream.draft.finish(Made {
+        stream.draft.finish(Provenance {
             model: embedder.name().to_owned(),
             data: self.data.to_owned(),
             hash: sha256_hex(format!("{weights}{}", stream.place.seen).as_bytes()),

@@ -23,7 +23,7 @@ const TASK: BreedsTask = BreedsTask { name: "made up", level: 1, ancestor: None,
 #[test]
 fn halves_worked_out_by_hand() {
     let folder = folder();
-    let breeds = Breeds::read(folder.path()).unwrap();
+    let breeds = BreedsHierarchy::read(folder.path()).unwrap();
     let of = |split| {
         let all = breeds.superclasses(&TASK, split).unwrap();
         assert_eq!((all.len(), &*all[0].wnid), (1, "beast"), "tools have too few subclasses");
@@ -55,18 +55,18 @@ fn spare_ones_fill_the_side_that_is_short() {
 #[test]
 fn names_of_classes() {
     let folder = folder();
-    let breeds = Breeds::read(folder.path()).unwrap();
-    for (name, meaning) in [
-        ("a", Meaning::Class(0)),
-        ("PERSIAN_CAT", Meaning::Class(2)),
-        ("LADYS-SLIPPER", Meaning::Class(7)),
-        ("tiger", Meaning::Several(vec![1, 5])),
-        ("wild beast", Meaning::Inner),
-        ("dog", Meaning::Inner),
-        ("zebra", Meaning::Unknown),
-        ("", Meaning::Unknown),
+    let breeds = BreedsHierarchy::read(folder.path()).unwrap();
+    for (name, found) in [
+        ("a", NameLookup::Class(0)),
+        ("PERSIAN_CAT", NameLookup::Class(2)),
+        ("LADYS-SLIPPER", NameLookup::Class(7)),
+        ("tiger", NameLookup::Several(vec![1, 5])),
+        ("wild beast", NameLookup::Inner),
+        ("dog", NameLookup::Inner),
+        ("zebra", NameLookup::Unknown),
+        ("", NameLookup::Unknown),
     ] {
-        assert_eq!(breeds.meaning(name), meaning, "{name}");
+        assert_eq!(breeds.look_up(name), found, "{name}");
     }
     assert_eq!((breeds.word("beast"), breeds.word("dog"), breeds.word("zebra")), ("beast", "dog", "zebra"));
 }
@@ -74,7 +74,7 @@ fn names_of_classes() {
 #[test]
 fn faults_are_named() {
     let folder = folder();
-    let breeds = Breeds::read(folder.path()).unwrap();
+    let breeds = BreedsHierarchy::read(folder.path()).unwrap();
     let fails = |task: &BreedsTask, split| breeds.superclasses(task, split).unwrap_err().to_string();
     let text = fails(&BreedsTask { subclasses: 7, ..TASK }, BreedsSplit::None);
     assert!(text.contains("no superclass of made up; expected nodes of level 1 with 7 classes"), "{text}");
@@ -88,7 +88,7 @@ fn faults_are_named() {
         ("{}", "expected a list of [number"),
     ] {
         folder.write("dataset_class_info.json", json);
-        let text = Breeds::read(folder.path()).unwrap_err().to_string();
+        let text = BreedsHierarchy::read(folder.path()).unwrap_err().to_string();
         assert!(text.contains(message) && text.contains("dataset_class_info.json"), "{text}");
     }
     assert!(BreedsTask::named("living18").unwrap_err().to_string().contains("entity13, entity30, living17"));
@@ -103,7 +103,7 @@ fn the_four_tasks_as_published() {
     else {
         return;
     };
-    let breeds = Breeds::read(&info).unwrap();
+    let breeds = BreedsHierarchy::read(&info).unwrap();
     let generated: serde_json::Value = serde_json::from_str(&fs::read_to_string(generated).unwrap()).unwrap();
     assert_eq!(breeds.classes().len(), 1000);
     let mut seen = 0;

@@ -1,6 +1,6 @@
 //! Tests of the MAT-file reader with files written here, and of the two sets that use it.
 
-use super::super::mat::{self, Value};
+use super::super::mat::{self, MatValue};
 use super::*;
 
 const INT8: u32 = 1;
@@ -76,12 +76,12 @@ fn arrays_of_every_kind() {
     let cells = array(1, 2, "cells", &[text("", "Type-S"), small("", &[])].concat());
     let table = structs("table", &["fname", "class"], &[vec![text("", "1.jpg"), small("", &[3])]]);
     let path = folder.write("a.mat", file(&[doubles("x", &[1.5, -2.0]), packed(&cells), table]));
-    assert_eq!(mat::read(&path, "x").unwrap(), Value::Numbers(vec![1.5, -2.0]));
-    let expected = vec![Value::Text("Type-S".into()), Value::Numbers(Vec::new())];
-    assert_eq!(mat::read(&path, "cells").unwrap(), Value::Cells(expected));
+    assert_eq!(mat::read(&path, "x").unwrap(), MatValue::Numbers(vec![1.5, -2.0]));
+    let expected = vec![MatValue::Text("Type-S".into()), MatValue::Numbers(Vec::new())];
+    assert_eq!(mat::read(&path, "cells").unwrap(), MatValue::Cells(expected));
     let fields = vec!["fname".to_owned(), "class".to_owned()];
-    let values = vec![Value::Text("1.jpg".into()), Value::Numbers(vec![3.0])];
-    assert_eq!(mat::read(&path, "table").unwrap(), Value::Structs(fields, values));
+    let values = vec![MatValue::Text("1.jpg".into()), MatValue::Numbers(vec![3.0])];
+    assert_eq!(mat::read(&path, "table").unwrap(), MatValue::Structs(fields, values));
     let error = mat::read(&path, "y").unwrap_err().to_string();
     assert!(error.ends_with("arrays x, cells, table; expected an array `y`"), "{error}");
 }

@@ -1,6 +1,6 @@
 //! Tests with published files, if they are available locally.
 
-use super::super::mat::{self, Value};
+use super::super::mat::{self, MatValue};
 use super::*;
 
 #[test]
@@ -61,7 +61,7 @@ fn coco_val2017() {
 #[test]
 fn a_mat_file_of_matlab() {
     let Some(path) = shared_data("flickr8k_grounded/raw/bboxes.mat") else { return };
-    let Value::Numbers(numbers) = mat::read(&path, "bboxes_arr").unwrap() else { panic!("numbers") };
+    let MatValue::Numbers(numbers) = mat::read(&path, "bboxes_arr").unwrap() else { panic!("numbers") };
     assert_eq!(numbers.len(), 4 * 35_896);
     let Some(table) = shared_data("flickr8k_grounded/phrase_boxes.tsv") else { return };
     let table = fs::read_to_string(table).unwrap();

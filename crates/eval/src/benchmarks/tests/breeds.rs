@@ -1,4 +1,4 @@
-use conifer_data::Class;
+use conifer_data::ClassEntry;
 
 use super::*;
 
@@ -85,7 +85,7 @@ fn breeds_by_hand() {
 
 #[test]
 fn breeds_tells_what_it_left_out() {
-    let class = |taxon: [&str; 2]| Class {
+    let class = |taxon: [&str; 2]| ClassEntry {
         label: taxon[1].into(),
         name: taxon[1].into(),
         taxon: taxon.map(str::to_owned).to_vec(),

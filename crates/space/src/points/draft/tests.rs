@@ -10,8 +10,8 @@ use crate::points::StoredSet;
 
 const DIM: usize = 3;
 
-fn plan(element: Element) -> Plan {
-    Plan {
+fn plan(element: Element) -> DraftPlan {
+    DraftPlan {
         spec: ManifoldSpec::lorentz(DIM, 0.5),
         root: Root::Origin,
         columns: vec!["label".to_owned(), "text".to_owned()],
@@ -20,8 +20,8 @@ fn plan(element: Element) -> Plan {
     }
 }
 
-fn source() -> Source {
-    Source { model: "m".into(), data: "d".into(), conifer: "0.1.0".into(), ..Source::default() }
+fn source() -> Provenance {
+    Provenance { model: "m".into(), data: "d".into(), conifer: "0.1.0".into(), ..Provenance::default() }
 }
 
 fn point(row: u64) -> [f32; DIM] {
@@ -50,7 +50,7 @@ fn odd(draft: &mut Draft) {
 }
 
 fn files(dir: &Path) -> Vec<Vec<u8>> {
-    Manifest::REQUIRED.iter().map(|name| fs::read(dir.join(name)).unwrap()).collect()
+    SetManifest::REQUIRED.iter().map(|name| fs::read(dir.join(name)).unwrap()).collect()
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_draft_is_only_continued_with_what_began_it() {
 }
 
 #[test]
-fn damage_and_misuse_are_told() {
+fn damage_and_misuse_are_reported() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
     let mut draft = Draft::open(&dir, plan(Element::F16)).unwrap();
@@ -202,13 +202,13 @@ fn half_precision_is_half_the_size_and_off_by_its_rounding() {
             }
         }
         assert!(off, "thirds are not representable in half precision");
-        let file = fs::read(dir.join(Manifest::POINTS)).unwrap();
+        let file = fs::read(dir.join(SetManifest::POINTS)).unwrap();
         assert_eq!(file.len(), HEADER + 10 * DIM * 2);
-        let manifest: Value = serde_json::from_slice(&fs::read(dir.join(Manifest::FILE)).unwrap()).unwrap();
+        let manifest: Value = serde_json::from_slice(&fs::read(dir.join(SetManifest::FILE)).unwrap()).unwrap();
         assert_eq!(manifest["version"], 2);
         // Version 1 supports only F32.
         let text = manifest.to_string().replace("\"version\":2", "\"version\":1");
-        fs::write(dir.join(Manifest::FILE), text).unwrap();
+        fs::write(dir.join(SetManifest::FILE), text).unwrap();
         let message = EmbeddingSet::load(&dir).unwrap_err().to_string();
         assert!(message.contains(&format!("type of `points` is {}; expected F32", element.name())), "{message}");
     }
@@ -241,8 +241,8 @@ fn a_link_is_refused_before_any_work() {
     std::os::unix::fs::symlink(&real, &link).unwrap();
     std::os::unix::fs::symlink("nowhere", temporary.path().join("dangling")).unwrap();
     for name in ["link", "link/", "dangling"] {
-        let told = Draft::open(&temporary.path().join(name), plan(Element::F32)).unwrap_err().to_string();
-        assert!(told.contains("a symbolic link; expected a folder or an unused path"), "{told}");
+        let message = Draft::open(&temporary.path().join(name), plan(Element::F32)).unwrap_err().to_string();
+        assert!(message.contains("a symbolic link; expected a folder or an unused path"), "{message}");
     }
     assert!(link.is_symlink() && fs::read_dir(temporary.path()).unwrap().count() == 3);
 }
