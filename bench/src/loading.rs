@@ -5,10 +5,10 @@ use conifer_data::rng::{Stream, rng_for};
 use conifer_data::transform::Augment;
 use conifer_data::{ImageRef, PixelLimits};
 
-use crate::{Case, photos};
+use crate::{BenchCase, photos};
 
 /// `loader_large`, `loader_large_scaled` (at least `BENCH_LEAST` pixels, 1 unless said, for each of the result).
-pub(crate) fn case(name: &str) -> anyhow::Result<Case> {
+pub(crate) fn case(name: &str) -> anyhow::Result<BenchCase> {
     crops((name == "large_scaled").then(least).transpose()?)
 }
 
@@ -17,7 +17,7 @@ fn least() -> anyhow::Result<f32> {
 }
 
 /// One crop of each large photo, one after the other on this thread.
-fn crops(decode_at_scale: Option<f32>) -> anyhow::Result<Case> {
+fn crops(decode_at_scale: Option<f32>) -> anyhow::Result<BenchCase> {
     let photos = photos("BENCH_LARGE_PHOTOS", 20)?;
     let augment = Augment { hflip: 0.5, decode_at_scale, ..Augment::default() };
     let mut epoch = 0;

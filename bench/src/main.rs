@@ -38,7 +38,7 @@ const KEPT_BYTES: usize = 1 << 30;
 static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(KEPT_BYTES);
 
 fn main() -> anyhow::Result<()> {
-    let mut cases: Vec<(String, Option<memory::Mark>, Numbers)> = Vec::new();
+    let mut cases: Vec<(String, Option<memory::MemoryMark>, BenchNumbers)> = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let (name, iterations) = line.split_once(' ').with_context(|| format!("`{line}`: expected CASE ITERATIONS"))?;
@@ -70,12 +70,12 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// One piece of work; returns a number that depends on all of it.
-type Case = Box<dyn FnMut() -> anyhow::Result<f32>>;
+type BenchCase = Box<dyn FnMut() -> anyhow::Result<f32>>;
 
 /// The same for several numbers.
-type Numbers = Box<dyn FnMut() -> anyhow::Result<Vec<f64>>>;
+type BenchNumbers = Box<dyn FnMut() -> anyhow::Result<Vec<f64>>>;
 
-fn numbers(name: &str) -> anyhow::Result<Numbers> {
+fn numbers(name: &str) -> anyhow::Result<BenchNumbers> {
     if let Some(what) = name.strip_prefix("search_") {
         return search::case(what);
     }
@@ -89,7 +89,7 @@ fn numbers(name: &str) -> anyhow::Result<Numbers> {
     }
 }
 
-fn build(name: &str) -> anyhow::Result<Case> {
+fn build(name: &str) -> anyhow::Result<BenchCase> {
     let device = Device::flex();
     match name {
         "vit_b16_forward" => {
@@ -134,7 +134,7 @@ fn build(name: &str) -> anyhow::Result<Case> {
 }
 
 /// A training step of ViT-S/16 on `batch` photos.
-fn vit_train(batch: usize, device: &Device) -> anyhow::Result<Case> {
+fn vit_train(batch: usize, device: &Device) -> anyhow::Result<BenchCase> {
     let mut model = Some(Vit::new(&preset::<Vit>("vit_s16")?, &mut Init::seeded(0, device))?);
     let pixels = filled([batch, 3, 224, 224], 1.0, 0.0, device);
     let mut optimiser = AdamW::new([0.9, 0.999], 1e-8);
@@ -152,12 +152,12 @@ fn vit_train(batch: usize, device: &Device) -> anyhow::Result<Case> {
 }
 
 /// Features of 768 samples to the loss and back: scale and curvature included, feature scales 1, as in `torch_side.py`.
-fn head(method: &str, device: &Device) -> anyhow::Result<Case> {
+fn head(method: &str, device: &Device) -> anyhow::Result<BenchCase> {
     head_on(method, (methods::entry(method)?.manifold)(512), device)
 }
 
 /// The same in the space `spec`, whose curvatures are 1.
-fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Result<Case> {
+fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Result<BenchCase> {
     let entry = methods::entry(method)?;
     spec.curv = if spec.kind == "sphere" { Vec::new() } else { vec![1.0; spec.factors] };
     let config = HeadConfig { feature_scale: Some(1.0), learn_feature_scale: false, ..HeadConfig::default() };
@@ -191,7 +191,7 @@ fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Res
 
 /// The loss of `visual_hierarchies`, both ways, and back: 640 wholes with two parts each, part j of whole j % 640, at curvature 1 and
 /// temperature 0.07. Who asks whom is found anew in every step, as in training.
-fn head_angle(device: &Device) -> anyhow::Result<Case> {
+fn head_angle(device: &Device) -> anyhow::Result<BenchCase> {
     const WHOLES: usize = 640;
     const PARTS: usize = 1280;
     let entry = methods::entry("visual_hierarchies")?;
@@ -221,7 +221,7 @@ fn head_angle(device: &Device) -> anyhow::Result<Case> {
 
 /// A step of HierarCaps fine-tuning: CLIP's text tower on 8 chains of 4 right and 4 wrong texts of 20 tokens and the empty text, the radial
 /// loss with its prior (one more pass through the frozen tower), AdamW. Nothing of the image tower.
-fn text_finetune(device: &Device) -> anyhow::Result<Case> {
+fn text_finetune(device: &Device) -> anyhow::Result<BenchCase> {
     const CHAINS: usize = 8;
     const LINKS: usize = 8;
     const LEN: usize = 20;
@@ -264,7 +264,7 @@ fn text_finetune(device: &Device) -> anyhow::Result<Case> {
 
 /// A million wrong taxa, one for every rank in turn, over 450,000 species under seven ranks whose branching varies as in nature: most genera
 /// have few species, a few have hundreds.
-fn hard_negatives() -> Case {
+fn hard_negatives() -> BenchCase {
     let path = |species: u64| -> Vec<String> {
         let mixed = species.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         // Squared, so that the first genera are large.
@@ -303,7 +303,7 @@ fn photos(variable: &str, count: usize) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// The first hundred photos decoded and cropped one after the other on this thread.
-fn loader() -> anyhow::Result<Case> {
+fn loader() -> anyhow::Result<BenchCase> {
     let photos = photos("BENCH_PHOTOS", 100)?;
     let augment = Augment { hflip: 0.5, ..Augment::default() };
     let mut epoch = 0;

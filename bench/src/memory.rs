@@ -4,21 +4,21 @@ use std::fs;
 
 /// The resident memory at one time, bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct MemoryMark {
     resident: u64,
     /// Pages of files, which is program code.
     file: u64,
 }
 
 /// The memory now. The highest mark is set back to it, so that [`extra`] tells of what comes after.
-pub(crate) fn mark() -> Option<Mark> {
+pub(crate) fn mark() -> Option<MemoryMark> {
     // "5" resets the peak (proc(5)); where that is not allowed the extra memory is unknown.
     fs::write("/proc/self/clear_refs", "5").ok()?;
-    Some(Mark { resident: field("VmRSS:")?, file: field("RssFile:")? })
+    Some(MemoryMark { resident: field("VmRSS:")?, file: field("RssFile:")? })
 }
 
 /// Bytes by which the resident memory rose above `mark` at its highest; program code that was read since does not count.
-pub(crate) fn extra(mark: Mark) -> Option<u64> {
+pub(crate) fn extra(mark: MemoryMark) -> Option<u64> {
     let code = field("RssFile:")?.saturating_sub(mark.file);
     Some(peak()?.saturating_sub(mark.resident).saturating_sub(code))
 }

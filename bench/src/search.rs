@@ -10,7 +10,7 @@ use conifer_index::{CellIndex, Direction, Effort, Filter, FlatIndex, Gate, Parti
 use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, Source, space};
 use rayon::prelude::*;
 
-use crate::Numbers;
+use crate::BenchNumbers;
 
 const DIM: usize = 512;
 const ROWS: usize = 1_000_000;
@@ -22,7 +22,7 @@ const BRANCHES: u64 = 8;
 const LEVELS: u32 = 5;
 
 /// The rows of one name with what was built of them.
-struct Loaded {
+struct LoadedSet {
     set: EmbeddingSet,
     queries: Vec<f32>,
     flat: OnceCell<FlatIndex>,
@@ -31,14 +31,14 @@ struct Loaded {
 }
 
 thread_local! {
-    static LOADED: RefCell<Option<(String, Rc<Loaded>)>> = const { RefCell::new(None) };
+    static LOADED: RefCell<Option<(String, Rc<LoadedSet>)>> = const { RefCell::new(None) };
 }
 
 /// `DATA/RANKING/BATCH/INDEX`, where DATA is a name of [`points`] (`@ROWS` behind it for another number of rows) or `set`, the folder
 /// `BENCH_SEARCH_SET`, and INDEX is `flat`, `half`, `exact` or `approximate`; `DATA/bandwidth`; `DATA/write`.
 ///
 /// What is returned: the share of the rows that was visited, in percent, the recall of the ten best, and the number of cells asked for.
-pub(crate) fn case(name: &str) -> anyhow::Result<Numbers> {
+pub(crate) fn case(name: &str) -> anyhow::Result<BenchNumbers> {
     let parts: Vec<&str> = name.split('/').collect();
     let loaded = load(parts[0])?;
     let (ranking, batch, index) = match parts[1..] {
@@ -89,7 +89,7 @@ pub(crate) fn case(name: &str) -> anyhow::Result<Numbers> {
     }))
 }
 
-impl Loaded {
+impl LoadedSet {
     fn flat(&self) -> anyhow::Result<&FlatIndex> {
         built(&self.flat, || Ok(FlatIndex::new(&self.set)?))
     }
@@ -129,7 +129,7 @@ fn ranking_of(name: &str) -> anyhow::Result<Ranking> {
 }
 
 /// Loads what is not loaded already.
-fn load(name: &str) -> anyhow::Result<Rc<Loaded>> {
+fn load(name: &str) -> anyhow::Result<Rc<LoadedSet>> {
     if let Some(loaded) = LOADED.with_borrow(|it| it.as_ref().filter(|it| it.0 == name).map(|it| it.1.clone())) {
         return Ok(loaded);
     }
@@ -151,7 +151,8 @@ fn load(name: &str) -> anyhow::Result<Rc<Loaded>> {
     let count = rows.len() / set.spec.dim;
     (set.points, set.ids, set.modality) = (rows, vec![String::new(); count], vec![Modality::Text; count]);
     set.columns.clear();
-    let loaded = Rc::new(Loaded { set, queries, flat: OnceCell::new(), half: OnceCell::new(), cells: OnceCell::new() });
+    let loaded =
+        Rc::new(LoadedSet { set, queries, flat: OnceCell::new(), half: OnceCell::new(), cells: OnceCell::new() });
     LOADED.set(Some((name.to_owned(), loaded.clone())));
     Ok(loaded)
 }
@@ -235,7 +236,7 @@ fn read(points: &[f32]) -> u32 {
 
 /// Writes rows and queries for the peers, and the ten nearest rows of every query: `rows.f32`, `queries.f32`, `nearest.u32` in the folder
 /// `BENCH_SEARCH_OUT`.
-fn write(loaded: &Rc<Loaded>) -> anyhow::Result<Numbers> {
+fn write(loaded: &Rc<LoadedSet>) -> anyhow::Result<BenchNumbers> {
     let loaded = loaded.clone();
     Ok(Box::new(move || {
         let out = PathBuf::from(std::env::var("BENCH_SEARCH_OUT").context("BENCH_SEARCH_OUT names a folder")?);

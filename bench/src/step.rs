@@ -12,7 +12,7 @@ use conifer_data::{SourceSpec, sources};
 use conifer_learn::config::Config;
 use conifer_learn::train::{Event, Trainer};
 
-use crate::Case;
+use crate::BenchCase;
 
 /// HyCoCLIP's configuration (configs/hycoclip_vit_s.toml) at a batch of 16.
 const CONFIG: &str = r#"
@@ -34,7 +34,7 @@ checkpoint_every = 0
 "#;
 
 /// A trainer in a thread of its own that takes a step whenever it is told to.
-struct Paced {
+struct SteppedTrainer {
     go: Option<SyncSender<()>>,
     /// Nothing when the trainer is made, then the loss of each step.
     done: Receiver<Option<f64>>,
@@ -44,7 +44,7 @@ struct Paced {
 }
 
 /// HyCoCLIP on the shards of `BENCH_SHARDS`, with the merges of `BENCH_MERGES`; returns the loss. `THREADS` is the number of readers, too.
-pub(crate) fn hycoclip() -> anyhow::Result<Case> {
+pub(crate) fn hycoclip() -> anyhow::Result<BenchCase> {
     let told = |name: &str| std::env::var(name).with_context(|| format!("{name}: not set; bench/run.py sets it"));
     let folder = tempfile::tempdir()?;
     let mut config = Config::parse("the whole step", CONFIG, &[])?;
@@ -53,11 +53,11 @@ pub(crate) fn hycoclip() -> anyhow::Result<Case> {
     config.tokenizer =
         conifer_learn::config::TokenizerConfig::ClipMerges { path: told("BENCH_MERGES")?.into(), vocab_size: None };
     config.train.out = folder.path().join("run");
-    let mut paced = Paced::start(config, folder)?;
+    let mut paced = SteppedTrainer::start(config, folder)?;
     Ok(Box::new(move || paced.step()))
 }
 
-impl Paced {
+impl SteppedTrainer {
     fn start(config: Config, folder: tempfile::TempDir) -> anyhow::Result<Self> {
         let (go, may_go) = sync_channel(0);
         let (told, done) = sync_channel(1);
@@ -88,7 +88,7 @@ impl Paced {
     }
 }
 
-impl Drop for Paced {
+impl Drop for SteppedTrainer {
     fn drop(&mut self) {
         // An error was told where it happened.
         let _ = self.end();
