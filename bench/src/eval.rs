@@ -12,7 +12,7 @@ use conifer_eval::benchmarks::{HierarcapsPoints, find, hierarcaps_records};
 use conifer_eval::{Context, EmbeddingModel, Error, Options, Record, Score, measure};
 use conifer_space::{ManifoldSpec, Root, space};
 
-use crate::Numbers;
+use crate::BenchNumbers;
 
 const DIM: usize = 512;
 const FACTORS: usize = 64;
@@ -26,9 +26,9 @@ const LEVELS: usize = 50;
 
 /// Builds the case `classify_SPACE`, `retrieve_SPACE` or `hierarcaps`. Its result is the numbers on which both sides
 /// must agree.
-pub(crate) fn case(name: &str) -> anyhow::Result<Numbers> {
+pub(crate) fn case(name: &str) -> anyhow::Result<BenchNumbers> {
     let mut told = false;
-    let (run, wanted): (Run, &'static [[&str; 2]]) = match name.split_once('_') {
+    let (run, wanted): (EvalRun, &'static [[&str; 2]]) = match name.split_once('_') {
         Some(("classify", kind)) => (classify(kind)?, &[["all", "accuracy (macro)"]]),
         Some(("retrieve", kind)) => (
             retrieve(kind)?,
@@ -69,23 +69,23 @@ pub(crate) fn case(name: &str) -> anyhow::Result<Numbers> {
     }))
 }
 
-type Run = Box<dyn Fn() -> conifer_eval::Result<Vec<Record>>>;
+type EvalRun = Box<dyn Fn() -> conifer_eval::Result<Vec<Record>>>;
 
 /// 50,000 photos and 1,000 classes with one prompt each. The tangent vector of a photo is that of its class with five
 /// times as much noise.
-fn classify(kind: &str) -> anyhow::Result<Run> {
+fn classify(kind: &str) -> anyhow::Result<EvalRun> {
     let spec = spec(kind)?;
     let scale = scale(kind);
     let photo = |i: usize, j: usize| scale * (0.2 * noise(0, i % CLASSES, j) + noise(1, i, j));
     let texts = points(&spec, CLASSES, |i, j| scale * noise(0, i, j))?;
     let images = points(&spec, PHOTOS, photo)?;
     let sample = |i: usize| Sample { label: Some(format!("class {:04}", i % CLASSES)), ..bare(i) };
-    run("zero_shot_classification", Given { spec, texts, images }, (0..PHOTOS).map(sample).collect())
+    run("zero_shot_classification", FixedEmbedder { spec, texts, images }, (0..PHOTOS).map(sample).collect())
 }
 
 /// 5,000 photos with five captions each. The tangent vector of a caption is that of its photo with five times as much
 /// noise.
-fn retrieve(kind: &str) -> anyhow::Result<Run> {
+fn retrieve(kind: &str) -> anyhow::Result<EvalRun> {
     let spec = spec(kind)?;
     let scale = scale(kind);
     let caption = |i: usize, j: usize| scale * (0.2 * noise(2, i / CAPTIONS, j) + noise(3, i, j));
@@ -93,21 +93,21 @@ fn retrieve(kind: &str) -> anyhow::Result<Run> {
     let texts = points(&spec, RETRIEVED * CAPTIONS, caption)?;
     let sample =
         |i: usize| Sample { captions: (0..CAPTIONS).map(|k| format!("caption {k} of photo {i}")).collect(), ..bare(i) };
-    run("cross_modal_retrieval", Given { spec, texts, images }, (0..RETRIEVED).map(sample).collect())
+    run("cross_modal_retrieval", FixedEmbedder { spec, texts, images }, (0..RETRIEVED).map(sample).collect())
 }
 
 /// The benchmark as a user runs it, including the intervals, with an embedder that returns the given points.
-fn run(benchmark: &'static str, given: Given, samples: Vec<Sample>) -> anyhow::Result<Run> {
+fn run(benchmark: &'static str, given: FixedEmbedder, samples: Vec<Sample>) -> anyhow::Result<EvalRun> {
     let benchmark = find(benchmark)?;
     let options = Options { templates: vec!["{}".into()], ..Options::default() };
-    let source = List(samples);
+    let source = SampleList(samples);
     Ok(Box::new(move || measure(benchmark, &Context::new(&given, &source, None, &options))))
 }
 
 /// 1,000 photos, 4,000 texts and 50 levels. More specific texts are farther from the root, in the direction of their
 /// photo with three times as much noise. All protocols of the benchmark are measured, each with the baseline of
 /// shuffled photos.
-fn hierarcaps() -> anyhow::Result<Run> {
+fn hierarcaps() -> anyhow::Result<EvalRun> {
     let spec = ManifoldSpec::sphere(DIM);
     let root = points(&spec, 1, |_, j| noise(4, 0, j))?;
     let images = points(&spec, CHAINS, |i, j| noise(5, i, j))?;
@@ -172,13 +172,13 @@ fn bare(i: usize) -> Sample {
 }
 
 /// Points of all texts and photos, in the order of the data set.
-struct Given {
+struct FixedEmbedder {
     spec: ManifoldSpec,
     texts: Vec<f32>,
     images: Vec<f32>,
 }
 
-impl Given {
+impl FixedEmbedder {
     fn all(points: &[f32], asked: usize) -> conifer_eval::Result<Vec<f32>> {
         match asked == points.len() / DIM {
             true => Ok(points.to_vec()),
@@ -187,7 +187,7 @@ impl Given {
     }
 }
 
-impl EmbeddingModel for Given {
+impl EmbeddingModel for FixedEmbedder {
     fn spec(&self) -> &ManifoldSpec {
         &self.spec
     }
@@ -202,9 +202,9 @@ impl EmbeddingModel for Given {
     }
 }
 
-struct List(Vec<Sample>);
+struct SampleList(Vec<Sample>);
 
-impl Source for List {
+impl Source for SampleList {
     fn name(&self) -> &str {
         "bench"
     }

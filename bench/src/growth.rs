@@ -13,11 +13,11 @@ use conifer_learn::encoders::{Encoder as _, TextTransformer, Tokens};
 use conifer_learn::params::Init;
 use conifer_space::ManifoldSpec;
 
-use crate::{Case, head_on, photos, preset, vit_train};
+use crate::{BenchCase, head_on, photos, preset, vit_train};
 
 /// Builds the case `train_BATCH`, `checkpointed_BATCH` (gradient checkpointing), `phyclip_FACTORS_DIM`,
 /// `loader_THREADS` (batches of 64 photos) or `text_LENGTH` (32 texts).
-pub(crate) fn case(name: &str) -> anyhow::Result<Case> {
+pub(crate) fn case(name: &str) -> anyhow::Result<BenchCase> {
     let mut parts = name.split('_');
     let kind = parts.next().unwrap_or_default();
     let numbers: Vec<usize> = parts.map(|it| it.parse().with_context(|| name.to_owned())).collect::<Result<_, _>>()?;
@@ -39,7 +39,7 @@ fn product() -> anyhow::Result<fn(usize) -> ManifoldSpec> {
 }
 
 /// Forward pass of the text tower without autodiff on 32 texts of `len` tokens.
-fn text(len: usize) -> anyhow::Result<Case> {
+fn text(len: usize) -> anyhow::Result<BenchCase> {
     let device = Device::flex();
     let config = preset::<TextTransformer>("text_l12_w512")?;
     let model = TextTransformer::new(&config, &mut Init::seeded(0, &device))?;
@@ -54,8 +54,8 @@ fn text(len: usize) -> anyhow::Result<Case> {
 }
 
 /// Reads eight batches of 64 photos with captions from the loader as fast as possible.
-fn loader(threads: usize) -> anyhow::Result<Case> {
-    let source: Arc<dyn Source> = Arc::new(Photos(photos("BENCH_PHOTOS", 1000)?));
+fn loader(threads: usize) -> anyhow::Result<BenchCase> {
+    let source: Arc<dyn Source> = Arc::new(PhotoFiles(photos("BENCH_PHOTOS", 1000)?));
     let config = LoaderConfig { batch_size: 64, workers: threads, prefetch: 2, ..LoaderConfig::default() };
     let mut loader = Loader::new(source, Tokenizer::train(["a photo"], 514)?, config)?;
     Ok(Box::new(move || {
@@ -68,9 +68,9 @@ fn loader(threads: usize) -> anyhow::Result<Case> {
 }
 
 /// Photo files that all have the same caption.
-struct Photos(Vec<PathBuf>);
+struct PhotoFiles(Vec<PathBuf>);
 
-impl Source for Photos {
+impl Source for PhotoFiles {
     fn name(&self) -> &str {
         "photos"
     }

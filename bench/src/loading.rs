@@ -5,11 +5,11 @@ use conifer_data::rng::{Stream, rng_for};
 use conifer_data::transform::Augment;
 use conifer_data::{ImageRef, PixelLimits};
 
-use crate::{Case, photos};
+use crate::{BenchCase, photos};
 
 /// Builds the case `large` or `large_scaled`. The latter decodes at a scale with at least `BENCH_LEAST` (default 1)
 /// source pixels per pixel of the crop.
-pub(crate) fn case(name: &str) -> anyhow::Result<Case> {
+pub(crate) fn case(name: &str) -> anyhow::Result<BenchCase> {
     crops((name == "large_scaled").then(least).transpose()?)
 }
 
@@ -18,7 +18,7 @@ fn least() -> anyhow::Result<f32> {
 }
 
 /// One crop of each large photo, sequentially on this thread.
-fn crops(decode_at_scale: Option<f32>) -> anyhow::Result<Case> {
+fn crops(decode_at_scale: Option<f32>) -> anyhow::Result<BenchCase> {
     let photos = photos("BENCH_LARGE_PHOTOS", 20)?;
     let augment = Augment { hflip: 0.5, decode_at_scale, ..Augment::default() };
     let mut epoch = 0;

@@ -39,7 +39,7 @@ const KEPT_BYTES: usize = 1 << 30;
 static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(KEPT_BYTES);
 
 fn main() -> anyhow::Result<()> {
-    let mut cases: Vec<(String, Option<memory::Mark>, Numbers)> = Vec::new();
+    let mut cases: Vec<(String, Option<memory::MemoryMark>, BenchNumbers)> = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let (name, iterations) = line.split_once(' ').with_context(|| format!("`{line}`: expected CASE ITERATIONS"))?;
@@ -71,12 +71,12 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// A unit of work. Its result is a number that depends on the whole computation.
-type Case = Box<dyn FnMut() -> anyhow::Result<f32>>;
+type BenchCase = Box<dyn FnMut() -> anyhow::Result<f32>>;
 
 /// A unit of work with several numbers as its result.
-type Numbers = Box<dyn FnMut() -> anyhow::Result<Vec<f64>>>;
+type BenchNumbers = Box<dyn FnMut() -> anyhow::Result<Vec<f64>>>;
 
-fn numbers(name: &str) -> anyhow::Result<Numbers> {
+fn numbers(name: &str) -> anyhow::Result<BenchNumbers> {
     if let Some(what) = name.strip_prefix("search_") {
         return search::case(what);
     }
@@ -90,7 +90,7 @@ fn numbers(name: &str) -> anyhow::Result<Numbers> {
     }
 }
 
-fn build(name: &str) -> anyhow::Result<Case> {
+fn build(name: &str) -> anyhow::Result<BenchCase> {
     let device = Device::flex();
     match name {
         "vit_b16_forward" => {
@@ -135,7 +135,7 @@ fn build(name: &str) -> anyhow::Result<Case> {
 }
 
 /// A training step of ViT-S/16 on `batch` photos.
-fn vit_train(batch: usize, device: &Device) -> anyhow::Result<Case> {
+fn vit_train(batch: usize, device: &Device) -> anyhow::Result<BenchCase> {
     let mut model = Some(Vit::new(&preset::<Vit>("vit_s16")?, &mut Init::seeded(0, device))?);
     let pixels = filled([batch, 3, 224, 224], 1.0, 0.0, device);
     let mut optimiser = AdamW::new([0.9, 0.999], 1e-8);
@@ -154,12 +154,12 @@ fn vit_train(batch: usize, device: &Device) -> anyhow::Result<Case> {
 
 /// Loss and gradients of the features of 768 samples, including scale and curvature. Feature scales are 1, as in
 /// `torch_side.py`.
-fn head(method: &str, device: &Device) -> anyhow::Result<Case> {
+fn head(method: &str, device: &Device) -> anyhow::Result<BenchCase> {
     head_on(method, (methods::entry(method)?.manifold)(512), device)
 }
 
 /// As [`head`], in the space `spec` with all curvatures set to 1.
-fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Result<Case> {
+fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Result<BenchCase> {
     let entry = methods::entry(method)?;
     spec.curv = if spec.kind == "sphere" { Vec::new() } else { vec![1.0; spec.factors] };
     let config = HeadConfig { feature_scale: Some(1.0), learn_feature_scale: false, ..HeadConfig::default() };
@@ -194,7 +194,7 @@ fn head_on(method: &str, mut spec: ManifoldSpec, device: &Device) -> anyhow::Res
 /// Loss of `visual_hierarchies` in both directions, and its gradients: 640 wholes and 1,280 parts, where part j belongs
 /// to whole j % 640, at curvature 1 and temperature 0.07. The queries and positives are determined in every step, as in
 /// training.
-fn head_angle(device: &Device) -> anyhow::Result<Case> {
+fn head_angle(device: &Device) -> anyhow::Result<BenchCase> {
     const WHOLES: usize = 640;
     const PARTS: usize = 1280;
     let entry = methods::entry("visual_hierarchies")?;
@@ -225,7 +225,7 @@ fn head_angle(device: &Device) -> anyhow::Result<Case> {
 /// Fine-tuning step of HierarCaps: CLIP's text tower on 8 chains of 4 correct and 4 wrong texts of 20 tokens and on the
 /// empty text, the radial loss with its prior (another pass, through the frozen tower), and AdamW. The image tower is
 /// not used.
-fn text_finetune(device: &Device) -> anyhow::Result<Case> {
+fn text_finetune(device: &Device) -> anyhow::Result<BenchCase> {
     const CHAINS: usize = 8;
     const LINKS: usize = 8;
     const LEN: usize = 20;
@@ -269,7 +269,7 @@ fn text_finetune(device: &Device) -> anyhow::Result<Case> {
 
 /// One million hard negatives, at each rank in turn, in a taxonomy of 450,000 species with seven ranks. The branching
 /// varies as in nature: most genera have few species, and a few have hundreds.
-fn hard_negatives() -> Case {
+fn hard_negatives() -> BenchCase {
     let path = |species: u64| -> Vec<String> {
         let mixed = species.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         // The square makes the first genera large.
@@ -309,7 +309,7 @@ fn photos(variable: &str, count: usize) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Decodes and crops the first hundred photos, sequentially on this thread.
-fn loader() -> anyhow::Result<Case> {
+fn loader() -> anyhow::Result<BenchCase> {
     let photos = photos("BENCH_PHOTOS", 100)?;
     let augment = Augment { hflip: 0.5, ..Augment::default() };
     let mut epoch = 0;

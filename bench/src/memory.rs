@@ -4,21 +4,21 @@ use std::fs;
 
 /// Resident memory at one point in time, bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct MemoryMark {
     resident: u64,
     /// File-backed pages, which are program code.
     file: u64,
 }
 
 /// Returns the current memory and resets the peak, so that [`extra`] measures only what follows.
-pub(crate) fn mark() -> Option<Mark> {
+pub(crate) fn mark() -> Option<MemoryMark> {
     // Writing "5" resets the peak (proc(5)). Without the permission to do so, the extra memory is unknown.
     fs::write("/proc/self/clear_refs", "5").ok()?;
-    Some(Mark { resident: field("VmRSS:")?, file: field("RssFile:")? })
+    Some(MemoryMark { resident: field("VmRSS:")?, file: field("RssFile:")? })
 }
 
 /// Bytes by which the peak of the resident memory exceeds `mark`. Program code loaded since then is subtracted.
-pub(crate) fn extra(mark: Mark) -> Option<u64> {
+pub(crate) fn extra(mark: MemoryMark) -> Option<u64> {
     let code = field("RssFile:")?.saturating_sub(mark.file);
     Some(peak()?.saturating_sub(mark.resident).saturating_sub(code))
 }

@@ -9,11 +9,11 @@ use std::path::Path;
 use anyhow::Context as _;
 use conifer_data::build::{PartsSpec, build};
 
-use crate::Case;
+use crate::BenchCase;
 
 /// Writes `BENCH_BOXES` boxes (default 14 million) once, then measures everything that `conifer data parts` does with
 /// them, including parsing. The result is the number of relations found.
-pub(crate) fn case() -> anyhow::Result<Case> {
+pub(crate) fn case() -> anyhow::Result<BenchCase> {
     let boxes = std::env::var("BENCH_BOXES").map_or(Ok(14_000_000), |it| it.parse()).context("BENCH_BOXES")?;
     let folder = tempfile::tempdir()?;
     let table = folder.path().join("boxes.csv");
@@ -41,7 +41,7 @@ pub(crate) fn case() -> anyhow::Result<Case> {
 fn write_table(path: &Path, boxes: u64) -> anyhow::Result<u64> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     out.write_all(b"ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside\n")?;
-    let mut dice = Dice(1);
+    let mut dice = BenchRng(1);
     let (mut photo, mut written) = (0_u64, 0_u64);
     while written < boxes {
         // Ascending, as in the published files.
@@ -78,9 +78,9 @@ fn write_table(path: &Path, boxes: u64) -> anyhow::Result<u64> {
 }
 
 /// SplitMix64 (Steele et al., 2014).
-struct Dice(u64);
+struct BenchRng(u64);
 
-impl Dice {
+impl BenchRng {
     /// Uniform in [0, 1).
     fn draw(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -11,7 +11,7 @@ use conifer_index::{CellIndex, Direction, Effort, Filter, FlatIndex, Gate, Parti
 use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Provenance, Root, space};
 use rayon::prelude::*;
 
-use crate::Numbers;
+use crate::BenchNumbers;
 
 const DIM: usize = 512;
 const ROWS: usize = 1_000_000;
@@ -23,7 +23,7 @@ const BRANCHES: u64 = 8;
 const LEVELS: u32 = 5;
 
 /// Rows and queries of a data set, and the indexes built from them.
-struct Loaded {
+struct LoadedSet {
     set: EmbeddingSet,
     queries: Vec<f32>,
     flat: OnceCell<FlatIndex>,
@@ -32,7 +32,7 @@ struct Loaded {
 }
 
 thread_local! {
-    static LOADED: RefCell<Option<(String, Rc<Loaded>)>> = const { RefCell::new(None) };
+    static LOADED: RefCell<Option<(String, Rc<LoadedSet>)>> = const { RefCell::new(None) };
 }
 
 /// Builds the case `DATA/RANKING/BATCH/INDEX`, `DATA/bandwidth` or `DATA/write`.
@@ -40,7 +40,7 @@ thread_local! {
 /// DATA is a name of [`points`], with `@ROWS` appended for another number of rows, or `set` for the folder
 /// `BENCH_SEARCH_SET`. INDEX is `flat`, `half`, `exact` or `approximate`. The result is the percentage of the rows that
 /// were visited, the recall of the ten best, and the number of cells searched.
-pub(crate) fn case(name: &str) -> anyhow::Result<Numbers> {
+pub(crate) fn case(name: &str) -> anyhow::Result<BenchNumbers> {
     let parts: Vec<&str> = name.split('/').collect();
     let loaded = load(parts[0])?;
     let (ranking, batch, index) = match parts[1..] {
@@ -91,7 +91,7 @@ pub(crate) fn case(name: &str) -> anyhow::Result<Numbers> {
     }))
 }
 
-impl Loaded {
+impl LoadedSet {
     fn flat(&self) -> anyhow::Result<&FlatIndex> {
         built(&self.flat, || Ok(FlatIndex::new(&self.set)?))
     }
@@ -131,7 +131,7 @@ fn ranking_of(name: &str) -> anyhow::Result<Ranking> {
 }
 
 /// Loads a data set unless it is already loaded.
-fn load(name: &str) -> anyhow::Result<Rc<Loaded>> {
+fn load(name: &str) -> anyhow::Result<Rc<LoadedSet>> {
     if let Some(loaded) = LOADED.with_borrow(|it| it.as_ref().filter(|it| it.0 == name).map(|it| it.1.clone())) {
         return Ok(loaded);
     }
@@ -154,7 +154,8 @@ fn load(name: &str) -> anyhow::Result<Rc<Loaded>> {
     let count = rows.len() / set.spec.dim;
     (set.points, set.ids, set.modality) = (rows, vec![String::new(); count], vec![Modality::Text; count]);
     set.columns.clear();
-    let loaded = Rc::new(Loaded { set, queries, flat: OnceCell::new(), half: OnceCell::new(), cells: OnceCell::new() });
+    let loaded =
+        Rc::new(LoadedSet { set, queries, flat: OnceCell::new(), half: OnceCell::new(), cells: OnceCell::new() });
     LOADED.set(Some((name.to_owned(), loaded.clone())));
     Ok(loaded)
 }
@@ -243,7 +244,7 @@ fn read(points: &[f32]) -> u32 {
 
 /// Writes rows and queries for the peers, and the ten nearest rows of every query: `rows.f32`, `queries.f32` and
 /// `nearest.u32` in the folder `BENCH_SEARCH_OUT`.
-fn write(loaded: &Rc<Loaded>) -> anyhow::Result<Numbers> {
+fn write(loaded: &Rc<LoadedSet>) -> anyhow::Result<BenchNumbers> {
     let loaded = loaded.clone();
     Ok(Box::new(move || {
         let out =

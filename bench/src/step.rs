@@ -13,7 +13,7 @@ use conifer_data::{SourceSpec, sources};
 use conifer_learn::config::Config;
 use conifer_learn::train::{Event, Trainer};
 
-use crate::Case;
+use crate::BenchCase;
 
 /// HyCoCLIP's configuration (configs/hycoclip_vit_s.toml) at a batch of 16.
 const CONFIG: &str = r#"
@@ -35,7 +35,7 @@ checkpoint_every = 0
 "#;
 
 /// A trainer on a separate thread that runs one step per request.
-struct Paced {
+struct SteppedTrainer {
     go: Option<SyncSender<()>>,
     /// Receives `None` once the trainer is created, then the loss of each step.
     done: Receiver<Option<f64>>,
@@ -46,7 +46,7 @@ struct Paced {
 
 /// HyCoCLIP on the shards of `BENCH_SHARDS`, with the merges of `BENCH_MERGES`. The result is the loss. `THREADS` is
 /// also the number of loader threads.
-pub(crate) fn hycoclip() -> anyhow::Result<Case> {
+pub(crate) fn hycoclip() -> anyhow::Result<BenchCase> {
     let told = |name: &str| std::env::var(name).with_context(|| format!("{name}: not set; bench/run.py sets it"));
     let folder = tempfile::tempdir()?;
     let mut config = Config::parse("the whole step", CONFIG, &[])?;
@@ -55,11 +55,11 @@ pub(crate) fn hycoclip() -> anyhow::Result<Case> {
     config.tokenizer =
         conifer_learn::config::TokenizerConfig::ClipMerges { path: told("BENCH_MERGES")?.into(), vocab_size: None };
     config.train.out = folder.path().join("run");
-    let mut paced = Paced::start(config, folder)?;
+    let mut paced = SteppedTrainer::start(config, folder)?;
     Ok(Box::new(move || paced.step()))
 }
 
-impl Paced {
+impl SteppedTrainer {
     fn start(config: Config, folder: tempfile::TempDir) -> anyhow::Result<Self> {
         let (go, may_go) = sync_channel(0);
         let (told, done) = sync_channel(1);
@@ -90,9 +90,9 @@ impl Paced {
     }
 }
 
-impl Drop for Paced {
+impl Drop for SteppedTrainer {
     fn drop(&mut self) {
-        // Errors were already reported by [`Paced::step`].
+        // Errors were already reported by [`SteppedTrainer::step`].
         let _ = self.end();
     }
 }

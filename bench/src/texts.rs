@@ -13,7 +13,7 @@ use conifer_learn::methods;
 use conifer_learn::model::{Model, ModelConfig};
 use conifer_learn::params::Init;
 
-use crate::{Case, Numbers, preset};
+use crate::{BenchCase, BenchNumbers, preset};
 
 const TEXTS: usize = 256;
 /// Every 157th of 40,455 captions: 256 captions, at most one per photo.
@@ -25,7 +25,7 @@ const COUNTED: [usize; 20] = [4, 14, 14, 21, 19, 27, 28, 28, 21, 16, 19, 12, 9, 
 const SHORTEST: usize = 7;
 
 /// Embeds 256 captions, including tokenisation. The result is their number of tokens.
-pub(crate) fn bucketed() -> anyhow::Result<Case> {
+pub(crate) fn bucketed() -> anyhow::Result<BenchCase> {
     let device = Device::flex();
     let captions = captions()?;
     let tokenizer = tokenizer(&captions)?;
@@ -51,7 +51,7 @@ pub(crate) fn bucketed() -> anyhow::Result<Case> {
 }
 
 /// Number of tokens of each caption, for PyTorch's side.
-pub(crate) fn lengths() -> anyhow::Result<Numbers> {
+pub(crate) fn lengths() -> anyhow::Result<BenchNumbers> {
     let captions = captions()?;
     let tokenizer = tokenizer(&captions)?;
     let lengths = captions.iter().map(|it| Ok(tokenizer.encode(it, 77)?.len() as f64));

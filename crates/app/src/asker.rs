@@ -9,31 +9,31 @@ use burn::tensor::Device;
 use conifer_data::hierarchy::Tree;
 use conifer_index::{Filter, FlatIndex, Snapshot};
 
-use crate::cli::{Only, Query, ViewArg};
+use crate::cli::{FilterArgs, QueryArgs, ViewArg};
 use crate::embedder::ModelEmbedder;
-use crate::limits::{LABEL, Limits};
+use crate::limits::{LABEL, RowConditions};
 use crate::set_model::open_model_of;
 
 /// Maximum number of column values that an error message lists.
-const TOLD: usize = 20;
+const MOST_LISTED: usize = 20;
 
 /// An embedding set and the model that made it. The model is opened when the first query has to be embedded.
-pub(crate) struct Asker<'a> {
+pub(crate) struct QueryResolver<'a> {
     set: &'a Snapshot,
-    place: &'a Path,
+    path: &'a Path,
     checkpoint: Option<&'a Path>,
     device: &'a Device,
     embedder: OnceCell<ModelEmbedder>,
 }
 
-impl<'a> Asker<'a> {
-    /// `place` is the path of the set. Without a `checkpoint`, the model that the set's manifest names is used.
-    pub(crate) fn new(set: &'a Snapshot, place: &'a Path, checkpoint: Option<&'a Path>, device: &'a Device) -> Self {
-        Self { set, place, checkpoint, device, embedder: OnceCell::new() }
+impl<'a> QueryResolver<'a> {
+    /// `path` is the path of the set. Without a `checkpoint`, the model that the set's manifest names is used.
+    pub(crate) fn new(set: &'a Snapshot, path: &'a Path, checkpoint: Option<&'a Path>, device: &'a Device) -> Self {
+        Self { set, path, checkpoint, device, embedder: OnceCell::new() }
     }
 
     /// The point of a text, a photo or a row.
-    pub(crate) fn point(&self, query: &Query) -> anyhow::Result<Vec<f32>> {
+    pub(crate) fn point(&self, query: &QueryArgs) -> anyhow::Result<Vec<f32>> {
         match (&query.text, &query.image, &query.id) {
             (Some(text), ..) => self.embedder()?.text(text),
             (_, Some(path), _) => self.embedder()?.image(path),
@@ -60,7 +60,7 @@ impl<'a> Asker<'a> {
     }
 
     /// The rows that pass the filters: `views` (modalities; empty for all) and `only`.
-    pub(crate) fn rows(&self, index: &FlatIndex, views: &[ViewArg], only: &Only) -> anyhow::Result<Vec<usize>> {
+    pub(crate) fn rows(&self, index: &FlatIndex, views: &[ViewArg], only: &FilterArgs) -> anyhow::Result<Vec<usize>> {
         let mut columns: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for it in &only.columns {
             let (name, value) = it
@@ -83,20 +83,21 @@ impl<'a> Asker<'a> {
         let subtree = below.as_ref().map(|(column, wanted)| Filter::Column { column, wanted });
         let points = |named: &[String]| named.iter().map(|it| self.named(it)).collect::<anyhow::Result<Vec<_>>>();
         let modality = (!views.is_empty()).then(|| views.iter().map(|&it| it.into()).collect());
-        let limits = Limits { modality, columns, depth, inside: points(&only.inside)?, not: points(&only.not)? };
-        let rows = limits.rows(index, &self.set.columns, subtree)?;
+        let conditions =
+            RowConditions { modality, columns, depth, inside: points(&only.inside)?, not: points(&only.not)? };
+        let rows = conditions.rows(index, &self.set.columns, subtree)?;
         Ok(rows.unwrap_or_else(|| (0..index.len()).collect()))
     }
 
     /// Message for an empty search result; `passing` is the number of rows that pass the filters.
-    pub(crate) fn nothing(&self, only: &Only, passing: usize) -> String {
+    pub(crate) fn nothing_found(&self, only: &FilterArgs, passing: usize) -> String {
         let set = self.set;
         let mut why = format!("nothing found: {passing} of {} rows pass the filters", set.len());
         for (name, value) in only.columns.iter().filter_map(|it| it.split_once('=')) {
             let Some(column) = set.columns.get(name).filter(|it| !it.iter().any(|it| it == value)) else { continue };
             let known: BTreeSet<&str> = column.iter().map(String::as_str).filter(|it| !it.is_empty()).collect();
-            let some: Vec<&str> = known.iter().copied().take(TOLD).collect();
-            let more = if known.len() > TOLD { format!(", .. ({} values)", known.len()) } else { String::new() };
+            let some: Vec<&str> = known.iter().copied().take(MOST_LISTED).collect();
+            let more = if known.len() > MOST_LISTED { format!(", .. ({} values)", known.len()) } else { String::new() };
             why += &format!("; no row has {name}={value}; `{name}` is one of: {}{more}", some.join(", "));
         }
         why
@@ -112,7 +113,7 @@ impl<'a> Asker<'a> {
                 embedder.check_made(&self.set.spec, &self.set.source)?;
                 embedder
             }
-            None => open_model_of(self.set, self.place, self.device)?,
+            None => open_model_of(self.set, self.path, self.device)?,
         };
         Ok(self.embedder.get_or_init(|| embedder))
     }

@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::embedder::ModelEmbedder;
 use crate::output::note;
-use store::{Key, Store};
+use store::{CacheFile, ContentKey};
 
 /// Points computed between two writes: the most that a killed run loses.
 const BATCH: usize = 1024;
@@ -30,11 +30,11 @@ const BATCH: usize = 1024;
 /// written never stops a run: the run prints one note and continues without it.
 pub(crate) struct CachedEmbedder {
     model: ModelEmbedder,
-    kept: RefCell<Option<Kept>>,
+    cache: RefCell<Option<OpenCache>>,
 }
 
-struct Kept {
-    store: Store,
+struct OpenCache {
+    store: CacheFile,
     /// True after a cached point was computed again in this run and agreed.
     checked: bool,
 }
@@ -42,8 +42,8 @@ struct Kept {
 impl CachedEmbedder {
     /// Wraps a model. Without a `folder`, nothing is cached.
     pub(crate) fn new(model: ModelEmbedder, folder: Option<&Path>) -> Self {
-        let kept = folder.and_then(|folder| told("opened", folder, open(folder, &model)));
-        Self { model, kept: RefCell::new(kept) }
+        let cache = folder.and_then(|folder| note_failure("opened", folder, open(folder, &model)));
+        Self { model, cache: RefCell::new(cache) }
     }
 
     /// The wrapped model.
@@ -52,7 +52,7 @@ impl CachedEmbedder {
     }
 
     /// The points of the items with these keys, in order. `embed` computes points that are not cached, by item index.
-    fn points(&self, keys: &[Key], embed: &dyn Fn(&[usize]) -> Result<Vec<f32>>) -> Result<Vec<f32>> {
+    fn points(&self, keys: &[ContentKey], embed: &dyn Fn(&[usize]) -> Result<Vec<f32>>) -> Result<Vec<f32>> {
         let dim = self.spec().dim;
         let mut known = self.look_up(keys);
         if let Some(first) = (0..keys.len()).find(|&i| known.contains_key(&keys[i]))
@@ -60,64 +60,64 @@ impl CachedEmbedder {
         {
             let again = embed(&[first])?;
             if agree(&known[&keys[first]], &again) {
-                self.with(|kept| kept.checked = true);
+                self.with(|cache| cache.checked = true);
             } else {
-                self.throw_away();
+                self.discard();
                 known.clear();
             }
         }
-        let mut asked = std::collections::HashSet::new();
+        let mut requested = std::collections::HashSet::new();
         let missing: Vec<usize> =
-            (0..keys.len()).filter(|&i| !known.contains_key(&keys[i]) && asked.insert(keys[i])).collect();
+            (0..keys.len()).filter(|&i| !known.contains_key(&keys[i]) && requested.insert(keys[i])).collect();
         for some in missing.chunks(BATCH) {
-            let fresh: Vec<(Key, Vec<f32>)> =
+            let fresh: Vec<(ContentKey, Vec<f32>)> =
                 some.iter().map(|&i| keys[i]).zip(embed(some)?.chunks(dim).map(<[f32]>::to_vec)).collect();
-            self.keep(&fresh);
+            self.add(&fresh);
             known.extend(fresh);
         }
         Ok(keys.iter().flat_map(|key| known.get(key).into_iter().flatten()).copied().collect())
     }
 
-    fn look_up(&self, keys: &[Key]) -> HashMap<Key, Vec<f32>> {
-        self.attempt("read", |kept| Ok(kept.store.find(keys)?)).unwrap_or_default()
+    fn look_up(&self, keys: &[ContentKey]) -> HashMap<ContentKey, Vec<f32>> {
+        self.attempt("read", |cache| Ok(cache.store.find(keys)?)).unwrap_or_default()
     }
 
     /// Adds points to the file. After a failed write the points that it already has can still be read.
-    fn keep(&self, points: &[(Key, Vec<f32>)]) {
-        self.with(|kept| {
-            let (path, done) = (kept.store.path().to_owned(), kept.store.add(points));
-            told("written", &path, done.map_err(Into::into));
+    fn add(&self, points: &[(ContentKey, Vec<f32>)]) {
+        self.with(|cache| {
+            let (path, done) = (cache.store.path().to_owned(), cache.store.add(points));
+            note_failure("written", &path, done.map_err(Into::into));
         });
     }
 
-    fn throw_away(&self) {
-        self.attempt("emptied", |kept| {
-            let what = if kept.store.writes() { "the cache is emptied" } else { "the cache is not used" };
-            let place = kept.store.path().display();
-            note(&format!("{place}: the model now computes other embeddings than the cached ones; {what}"));
-            kept.checked = true;
-            Ok(kept.store.clear()?)
+    fn discard(&self) {
+        self.attempt("emptied", |cache| {
+            let what = if cache.store.writes() { "the cache is emptied" } else { "the cache is not used" };
+            let path = cache.store.path().display();
+            note(&format!("{path}: the model now computes other embeddings than the cached ones; {what}"));
+            cache.checked = true;
+            Ok(cache.store.clear()?)
         });
     }
 
     fn is_checked(&self) -> bool {
-        self.kept.borrow().as_ref().is_none_or(|kept| kept.checked)
+        self.cache.borrow().as_ref().is_none_or(|cache| cache.checked)
     }
 
-    fn with(&self, change: impl FnOnce(&mut Kept)) {
-        if let Some(kept) = self.kept.borrow_mut().as_mut() {
-            change(kept);
+    fn with(&self, change: impl FnOnce(&mut OpenCache)) {
+        if let Some(cache) = self.cache.borrow_mut().as_mut() {
+            change(cache);
         }
     }
 
     /// Runs `work` on the cache file. On an error, prints a note and stops using the cache.
-    fn attempt<T>(&self, what: &str, work: impl FnOnce(&mut Kept) -> anyhow::Result<T>) -> Option<T> {
-        let mut place = self.kept.borrow_mut();
-        let kept = place.as_mut()?;
-        let file = kept.store.path().to_owned();
-        let done = told(what, &file, work(kept));
+    fn attempt<T>(&self, what: &str, work: impl FnOnce(&mut OpenCache) -> anyhow::Result<T>) -> Option<T> {
+        let mut slot = self.cache.borrow_mut();
+        let cache = slot.as_mut()?;
+        let file = cache.store.path().to_owned();
+        let done = note_failure(what, &file, work(cache));
         if done.is_none() {
-            *place = None;
+            *slot = None;
         }
         done
     }
@@ -133,11 +133,11 @@ impl EmbeddingModel for CachedEmbedder {
     }
 
     fn texts(&self, texts: &[String]) -> Result<Vec<f32>> {
-        if self.kept.borrow().is_none() {
+        if self.cache.borrow().is_none() {
             return self.model.texts(texts);
         }
         let ids = self.model.inner().tokenize(texts).map_err(|error| Error::Embedder(error.to_string()))?;
-        let keys: Vec<Key> = ids
+        let keys: Vec<ContentKey> = ids
             .iter()
             .map(|ids| key("text", ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<_>>().as_slice()))
             .collect();
@@ -145,7 +145,7 @@ impl EmbeddingModel for CachedEmbedder {
     }
 
     fn images(&self, images: &[ImageRef], crop: EvalCrop) -> Result<Vec<f32>> {
-        if self.kept.borrow().is_none() {
+        if self.cache.borrow().is_none() {
             return self.model.images(images, crop);
         }
         let limits = PixelLimits::default();
@@ -156,7 +156,7 @@ impl EmbeddingModel for CachedEmbedder {
             }
             _ => Ok(key(&kind, image.bytes(limits.max_bytes)?.as_deref().unwrap_or_default())),
         };
-        let keys: std::result::Result<Vec<Key>, conifer_data::Broken> = images.par_iter().map(key_of).collect();
+        let keys: std::result::Result<Vec<ContentKey>, conifer_data::Broken> = images.par_iter().map(key_of).collect();
         // Report the unreadable photos among all requested photos, as a run without a cache does.
         let unreadable = |error| self.model.unreadable(images).unwrap_or(error);
         let keys = match keys {
@@ -177,27 +177,27 @@ pub(crate) fn default_folder() -> Option<PathBuf> {
     Some(base.join("conifer"))
 }
 
-fn open(folder: &Path, model: &ModelEmbedder) -> anyhow::Result<Kept> {
+fn open(folder: &Path, model: &ModelEmbedder) -> anyhow::Result<OpenCache> {
     open_of(folder, &model.identity()?, model.inner().spec().dim)
 }
 
 /// Opens the cache file of the model with this identity, which covers everything that determines its points.
-fn open_of(folder: &Path, identity: &str, dim: usize) -> anyhow::Result<Kept> {
+fn open_of(folder: &Path, identity: &str, dim: usize) -> anyhow::Result<OpenCache> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let name: String = key("model", identity.as_bytes())[..12].iter().map(|b| format!("{b:02x}")).collect();
     let file = folder.join(format!("{name}.points"));
-    let (store, lines) = Store::open(&file, dim).with_context(|| file.display().to_string())?;
+    let (store, lines) = CacheFile::open(&file, dim).with_context(|| file.display().to_string())?;
     lines.iter().for_each(|line| note(line));
-    Ok(Kept { store, checked: false })
+    Ok(OpenCache { store, checked: false })
 }
 
 /// Turns an error of the cache into a note on stderr; the run continues.
-fn told<T>(what: &str, place: &Path, done: anyhow::Result<T>) -> Option<T> {
-    done.map_err(|error| note(&format!("embeddings are not cached: {} cannot be {what}: {error:#}", place.display())))
+fn note_failure<T>(what: &str, path: &Path, done: anyhow::Result<T>) -> Option<T> {
+    done.map_err(|error| note(&format!("embeddings are not cached: {} cannot be {what}: {error:#}", path.display())))
         .ok()
 }
 
-fn key(kind: &str, content: &[u8]) -> Key {
+fn key(kind: &str, content: &[u8]) -> ContentKey {
     let mut hash = Sha256::new();
     hash.update((kind.len() as u64).to_le_bytes());
     hash.update(kind);
@@ -206,10 +206,10 @@ fn key(kind: &str, content: &[u8]) -> Key {
 }
 
 /// Returns true if two computations of a point agree. Batches of other sizes change the rounding of the last digits.
-fn agree(kept: &[f32], again: &[f32]) -> bool {
+fn agree(cached: &[f32], again: &[f32]) -> bool {
     let norm = |it: &mut dyn Iterator<Item = f32>| it.map(|v| v * v).sum::<f32>().sqrt();
-    let apart = norm(&mut kept.iter().zip(again).map(|(a, b)| a - b));
-    kept.len() == again.len() && apart <= SAME_POINT * norm(&mut again.iter().copied())
+    let apart = norm(&mut cached.iter().zip(again).map(|(a, b)| a - b));
+    cached.len() == again.len() && apart <= SAME_POINT * norm(&mut again.iter().copied())
 }
 
 #[cfg(test)]
@@ -220,10 +220,10 @@ mod tests {
     #[test]
     fn a_file_in_the_place_of_the_folder_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().join("cache");
-        assert!(open_of(&place, "a", 3).is_ok());
-        assert_eq!(std::fs::read_dir(&place).unwrap().count(), 1);
-        let file = std::fs::read_dir(&place).unwrap().next().unwrap().unwrap().path();
+        let cache_folder = folder.path().join("cache");
+        assert!(open_of(&cache_folder, "a", 3).is_ok());
+        assert_eq!(std::fs::read_dir(&cache_folder).unwrap().count(), 1);
+        let file = std::fs::read_dir(&cache_folder).unwrap().next().unwrap().unwrap().path();
         let error = open_of(&file, "a", 3).err().unwrap().to_string();
         assert!(error.contains(".points"), "{error}");
     }

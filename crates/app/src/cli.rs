@@ -11,12 +11,12 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use convert::{Convert, WeightArg};
-pub(crate) use eval::{Eval, ReportFormat, ScoreArg};
-pub(crate) use explore::Explore;
-pub(crate) use search::{Only, Query, Search, Traverse};
-pub(crate) use serve::{Door, Front, SERVE_PORT, Serve};
-pub(crate) use store::{Engine, ExportSet, KeptAs, Store};
+pub(crate) use convert::{ConvertArgs, WeightArg};
+pub(crate) use eval::{EvalArgs, ReportFormat, ScoreArg};
+pub(crate) use explore::ExploreArgs;
+pub(crate) use search::{FilterArgs, QueryArgs, SearchArgs, TraverseArgs};
+pub(crate) use serve::{FrontArgs, ListenArgs, SERVE_PORT, ServeArgs};
+pub(crate) use store::{EngineArg, ExportArgs, StoreCommand, StoreElementArg};
 
 use crate::device::DeviceArg;
 
@@ -47,34 +47,34 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Train a small PHyCLIP on the toy world (drawn scenes), evaluate it and write a report: a few minutes, no
     /// download.
-    Quickstart(Quickstart),
+    Quickstart(QuickstartArgs),
     /// Inspect, check, import and export data sets; write the toy world to disk.
     #[command(subcommand)]
-    Data(Data),
+    Data(DataCommand),
     /// Embed a folder of photos or a data set and show it in the browser: `embed` and `serve` in one command.
-    Explore(Box<Explore>),
+    Explore(Box<ExploreArgs>),
     /// Train the experiment of a config file, or resume a run.
-    Train(Train),
+    Train(TrainArgs),
     /// Embed the photos and texts of a data set and write them to disk as an embedding set.
-    Embed(Embed),
+    Embed(EmbedArgs),
     /// Evaluate a checkpoint on a data set.
-    Eval(Box<Eval>),
+    Eval(Box<EvalArgs>),
     /// Find the rows of an embedding set nearest to a text, a photo or another row.
-    Search(Search),
+    Search(SearchArgs),
     /// Create and change a store: a folder of embeddings with append, delete and versions, usable wherever a set is.
     #[command(subcommand)]
-    Store(Store),
+    Store(StoreCommand),
     /// Export an embedding set or store to another search engine.
-    Export(ExportSet),
+    Export(ExportArgs),
     /// List the rows on the path from a text, a photo or a row to the root, or to another row.
-    Traverse(Traverse),
+    Traverse(TraverseArgs),
     /// Serve searches, traversals and thumbnails over HTTP, together with the explorer page.
-    Serve(Box<Serve>),
+    Serve(Box<ServeArgs>),
     /// Combine several `conifer serve --shard I/N` servers into one server for the whole set.
     #[command(mut_arg("port", |port| port.default_value(serve::FRONT_PORT)))]
-    Front(Front),
+    Front(FrontArgs),
     /// Convert published checkpoints to checkpoint folders, and back.
-    Convert(Convert),
+    Convert(ConvertArgs),
     /// List the training methods.
     Methods,
     /// List the benchmarks.
@@ -85,7 +85,7 @@ pub(crate) enum Command {
     Spaces,
     /// Print or check a config, or list all keys.
     #[command(subcommand)]
-    Config(Config),
+    Config(ConfigCommand),
     /// Print a completion script for a shell.
     Completions {
         /// The shell to write the script for.
@@ -94,7 +94,7 @@ pub(crate) enum Command {
 }
 
 #[derive(Args)]
-pub(crate) struct Quickstart {
+pub(crate) struct QuickstartArgs {
     /// Folder for the run, the checkpoint and report.html.
     #[arg(long, default_value = "runs/quickstart")]
     pub(crate) out: PathBuf,
@@ -113,7 +113,7 @@ pub(crate) struct Quickstart {
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Data {
+pub(crate) enum DataCommand {
     /// List the data sources, the import formats and the class trees that conifer reads.
     List,
     /// List the evaluation data sets of the papers, their required layout and where to get them.
@@ -138,17 +138,17 @@ pub(crate) enum Data {
         seed: u64,
     },
     /// Convert a data set in another format to grounded JSONL or shards.
-    Import(Import),
+    Import(ImportArgs),
     /// Write a data set that conifer reads as grounded JSONL or shards.
-    Export(Export),
+    Export(DataExportArgs),
     /// Build a graph of which class is a part of which from the boxes of photos, and print it as an indented tree.
-    Parts(Parts),
+    Parts(PartsArgs),
     /// Print a published class tree or a subtree of it, or write its edges for `--tree` and `eval.tree`.
-    Tree(Tree),
+    Tree(TreeArgs),
     /// Read every sample of a data set and count the broken ones by cause.
     Check {
         #[command(flatten)]
-        data: DataSet,
+        data: DataArgs,
         /// Also decode every photo.
         #[arg(long)]
         pixels: bool,
@@ -156,14 +156,14 @@ pub(crate) enum Data {
 }
 
 #[derive(Args)]
-pub(crate) struct Import {
+pub(crate) struct ImportArgs {
     /// Input format; see `conifer data list`.
     pub(crate) format: String,
     /// Input file or folder: `--input captions=captions_val2017.json`; `conifer data list` shows the names of a format.
     #[arg(long = "input", value_name = "NAME=PATH", required = true, help_heading = DATA)]
     pub(crate) inputs: Vec<String>,
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub(crate) target: TargetArgs,
     /// Split to give to the samples for which the input files name none.
     #[arg(long, help_heading = DATA)]
     pub(crate) split: Option<String>,
@@ -173,7 +173,7 @@ pub(crate) struct Import {
 }
 
 #[derive(Args)]
-pub(crate) struct Parts {
+pub(crate) struct PartsArgs {
     /// Files with boxes: OpenImages .csv, COCO or LVIS .json, grounded .jsonl; several files form one data set.
     #[arg(long, value_name = "FILE", num_args = 1.., required = true, help_heading = DATA)]
     pub(crate) boxes: Vec<PathBuf>,
@@ -201,7 +201,7 @@ pub(crate) struct Parts {
 }
 
 #[derive(Args)]
-pub(crate) struct Tree {
+pub(crate) struct TreeArgs {
     /// Format and location of the tree: `wordnet:/usr/share/wordnet`; `conifer data list` shows the formats.
     #[arg(value_name = "KIND:PATH")]
     pub(crate) tree: String,
@@ -221,22 +221,22 @@ pub(crate) struct Tree {
 }
 
 #[derive(Args)]
-pub(crate) struct Export {
+pub(crate) struct DataExportArgs {
     #[command(flatten)]
-    pub(crate) data: DataSet,
+    pub(crate) data: DataArgs,
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub(crate) target: TargetArgs,
 }
 
 /// Destination and format of exported samples.
 #[derive(Args)]
-pub(crate) struct Target {
+pub(crate) struct TargetArgs {
     /// The .jsonl file to write, or the folder for shards.
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) out: PathBuf,
     /// Output format.
-    #[arg(long, value_enum, default_value_t = Form::Grounded, help_heading = OUTPUT)]
-    pub(crate) to: Form,
+    #[arg(long, value_enum, default_value_t = SampleFormatArg::Grounded, help_heading = OUTPUT)]
+    pub(crate) to: SampleFormatArg,
     /// Maximum number of samples per shard.
     #[arg(long, default_value_t = 10_000, help_heading = OUTPUT)]
     pub(crate) shard_samples: usize,
@@ -246,7 +246,7 @@ pub(crate) struct Target {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum SampleFormatArg {
     /// Grounded JSONL: all captions, phrases and boxes; the photos are not copied.
     Grounded,
     /// Image-text shards: photo, first caption and the whole record as JSON.
@@ -257,7 +257,7 @@ pub(crate) enum Form {
 
 /// A data set on the command line.
 #[derive(Args, Clone)]
-pub(crate) struct DataSet {
+pub(crate) struct DataArgs {
     /// Data set as `KIND:PATH` (`conifer data list` shows the kinds), or a path whose kind can be inferred (.jsonl,
     /// .csv, .tsv, .tar, a folder of class folders), or `toy`, or `set:FOLDER` for an evaluation set (`conifer data
     /// sets`).
@@ -275,7 +275,7 @@ pub(crate) struct DataSet {
 }
 
 #[derive(Args)]
-pub(crate) struct Train {
+pub(crate) struct TrainArgs {
     /// The experiment's config file (TOML); omit it with --resume.
     pub(crate) config: Option<PathBuf>,
     /// Override a config key: `--set train.steps=100`.
@@ -293,7 +293,7 @@ pub(crate) struct Train {
 }
 
 #[derive(Args)]
-pub(crate) struct Embed {
+pub(crate) struct EmbedArgs {
     /// Checkpoint folder, run folder (its latest checkpoint), or a published model (file, folder, or name on the
     /// Hugging Face hub).
     pub(crate) checkpoint: PathBuf,
@@ -302,7 +302,7 @@ pub(crate) struct Embed {
     #[arg(long, value_name = "TEXT", help_heading = MODEL)]
     pub(crate) root_text: Option<String>,
     #[command(flatten)]
-    pub(crate) data: DataSet,
+    pub(crate) data: DataArgs,
     /// Folder to write the embedding set to. Repeat the same command to resume a stopped or killed run. A finished set
     /// of another command is replaced only with --overwrite.
     #[arg(long, help_heading = OUTPUT)]
@@ -376,7 +376,7 @@ pub(crate) enum CropArg {
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Config {
+pub(crate) enum ConfigCommand {
     /// Print the resolved config, all keys with their effective values; without a file, the defaults.
     Print {
         /// The config file.

@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn only_commands_are_replaced() {
-        let told = |text: &str| replace_commands(text, "./bin/conifer");
-        assert_eq!(told("go on: conifer train --resume runs/a"), "go on: ./bin/conifer train --resume runs/a");
-        assert_eq!(told("`conifer data list`, conifer search"), "`./bin/conifer data list`, ./bin/conifer search");
+        let replaced = |text: &str| replace_commands(text, "./bin/conifer");
+        assert_eq!(replaced("go on: conifer train --resume runs/a"), "go on: ./bin/conifer train --resume runs/a");
+        assert_eq!(replaced("`conifer data list`, conifer search"), "`./bin/conifer data list`, ./bin/conifer search");
         for text in ["another conifer run is writing", "data/conifer search.txt", "conifer", "a conifer\nserve"] {
-            assert_eq!(told(text), text);
+            assert_eq!(replaced(text), text);
         }
     }
 }

@@ -11,7 +11,7 @@ pub(crate) const LABEL: &str = "label";
 
 /// Filters with their texts and ids already resolved to points. A row must pass all filters that are set.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Limits {
+pub(crate) struct RowConditions {
     pub(crate) modality: Option<Vec<Modality>>,
     /// Accepted values by column name.
     pub(crate) columns: BTreeMap<String, Vec<String>>,
@@ -23,7 +23,7 @@ pub(crate) struct Limits {
     pub(crate) not: Vec<Vec<f32>>,
 }
 
-impl Limits {
+impl RowConditions {
     /// The rows that pass these filters and `more`, or `None` if no filter is set. `columns` are the columns of the
     /// rows.
     ///

@@ -12,7 +12,7 @@ pub(crate) const NAMES: [&str; 8] =
 pub(crate) const MOST_ANGLE: f32 = 3.1416;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum By {
+pub(crate) enum RankingArg {
     /// Geodesic distance, nearest first.
     #[default]
     Distance,
@@ -36,7 +36,7 @@ pub(crate) enum By {
     General,
 }
 
-impl By {
+impl RankingArg {
     /// The index ranking with its gate: `angle` (radians) for the gated rankings, `angle` or `within` (a distance) for
     /// `general`. Messages put `dashes` before the names of the limits.
     ///
@@ -51,19 +51,19 @@ impl By {
         }
         let below = |angle| Gate::Angle(Direction::Down, angle);
         Ok(match (self, angle, within) {
-            (By::Distance, None, None) => Ranking::Distance,
-            (By::Similarity, None, None) => Ranking::Similarity,
-            (By::Inner, None, None) => Ranking::Inner,
-            (By::Narrower, None, None) => Ranking::Angle(Direction::Down),
-            (By::Broader, None, None) => Ranking::Angle(Direction::Up),
-            (By::GatedNarrower, Some(angle), None) => Ranking::Gated(below(angle)),
-            (By::GatedBroader, Some(angle), None) => Ranking::Gated(Gate::Angle(Direction::Up, angle)),
-            (By::General, Some(angle), None) => Ranking::Depth(below(angle)),
-            (By::General, None, Some(within)) => Ranking::Depth(Gate::Distance(within)),
-            (By::GatedNarrower | By::GatedBroader, ..) => {
+            (RankingArg::Distance, None, None) => Ranking::Distance,
+            (RankingArg::Similarity, None, None) => Ranking::Similarity,
+            (RankingArg::Inner, None, None) => Ranking::Inner,
+            (RankingArg::Narrower, None, None) => Ranking::Angle(Direction::Down),
+            (RankingArg::Broader, None, None) => Ranking::Angle(Direction::Up),
+            (RankingArg::GatedNarrower, Some(angle), None) => Ranking::Gated(below(angle)),
+            (RankingArg::GatedBroader, Some(angle), None) => Ranking::Gated(Gate::Angle(Direction::Up, angle)),
+            (RankingArg::General, Some(angle), None) => Ranking::Depth(below(angle)),
+            (RankingArg::General, None, Some(within)) => Ranking::Depth(Gate::Distance(within)),
+            (RankingArg::GatedNarrower | RankingArg::GatedBroader, ..) => {
                 return Err(format!("a gated ranking takes `{dashes}angle`, in radians, and no `{dashes}within`"));
             }
-            (By::General, ..) => {
+            (RankingArg::General, ..) => {
                 return Err(format!(
                     "`general` takes either `{dashes}angle`, the largest exterior angle in radians, or `{dashes}within`, the largest distance"
                 ));
@@ -78,17 +78,20 @@ impl By {
 
     /// True if larger scores are better.
     pub(crate) fn large_first(self) -> bool {
-        matches!(self, By::Similarity | By::Inner | By::GatedNarrower | By::GatedBroader)
+        matches!(
+            self,
+            RankingArg::Similarity | RankingArg::Inner | RankingArg::GatedNarrower | RankingArg::GatedBroader
+        )
     }
 
     /// Name of the quantity that the ranking scores rows by.
     pub(crate) fn score(self) -> &'static str {
         match self {
-            By::Distance => "distance",
-            By::Similarity | By::GatedNarrower | By::GatedBroader => "similarity",
-            By::Inner => "inner",
-            By::Narrower | By::Broader => "angle",
-            By::General => "depth",
+            RankingArg::Distance => "distance",
+            RankingArg::Similarity | RankingArg::GatedNarrower | RankingArg::GatedBroader => "similarity",
+            RankingArg::Inner => "inner",
+            RankingArg::Narrower | RankingArg::Broader => "angle",
+            RankingArg::General => "depth",
         }
     }
 }

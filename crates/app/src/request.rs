@@ -9,12 +9,12 @@ use conifer_index::Snapshot;
 use conifer_space::files;
 use conifer_space::points::Draft;
 
-use crate::cli::DataSet;
+use crate::cli::DataArgs;
 use crate::output::note;
 use crate::set_model::{is_run, set_of};
 
 /// The source that `--data`, `--split`, `--root` and `--data-option` name.
-pub(crate) fn source_spec(data: &DataSet) -> anyhow::Result<SourceSpec> {
+pub(crate) fn source_spec(data: &DataArgs) -> anyhow::Result<SourceSpec> {
     let named = SourceSpec::of_text(&data.data).with_context(|| {
         format!(
             "--data {}: unknown kind of data; expected KIND:PATH, a .jsonl, .csv, .tsv or .tar file, or an existing folder; kinds: {}",
@@ -27,7 +27,7 @@ pub(crate) fn source_spec(data: &DataSet) -> anyhow::Result<SourceSpec> {
 }
 
 /// Opens the source that `data` names.
-pub(crate) fn open_source(data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
+pub(crate) fn open_source(data: &DataArgs) -> anyhow::Result<Box<dyn Source>> {
     if let Some(folder) = data.data.strip_prefix("set:") {
         return open_set(Path::new(folder), data);
     }
@@ -35,21 +35,21 @@ pub(crate) fn open_source(data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
 }
 
 /// Opens an evaluation data set in its standard layout; the folder name selects the data set.
-fn open_set(folder: &Path, data: &DataSet) -> anyhow::Result<Box<dyn Source>> {
+fn open_set(folder: &Path, data: &DataArgs) -> anyhow::Result<Box<dyn Source>> {
     anyhow::ensure!(
         data.split.is_none() && data.data_options.is_empty() && data.roots.is_empty(),
         "--data {}: an evaluation set takes no --split, --data-option or --root",
         data.data
     );
-    let place = || format!("--data {}", data.data);
+    let option = || format!("--data {}", data.data);
     // The paths `.` and `..` have no file name.
     let folder = &match folder.file_name() {
         Some(_) => folder.to_owned(),
-        None => folder.canonicalize().with_context(place)?,
+        None => folder.canonicalize().with_context(option)?,
     };
     let name = folder.file_name().map(|it| it.to_string_lossy()).unwrap_or_default();
-    let set = conifer_data::sets::find(&name).with_context(place)?;
-    set.open(folder).with_context(place)
+    let set = conifer_data::sets::find(&name).with_context(option)?;
+    set.open(folder).with_context(option)
 }
 
 /// The rows of an embedding set, a store, or a training run's embedding set.
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn kinds_show_in_the_path() {
         let spec = |text: &str| {
-            source_spec(&DataSet { data: text.into(), split: None, data_options: Vec::new(), roots: Vec::new() })
+            source_spec(&DataArgs { data: text.into(), split: None, data_options: Vec::new(), roots: Vec::new() })
         };
         let named = |kind: &str, path: Option<&str>| (kind.to_owned(), path.map(PathBuf::from));
         let found = |text: &str| spec(text).map(|it| (it.kind, it.path)).unwrap();

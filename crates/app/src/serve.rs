@@ -52,15 +52,15 @@ use std::sync::Arc;
 pub(crate) use front::front;
 pub(crate) use start::serve;
 
-use error::{Answer, Refusal};
-use metrics::{Metrics, Raised};
+use error::{HttpError, HttpResult};
+use metrics::{GaugeGuard, Metrics};
 
 /// State shared by all request handlers.
 pub(crate) struct Server {
-    pub(crate) state: state::State,
-    pub(crate) info: info::Info,
-    pub(crate) model: Option<batch::Queue>,
-    pub(crate) photos: photos::Photos,
+    pub(crate) state: state::ServedSet,
+    pub(crate) info: info::ServerInfo,
+    pub(crate) model: Option<batch::EmbeddingQueue>,
+    pub(crate) photos: photos::UploadedPhotos,
     pub(crate) thumbnails: thumbnails::Thumbnails,
     pub(crate) explorer: explore::Explorer,
     pub(crate) metrics: Arc<Metrics>,
@@ -70,9 +70,9 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn embedder(&self) -> Answer<&batch::Queue> {
+    pub(crate) fn embedder(&self) -> HttpResult<&batch::EmbeddingQueue> {
         self.model.as_ref().ok_or_else(|| {
-            Refusal::invalid(
+            HttpError::invalid(
                 "queries by text or photo need the model that made the set; start the server with --checkpoint MODEL",
             )
         })
@@ -81,19 +81,19 @@ impl Server {
     /// Runs CPU-bound work on a blocking thread, with a search permit.
     pub(crate) async fn work<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Server) -> Answer<T> + Send + 'static,
-    ) -> Answer<T> {
+        work: impl FnOnce(&Server) -> HttpResult<T> + Send + 'static,
+    ) -> HttpResult<T> {
         let server = Arc::clone(self);
-        let _raised = Raised::new(&self.metrics.at_work);
+        let _guard = GaugeGuard::new(&self.metrics.at_work);
         self.permits.search(move || work(&server)).await
     }
 
     /// Decodes an upload on a blocking thread, with a decoder permit.
     pub(crate) async fn decode<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> Answer<T> + Send + 'static,
-    ) -> Answer<T> {
-        let _raised = Raised::new(&self.metrics.at_work);
+        work: impl FnOnce() -> HttpResult<T> + Send + 'static,
+    ) -> HttpResult<T> {
+        let _guard = GaugeGuard::new(&self.metrics.at_work);
         self.permits.decode(work).await
     }
 }

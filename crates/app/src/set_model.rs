@@ -27,11 +27,11 @@ pub(crate) fn set_of(path: &Path) -> PathBuf {
 /// # Errors
 /// The manifest names no model or no weights; no candidate exists; the existing candidates have other weights.
 pub(crate) fn open_model_of(set: &Snapshot, path: &Path, device: &Device) -> anyhow::Result<ModelEmbedder> {
-    let (model, place) = (&set.source.model, path.display());
+    let (model, shown_path) = (&set.source.model, path.display());
     let todo = "name the model with --checkpoint MODEL";
     if set.source.weights.is_empty() {
         anyhow::bail!(
-            "embedding a query for {place}: the set does not name the weights of its model (`{model}`), and queries must be embedded by the \
+            "embedding a query for {shown_path}: the set does not name the weights of its model (`{model}`), and queries must be embedded by the \
              same model; {todo}"
         );
     }
@@ -40,7 +40,7 @@ pub(crate) fn open_model_of(set: &Snapshot, path: &Path, device: &Device) -> any
     for candidate in &found {
         match ModelEmbedder::open(candidate, device).and_then(|it| it.check_made(&set.spec, &set.source).map(|()| it)) {
             Ok(embedder) => {
-                note(&format!("queries are embedded by {}, the model that made {place}", candidate.display()));
+                note(&format!("queries are embedded by {}, the model that made {shown_path}", candidate.display()));
                 return Ok(embedder);
             }
             Err(error) => refused = refused.or(Some((candidate, error))),
@@ -48,11 +48,11 @@ pub(crate) fn open_model_of(set: &Snapshot, path: &Path, device: &Device) -> any
     }
     match refused {
         Some((candidate, error)) => Err(error.context(format!(
-            "embedding a query for {place}: cannot use {}, which the set names as its model; {todo}",
+            "embedding a query for {shown_path}: cannot use {}, which the set names as its model; {todo}",
             candidate.display()
         ))),
         None => anyhow::bail!(
-            "embedding a query for {place}: the model that the set names, `{model}`, was not found; expected it or a model with the same \
+            "embedding a query for {shown_path}: the model that the set names, `{model}`, was not found; expected it or a model with the same \
              weights (sha256 {}); {todo}",
             set.source.weights
         ),

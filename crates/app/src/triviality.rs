@@ -18,7 +18,7 @@ const LEAST_ROWS: usize = 20;
 /// Number of rows sampled to find the spread of scores: about a millisecond of work in a set of any size.
 const SAMPLED_ROWS: usize = 4096;
 /// Maximum number of metrics that a warning lists.
-const NAMED: usize = 3;
+const MOST_NAMED: usize = 3;
 
 /// Relative contrast of scores: (largest - smallest) / largest magnitude. `None` for too few or non-finite scores.
 pub(crate) fn contrast(scores: &[f32]) -> Option<f32> {
@@ -76,7 +76,7 @@ pub(crate) fn trivial_records(records: &[Record]) -> Option<String> {
     }
     let named: Vec<String> = trivial
         .iter()
-        .take(NAMED)
+        .take(MOST_NAMED)
         .map(|(it, baseline)| {
             let Record { benchmark, split, metric, value, .. } = it;
             format!("{benchmark} {split} {metric} {value:.3} (trivial: {:.3}, {})", baseline.value, baseline.name)
@@ -119,8 +119,11 @@ mod tests {
     fn scores_within_a_hundredth_are_flat() {
         let spread =
             |low: f32, high: f32| -> Vec<f32> { (0..200).map(|i| low + (high - low) * i as f32 / 199.0).collect() };
-        let told = flatness(&spread(1.5917, 1.5936), "distance").unwrap_or_default();
-        assert!(told.contains("flat") && told.contains("1.5917 to 1.5936") && told.contains("200 rows"), "{told}");
+        let warning = flatness(&spread(1.5917, 1.5936), "distance").unwrap_or_default();
+        assert!(
+            warning.contains("flat") && warning.contains("1.5917 to 1.5936") && warning.contains("200 rows"),
+            "{warning}"
+        );
         assert_eq!(flatness(&spread(0.4, 1.6), "distance"), None);
         assert!(flatness(&spread(-0.2503, -0.25), "similarity").is_some());
         assert!(flatness(&[0.0; 30], "angle").is_some());
@@ -152,10 +155,10 @@ mod tests {
         ];
         assert_eq!(trivial_records(&good), None);
         let bad = [record("recall@10", 0.06, Some([0.04, 0.08]), 0.05), record("TIE", 4.1, None, 4.0)];
-        let told = trivial_records(&[&good[..], &bad[..]].concat()).unwrap_or_default();
+        let warning = trivial_records(&[&good[..], &bad[..]].concat()).unwrap_or_default();
         assert!(
-            told.starts_with("2 of 4 numbers") && told.contains("recall@10 0.060") && told.contains("TIE"),
-            "{told}"
+            warning.starts_with("2 of 4 numbers") && warning.contains("recall@10 0.060") && warning.contains("TIE"),
+            "{warning}"
         );
         let many = trivial_records(&vec![bad[0].clone(); 5]).unwrap_or_default();
         assert!(many.ends_with("; and 2 more"), "{many}");

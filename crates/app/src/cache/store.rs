@@ -10,7 +10,7 @@ use conifer_space::points::Lock;
 use sha2::{Digest as _, Sha256};
 
 /// SHA-256 of a text or photo.
-pub(super) type Key = [u8; 32];
+pub(super) type ContentKey = [u8; 32];
 
 /// Bytes of a record's checksum: the first bytes of the SHA-256 of key and point.
 const CHECK: usize = 8;
@@ -22,43 +22,43 @@ const BUFFER: usize = 1 << 20;
 ///
 /// A record with a wrong checksum is ignored; an incomplete record at the end is cut off. Only the process that holds
 /// the file's lock writes. Other processes read the records that existed when they opened the file.
-pub(super) struct Store {
+pub(super) struct CacheFile {
     path: PathBuf,
     file: File,
     dim: usize,
     /// Byte offset of the record of each key.
-    places: HashMap<Key, u64>,
+    offsets: HashMap<ContentKey, u64>,
     /// End of the last complete record, in bytes.
     length: u64,
     writes: bool,
     _lock: Option<Lock>,
 }
 
-impl Store {
+impl CacheFile {
     /// Opens or creates a file of points with `dim` numbers. The second value holds notes for the user.
     pub(super) fn open(path: &Path, dim: usize) -> anyhow::Result<(Self, Vec<String>)> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let place = path.display();
-        let mut told = Vec::new();
+        let shown = path.display();
+        let mut notes = Vec::new();
         let lock = Lock::take(file.try_clone()?)
-            .map_err(|error| format!("{place} cannot be locked: {error}"))
-            .and_then(|lock| lock.ok_or_else(|| format!("{place}: another conifer run is writing")))
-            .map_err(|why| told.push(format!("{why}; cached embeddings are read, but no new ones are added")))
+            .map_err(|error| format!("{shown} cannot be locked: {error}"))
+            .and_then(|lock| lock.ok_or_else(|| format!("{shown}: another conifer run is writing")))
+            .map_err(|why| notes.push(format!("{why}; cached embeddings are read, but no new ones are added")))
             .ok();
-        let (places, writes) = (HashMap::new(), lock.is_some());
-        let mut store = Self { path: path.into(), file, dim, places, length: 0, writes, _lock: lock };
+        let (offsets, writes) = (HashMap::new(), lock.is_some());
+        let mut store = Self { path: path.into(), file, dim, offsets, length: 0, writes, _lock: lock };
         let damaged = store.scan().context("reading the cached embeddings")?;
         if !damaged.is_empty() {
             let count = damaged.len();
-            told.push(match count {
-                1 => format!("{place}: 1 cached embedding is damaged and will be computed again"),
-                _ => format!("{place}: {count} cached embeddings are damaged and will be computed again"),
+            notes.push(match count {
+                1 => format!("{shown}: 1 cached embedding is damaged and will be computed again"),
+                _ => format!("{shown}: {count} cached embeddings are damaged and will be computed again"),
             });
         }
         if store.writes {
             store.mend(&damaged).context("removing damaged records")?;
         }
-        Ok((store, told))
+        Ok((store, notes))
     }
 
     /// Reads all records and returns the offsets of the damaged ones.
@@ -67,16 +67,16 @@ impl Store {
         self.length = whole - whole % size as u64;
         let mut reader = BufReader::with_capacity(BUFFER, &self.file);
         let (mut record, mut damaged) = (vec![0; size], Vec::new());
-        for place in (0..self.length).step_by(size) {
+        for offset in (0..self.length).step_by(size) {
             match reader.read_exact(&mut record) {
                 // The process that holds the lock truncated the file meanwhile.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
                 done => done?,
             }
             match key_of(&record) {
-                Some(key) => drop(self.places.insert(key, place)),
+                Some(key) => drop(self.offsets.insert(key, offset)),
                 None if record.iter().all(|&byte| byte == 0) => {}
-                None => damaged.push(place),
+                None => damaged.push(offset),
             }
         }
         Ok(damaged)
@@ -84,13 +84,13 @@ impl Store {
 
     /// Cuts off an incomplete record at the end, and zeroes damaged records so that they are reported only once.
     fn mend(&mut self, damaged: &[u64]) -> std::io::Result<()> {
-        if self.places.is_empty() {
+        if self.offsets.is_empty() {
             self.length = 0;
         }
         self.file.set_len(self.length)?;
         let empty = vec![0; self.size()];
-        for &place in damaged.iter().filter(|&&place| place < self.length) {
-            self.file.seek(SeekFrom::Start(place))?;
+        for &offset in damaged.iter().filter(|&&offset| offset < self.length) {
+            self.file.seek(SeekFrom::Start(offset))?;
             self.file.write_all(&empty)?;
         }
         Ok(())
@@ -107,14 +107,14 @@ impl Store {
     }
 
     /// The points of those keys that are in the file, with the exact bits that were added.
-    pub(super) fn find(&mut self, keys: &[Key]) -> std::io::Result<HashMap<Key, Vec<f32>>> {
+    pub(super) fn find(&mut self, keys: &[ContentKey]) -> std::io::Result<HashMap<ContentKey, Vec<f32>>> {
         let (mut found, mut record) = (HashMap::new(), vec![0; self.size()]);
         for key in keys {
-            let Some(&place) = self.places.get(key) else { continue };
+            let Some(&offset) = self.offsets.get(key) else { continue };
             if found.contains_key(key) {
                 continue;
             }
-            self.file.seek(SeekFrom::Start(place))?;
+            self.file.seek(SeekFrom::Start(offset))?;
             let there = match self.file.read_exact(&mut record) {
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => false,
                 done => done.map(|()| key_of(&record) == Some(*key))?,
@@ -124,14 +124,14 @@ impl Store {
                 found.insert(*key, numbers.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect());
             } else {
                 // Another process changed the file after it was opened.
-                self.places.remove(key);
+                self.offsets.remove(key);
             }
         }
         Ok(found)
     }
 
     /// Appends points. If that fails, none of them is kept, and further calls do nothing.
-    pub(super) fn add(&mut self, points: &[(Key, Vec<f32>)]) -> std::io::Result<()> {
+    pub(super) fn add(&mut self, points: &[(ContentKey, Vec<f32>)]) -> std::io::Result<()> {
         if !self.writes {
             return Ok(());
         }
@@ -151,15 +151,15 @@ impl Store {
             _ = self.file.set_len(self.length);
             return Err(error);
         }
-        let places = (self.length..).step_by(size);
-        self.places.extend(points.iter().map(|it| it.0).zip(places));
+        let offsets = (self.length..).step_by(size);
+        self.offsets.extend(points.iter().map(|it| it.0).zip(offsets));
         self.length += bytes.len() as u64;
         Ok(())
     }
 
     /// Forgets all points. Empties the file if this process holds the lock.
     pub(super) fn clear(&mut self) -> std::io::Result<()> {
-        self.places.clear();
+        self.offsets.clear();
         if self.writes {
             self.length = 0;
             self.file.set_len(0)?;
@@ -169,7 +169,7 @@ impl Store {
 
     /// Bytes per record.
     fn size(&self) -> usize {
-        size_of::<Key>() + self.dim * 4 + CHECK
+        size_of::<ContentKey>() + self.dim * 4 + CHECK
     }
 }
 
@@ -181,7 +181,7 @@ fn checksum(content: &[u8]) -> [u8; CHECK] {
 }
 
 /// The key of a record, if its checksum is valid.
-fn key_of(record: &[u8]) -> Option<Key> {
+fn key_of(record: &[u8]) -> Option<ContentKey> {
     let (content, check) = record.split_last_chunk::<CHECK>()?;
     let (key, _) = content.split_first_chunk::<32>()?;
     (checksum(content) == *check).then_some(*key)
@@ -194,17 +194,17 @@ mod tests {
 
     const SIZE: usize = 32 + 3 * 4 + 8;
 
-    fn points(range: std::ops::Range<u8>) -> Vec<(Key, Vec<f32>)> {
+    fn points(range: std::ops::Range<u8>) -> Vec<(ContentKey, Vec<f32>)> {
         range.map(|i| ([i; 32], vec![f32::from(i) / 3.0, -0.0, f32::MIN_POSITIVE / 2.0])).collect()
     }
 
-    fn keys(range: std::ops::Range<u8>) -> Vec<Key> {
+    fn keys(range: std::ops::Range<u8>) -> Vec<ContentKey> {
         range.map(|i| [i; 32]).collect()
     }
 
     fn filled(path: &Path) {
-        let (mut store, told) = Store::open(path, 3).unwrap();
-        assert!(told.is_empty(), "{told:?}");
+        let (mut store, notes) = CacheFile::open(path, 3).unwrap();
+        assert!(notes.is_empty(), "{notes:?}");
         store.add(&points(0..2)).unwrap();
         store.add(&points(2..5)).unwrap();
     }
@@ -218,14 +218,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.points");
         filled(&path);
-        let (mut store, told) = Store::open(&path, 3).unwrap();
+        let (mut store, notes) = CacheFile::open(&path, 3).unwrap();
         let found = store.find(&keys(0..7)).unwrap();
-        assert_eq!((found.len(), told.len()), (5, 0));
+        assert_eq!((found.len(), notes.len()), (5, 0));
         assert!(points(0..5).iter().all(|(key, point)| bits(&found[key]) == bits(point)));
         store.add(&[([1; 32], vec![9.0, 9.0, 9.0])]).unwrap();
         assert_eq!(store.find(&keys(1..2)).unwrap()[&[1; 32]], [9.0; 3]);
         drop(store);
-        let (mut store, _) = Store::open(&path, 3).unwrap();
+        let (mut store, _) = CacheFile::open(&path, 3).unwrap();
         assert_eq!(store.find(&keys(1..2)).unwrap()[&[1; 32]], [9.0; 3]);
         store.clear().unwrap();
         assert!(store.find(&keys(0..7)).unwrap().is_empty());
@@ -239,8 +239,8 @@ mod tests {
         filled(&path);
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
-        let (mut store, told) = Store::open(&path, 3).unwrap();
-        assert!(told.is_empty(), "{told:?}");
+        let (mut store, notes) = CacheFile::open(&path, 3).unwrap();
+        assert!(notes.is_empty(), "{notes:?}");
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 4 * SIZE as u64);
         assert_eq!(store.find(&keys(0..5)).unwrap().len(), 4);
         store.add(&points(4..5)).unwrap();
@@ -259,14 +259,14 @@ mod tests {
             let mut bytes = std::fs::read(&path).unwrap();
             bytes[2 * SIZE + at] ^= 16;
             std::fs::write(&path, bytes).unwrap();
-            let (mut store, told) = Store::open(&path, 3).unwrap();
-            assert!(told[0].contains("points: 1 cached embedding is damaged and will be computed again"), "{told:?}");
+            let (mut store, notes) = CacheFile::open(&path, 3).unwrap();
+            assert!(notes[0].contains("points: 1 cached embedding is damaged and will be computed again"), "{notes:?}");
             let found = store.find(&keys(0..5)).unwrap();
             assert_eq!((found.len(), found.contains_key(&[2; 32])), (4, false));
             store.add(&points(2..3)).unwrap();
             drop(store);
-            let (mut store, told) = Store::open(&path, 3).unwrap();
-            assert_eq!((store.find(&keys(0..5)).unwrap().len(), told.len()), (5, 0));
+            let (mut store, notes) = CacheFile::open(&path, 3).unwrap();
+            assert_eq!((store.find(&keys(0..5)).unwrap().len(), notes.len()), (5, 0));
             // A record that is damaged while the file is open is not returned either.
             let mut bytes = std::fs::read(&path).unwrap();
             bytes[SIZE + at] ^= 16;
@@ -280,20 +280,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.points");
         filled(&path);
-        let (mut first, _) = Store::open(&path, 3).unwrap();
-        let (mut second, told) = Store::open(&path, 3).unwrap();
-        assert!(told[0].contains("another conifer run is writing") && !second.writes(), "{told:?}");
+        let (mut first, _) = CacheFile::open(&path, 3).unwrap();
+        let (mut second, notes) = CacheFile::open(&path, 3).unwrap();
+        assert!(notes[0].contains("another conifer run is writing") && !second.writes(), "{notes:?}");
         assert_eq!(second.find(&keys(0..5)).unwrap().len(), 5);
         second.add(&points(5..6)).unwrap();
         second.clear().unwrap();
         assert_eq!(first.find(&keys(0..6)).unwrap().len(), 5);
         // Records that the first process clears are no longer found by the second.
-        let mut second = Store::open(&path, 3).unwrap().0;
+        let mut second = CacheFile::open(&path, 3).unwrap().0;
         first.clear().unwrap();
         first.add(&points(4..5)).unwrap();
         assert!(second.find(&keys(0..4)).unwrap().is_empty());
         drop(first);
-        assert!(Store::open(&path, 3).unwrap().1.is_empty());
+        assert!(CacheFile::open(&path, 3).unwrap().1.is_empty());
     }
 
     #[test]
@@ -301,10 +301,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.points");
         filled(&path);
-        let (mut store, _) = Store::open(&path, 3).unwrap();
+        let (mut store, _) = CacheFile::open(&path, 3).unwrap();
         store.file = File::open(&path).unwrap();
         assert!(store.add(&points(5..6)).is_err() && !store.writes());
         assert_eq!(store.find(&keys(0..6)).unwrap().len(), 5);
-        assert!(Store::open(folder.path(), 3).is_err());
+        assert!(CacheFile::open(folder.path(), 3).is_err());
     }
 }

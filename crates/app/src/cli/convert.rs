@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 #[derive(Args)]
-pub(crate) struct Convert {
+pub(crate) struct ConvertArgs {
     /// A published checkpoint (.pth, .pt, .safetensors, the folder of a Hugging Face or open_clip model, or its name on
     /// the hub, such as openai/clip-vit-base-patch32), or a checkpoint folder.
     pub(crate) input: PathBuf,
@@ -29,7 +29,7 @@ pub(crate) struct Convert {
     pub(crate) text_heads: Option<usize>,
     /// Activation of the feed-forward layers, if no config beside the weights names it (default: gelu).
     #[arg(long, help_heading = "Settings missing from the file")]
-    pub(crate) activation: Option<Activation>,
+    pub(crate) activation: Option<ActivationArg>,
     /// CLIP's merges file or a tokenizer.json to save with the weights.
     #[arg(long, help_heading = "Settings missing from the file")]
     pub(crate) tokenizer: Option<PathBuf>,
@@ -55,18 +55,18 @@ impl From<WeightArg> for conifer_learn::checkpoint::Precision {
 /// The two activations that CLIP models use.
 #[derive(Clone, Copy, ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub(crate) enum Activation {
+pub(crate) enum ActivationArg {
     /// The exact GELU: the MERU family, LAION and most of open_clip.
     Gelu,
     /// OpenAI's sigmoid approximation of GELU.
     QuickGelu,
 }
 
-impl From<Activation> for conifer_learn::encoders::layers::ActivationFn {
-    fn from(activation: Activation) -> Self {
+impl From<ActivationArg> for conifer_learn::encoders::layers::ActivationFn {
+    fn from(activation: ActivationArg) -> Self {
         match activation {
-            Activation::Gelu => Self::Gelu,
-            Activation::QuickGelu => Self::QuickGelu,
+            ActivationArg::Gelu => Self::Gelu,
+            ActivationArg::QuickGelu => Self::QuickGelu,
         }
     }
 }

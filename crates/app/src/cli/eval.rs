@@ -8,7 +8,7 @@ use super::search::points;
 use super::{CropArg, DATA, MODEL, OUTPUT};
 
 #[derive(Args)]
-pub(crate) struct Eval {
+pub(crate) struct EvalArgs {
     /// Checkpoint folder, run folder (its latest checkpoint), or a published model (file, folder, or name on the
     /// Hugging Face hub).
     pub(crate) checkpoint: Option<PathBuf>,
@@ -83,12 +83,12 @@ pub(crate) struct Eval {
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) cache: Cache,
+    pub(crate) cache: CacheArgs,
 }
 
 /// Where embeddings are cached between runs.
 #[derive(Args)]
-pub(crate) struct Cache {
+pub(crate) struct CacheArgs {
     /// Cache embeddings in this folder and reuse those of the same model and content (default: the user's cache
     /// folder).
     #[arg(long, value_name = "DIR", conflicts_with = "no_cache", help_heading = "Cache of embeddings")]
@@ -98,7 +98,7 @@ pub(crate) struct Cache {
     no_cache: bool,
 }
 
-impl Cache {
+impl CacheArgs {
     /// The cache folder, or `None` with `--no-cache`.
     pub(crate) fn folder(&self) -> Option<PathBuf> {
         if self.no_cache { None } else { self.cache.clone().or_else(crate::cache::default_folder) }

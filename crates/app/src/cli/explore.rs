@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{DATA, Door, EmbedView, MODEL, OUTPUT, SERVER};
+use super::{DATA, EmbedView, ListenArgs, MODEL, OUTPUT, SERVER};
 
 #[derive(Args)]
-pub(crate) struct Explore {
+pub(crate) struct ExploreArgs {
     /// A folder of photos, with or without one subfolder per class, or a data set as in `conifer embed --data`.
     #[arg(value_name = "FOLDER|DATA")]
     pub(crate) data: String,
@@ -39,5 +39,5 @@ pub(crate) struct Explore {
     #[arg(long, help_heading = SERVER)]
     pub(crate) open: bool,
     #[command(flatten)]
-    pub(crate) door: Door,
+    pub(crate) listen: ListenArgs,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::ViewArg;
-use crate::ranking::By;
+use crate::ranking::RankingArg;
 
 /// Definitions printed below the help of both commands.
 const TERMS: &str = "\
@@ -19,7 +19,7 @@ Terms:
 /// The query.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
-pub(crate) struct Query {
+pub(crate) struct QueryArgs {
     /// Search for this text.
     #[arg(long, help_heading = "Query")]
     pub(crate) text: Option<String>,
@@ -33,11 +33,11 @@ pub(crate) struct Query {
 
 #[derive(Args)]
 #[command(after_help = TERMS)]
-pub(crate) struct Search {
+pub(crate) struct SearchArgs {
     /// The embedding set, the store, or a run folder with embeddings.
     pub(crate) set: PathBuf,
     #[command(flatten)]
-    pub(crate) query: Query,
+    pub(crate) query: QueryArgs,
     /// Model that embeds the text or photo (default: the model that the set names).
     #[arg(long, help_heading = "Query")]
     pub(crate) checkpoint: Option<PathBuf>,
@@ -46,8 +46,8 @@ pub(crate) struct Search {
     #[arg(long, value_name = "TEXT", help_heading = "Query")]
     pub(crate) and: Vec<String>,
     /// Ranking of the rows.
-    #[arg(long, value_enum, default_value_t = By::Distance, help_heading = "Ranking")]
-    pub(crate) by: By,
+    #[arg(long, value_enum, default_value_t = RankingArg::Distance, help_heading = "Ranking")]
+    pub(crate) by: RankingArg,
     /// Gate of the gated rankings and of `general`: leaves out rows with a larger exterior angle; 0 to pi radians.
     #[arg(long, value_name = "RADIANS", allow_negative_numbers = true, help_heading = "Ranking")]
     pub(crate) angle: Option<f32>,
@@ -64,12 +64,12 @@ pub(crate) struct Search {
     #[arg(long, value_delimiter = ',', help_heading = "Filters")]
     pub(crate) modality: Vec<ViewArg>,
     #[command(flatten)]
-    pub(crate) only: Only,
+    pub(crate) only: FilterArgs,
 }
 
 /// Filters besides the modality.
 #[derive(Args)]
-pub(crate) struct Only {
+pub(crate) struct FilterArgs {
     /// Return only rows with this value in this column, such as label=car; repeat it for alternative values of a
     /// column.
     #[arg(long = "where", value_name = "COLUMN=VALUE", help_heading = "Filters")]
@@ -93,11 +93,11 @@ pub(crate) struct Only {
 
 #[derive(Args)]
 #[command(after_help = TERMS)]
-pub(crate) struct Traverse {
+pub(crate) struct TraverseArgs {
     /// The embedding set, the store, or a run folder with embeddings.
     pub(crate) set: PathBuf,
     #[command(flatten)]
-    pub(crate) query: Query,
+    pub(crate) query: QueryArgs,
     /// Model that embeds the text or photo (default: the model that the set names).
     #[arg(long, help_heading = "Query")]
     pub(crate) checkpoint: Option<PathBuf>,
@@ -114,7 +114,7 @@ pub(crate) struct Traverse {
     #[arg(long, value_delimiter = ',', default_value = "text,box-text", help_heading = "Filters")]
     pub(crate) modality: Vec<ViewArg>,
     #[command(flatten)]
-    pub(crate) only: Only,
+    pub(crate) only: FilterArgs,
 }
 
 fn some(text: &str) -> Result<usize, String> {

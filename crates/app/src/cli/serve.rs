@@ -12,7 +12,7 @@ pub(crate) const SERVE_PORT: u16 = 7878;
 pub(super) const FRONT_PORT: &str = "7879";
 
 #[derive(Args)]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     /// The embedding set, the store, or a run folder with embeddings.
     pub(crate) set: PathBuf,
     /// Model that made the set; embeds the texts and photos of queries (default: the run, if SET is a run folder, else
@@ -39,17 +39,17 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = "Index")]
     pub(crate) cells: bool,
     /// Serve only shard I of N, counted from 0 (rows I, I + N, I + 2 N, ...), for `conifer front`.
-    #[arg(long, value_name = "I/N", value_parser = part, help_heading = "Index")]
+    #[arg(long, value_name = "I/N", value_parser = shard_number, help_heading = "Index")]
     pub(crate) shard: Option<(usize, usize)>,
     /// Maximum size of an uploaded photo in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 20 << 20, value_parser = upload, help_heading = SERVER)]
     pub(crate) max_upload: usize,
     #[command(flatten)]
-    pub(crate) door: Door,
+    pub(crate) listen: ListenArgs,
 }
 
 #[derive(Args)]
-pub(crate) struct Front {
+pub(crate) struct FrontArgs {
     /// URLs of the shard servers, `http://HOST:PORT`, in the order of their shards; repeat it for each shard.
     #[arg(long = "shard", value_name = "URL", required = true, help_heading = "Shards")]
     pub(crate) shards: Vec<String>,
@@ -60,12 +60,12 @@ pub(crate) struct Front {
     #[arg(long, value_name = "BYTES", default_value_t = 20 << 20, value_parser = upload, help_heading = SERVER)]
     pub(crate) max_upload: usize,
     #[command(flatten)]
-    pub(crate) door: Door,
+    pub(crate) listen: ListenArgs,
 }
 
 /// Listening address, access control and limits.
 #[derive(Args)]
-pub(crate) struct Door {
+pub(crate) struct ListenArgs {
     /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1", help_heading = SERVER)]
     pub(crate) host: String,
@@ -90,7 +90,7 @@ pub(crate) struct Door {
 }
 
 /// Parses `I/N` with I < N.
-fn part(text: &str) -> Result<(usize, usize), String> {
+fn shard_number(text: &str) -> Result<(usize, usize), String> {
     let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
     match numbers {
         Some((i, n @ 1..=1024)) if i < n => Ok((i, n)),

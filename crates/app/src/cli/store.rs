@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use conifer_index::store::Duplicates;
 
 #[derive(Subcommand)]
-pub(crate) enum Store {
+pub(crate) enum StoreCommand {
     /// Create a store and append one or more embedding sets to it.
     Create {
         /// Folder of the new store; it must not exist yet.
@@ -15,10 +15,10 @@ pub(crate) enum Store {
         #[arg(required = true)]
         sets: Vec<PathBuf>,
         /// Number format of the stored embeddings.
-        #[arg(long, value_enum, default_value_t = KeptAs::F32)]
-        dtype: KeptAs,
+        #[arg(long, value_enum, default_value_t = StoreElementArg::F32)]
+        dtype: StoreElementArg,
         #[command(flatten)]
-        repeated: Repeated,
+        repeated: DuplicateArgs,
     },
     /// Append embedding sets to a store. Rows whose id and modality (photo, text, box, phrase) are already in the store
     /// are rejected.
@@ -29,7 +29,7 @@ pub(crate) enum Store {
         #[arg(required = true)]
         sets: Vec<PathBuf>,
         #[command(flatten)]
-        repeated: Repeated,
+        repeated: DuplicateArgs,
     },
     /// Delete rows by id or by row number.
     Delete {
@@ -75,7 +75,7 @@ pub(crate) enum Store {
 
 /// How to handle rows that are already in the store.
 #[derive(Args)]
-pub(crate) struct Repeated {
+pub(crate) struct DuplicateArgs {
     /// Skip rows whose id and modality (photo, text, box, phrase) are already in the store.
     #[arg(long)]
     pub(crate) if_absent: bool,
@@ -84,7 +84,7 @@ pub(crate) struct Repeated {
     pub(crate) allow_duplicates: bool,
 }
 
-impl Repeated {
+impl DuplicateArgs {
     pub(crate) fn duplicates(&self) -> Duplicates {
         match (self.if_absent, self.allow_duplicates) {
             (true, _) => Duplicates::Skip,
@@ -95,7 +95,7 @@ impl Repeated {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum KeptAs {
+pub(crate) enum StoreElementArg {
     /// 32-bit, as computed.
     F32,
     /// 16-bit: 11 significant bits, magnitudes up to 65,504.
@@ -103,12 +103,12 @@ pub(crate) enum KeptAs {
 }
 
 #[derive(Args)]
-pub(crate) struct ExportSet {
+pub(crate) struct ExportArgs {
     /// The embedding set or store.
     pub(crate) set: PathBuf,
     /// Target system; docs/search.md compares them.
     #[arg(long, value_enum)]
-    pub(crate) to: Engine,
+    pub(crate) to: EngineArg,
     /// Folder to write to; it must not exist yet.
     #[arg(long)]
     pub(crate) out: PathBuf,
@@ -122,7 +122,7 @@ pub(crate) struct ExportSet {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Engine {
+pub(crate) enum EngineArg {
     /// JSON Lines with request bodies for Qdrant's REST API.
     Qdrant,
     /// Parquet, with a Python script that imports it as a LanceDB table.

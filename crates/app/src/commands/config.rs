@@ -2,12 +2,12 @@ use anyhow::bail;
 use conifer_learn::config::{Config, schema};
 use serde_json::json;
 
-use crate::cli::Config as Args;
+use crate::cli::ConfigCommand;
 use crate::output::{columns, note, print, print_json};
 
-pub(crate) fn run(args: Args, as_json: bool) -> anyhow::Result<()> {
-    match args {
-        Args::Print { config, set } => {
+pub(crate) fn run(command: ConfigCommand, as_json: bool) -> anyhow::Result<()> {
+    match command {
+        ConfigCommand::Print { config, set } => {
             let config = match config {
                 Some(config) => Config::load(&config, &set)?,
                 None => Config::parse("the defaults", "", &set)?,
@@ -15,7 +15,7 @@ pub(crate) fn run(args: Args, as_json: bool) -> anyhow::Result<()> {
             let config = config.resolve()?;
             if as_json { print_json(&config) } else { print(&config.to_toml()) }
         }
-        Args::Check { configs } => {
+        ConfigCommand::Check { configs } => {
             let mut wrong = 0;
             let mut rows = Vec::new();
             for path in &configs {
@@ -35,8 +35,8 @@ pub(crate) fn run(args: Args, as_json: bool) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        Args::Schema if as_json => print_json(&schema()),
-        Args::Schema => {
+        ConfigCommand::Schema if as_json => print_json(&schema()),
+        ConfigCommand::Schema => {
             let mut rows = vec![["key", "type", "default", "meaning"].map(String::from).to_vec()];
             rows.extend(schema().into_iter().map(|row| vec![row.key, row.expected, row.default, row.meaning]));
             print(&columns(&rows))

@@ -4,10 +4,10 @@ use conifer_data::tokenizer::Tokenizer;
 use conifer_learn::checkpoint::{self, OpenedModel, published};
 use serde_json::json;
 
-use crate::cli::{Convert, WeightArg};
+use crate::cli::{ConvertArgs, WeightArg};
 use crate::output::{note, print, print_json};
 
-pub(crate) fn run(mut args: Convert, as_json: bool) -> anyhow::Result<()> {
+pub(crate) fn run(mut args: ConvertArgs, as_json: bool) -> anyhow::Result<()> {
     args.input = checkpoint::hub::locate(&args.input)?;
     ensure!(
         !args.output.exists(),
@@ -56,7 +56,7 @@ pub(crate) fn run(mut args: Convert, as_json: bool) -> anyhow::Result<()> {
     print(&format!("{} -> {} ({what})\n", args.input.display(), args.output.display()))
 }
 
-fn options(args: &Convert) -> published::ImportOptions {
+fn options(args: &ConvertArgs) -> published::ImportOptions {
     published::ImportOptions {
         method: args.method.clone(),
         visual_heads: args.image_heads,

@@ -16,26 +16,26 @@ use conifer_data::toy::{ToyConfig, ToySplit, ToyWorld, tree};
 use conifer_data::{PixelLimits, SOURCES};
 use serde_json::json;
 
-use crate::cli::{self, Data, Form, Import};
+use crate::cli::{DataCommand, ImportArgs, SampleFormatArg, TargetArgs};
 use crate::output::{note, print, print_json};
 use crate::request::{open_source, source_spec};
 
-pub(crate) fn run(args: Data, as_json: bool) -> anyhow::Result<()> {
+pub(crate) fn run(args: DataCommand, as_json: bool) -> anyhow::Result<()> {
     match args {
-        Data::List => list(as_json),
-        Data::Sets { root } => sets::run(root.as_deref(), as_json),
-        Data::Toy { out, size, resolution, seed } => {
+        DataCommand::List => list(as_json),
+        DataCommand::Sets { root } => sets::run(root.as_deref(), as_json),
+        DataCommand::Toy { out, size, resolution, seed } => {
             toy(&out, ToyConfig { size, resolution, seed, ..ToyConfig::default() }, as_json)
         }
-        Data::Import(args) => import_files(args, as_json),
-        Data::Export(args) => {
+        DataCommand::Import(args) => import_files(args, as_json),
+        DataCommand::Export(args) => {
             let source = open_source(&args.data)?;
             let from = source_spec(&args.data)?.path;
             let same = |path: &Path| path.canonicalize().ok();
             if from.is_some_and(|from| same(&from).is_some() && same(&from) == same(&args.target.out)) {
                 bail!("--out {} is the data set itself; expected another path", args.target.out.display());
             }
-            tell(
+            print_report(
                 &export::write(
                     export::samples(source.as_ref()),
                     &source.roots(),
@@ -45,9 +45,9 @@ pub(crate) fn run(args: Data, as_json: bool) -> anyhow::Result<()> {
                 as_json,
             )
         }
-        Data::Parts(args) => parts::run(args, as_json),
-        Data::Tree(args) => class_tree::run(&args, as_json),
-        Data::Check { data, pixels } => check::run(&data, pixels, as_json),
+        DataCommand::Parts(args) => parts::run(args, as_json),
+        DataCommand::Tree(args) => class_tree::run(&args, as_json),
+        DataCommand::Check { data, pixels } => check::run(&data, pixels, as_json),
     }
 }
 
@@ -118,7 +118,7 @@ fn toy(out: &Path, config: ToyConfig, as_json: bool) -> anyhow::Result<()> {
     ))
 }
 
-fn import_files(args: Import, as_json: bool) -> anyhow::Result<()> {
+fn import_files(args: ImportArgs, as_json: bool) -> anyhow::Result<()> {
     let inputs = args
         .inputs
         .iter()
@@ -128,26 +128,26 @@ fn import_files(args: Import, as_json: bool) -> anyhow::Result<()> {
         })
         .collect::<anyhow::Result<BTreeMap<_, _>>>()?;
     let spec = ImportSpec { kind: args.format, inputs, split: args.split, roots: args.roots };
-    tell(&import(&spec, &target(&args.target)?, &PixelLimits::default())?, as_json)
+    print_report(&import(&spec, &target(&args.target)?, &PixelLimits::default())?, as_json)
 }
 
 /// The export target that the arguments name.
-fn target(args: &cli::Target) -> anyhow::Result<ExportTarget> {
+fn target(args: &TargetArgs) -> anyhow::Result<ExportTarget> {
     let folder = args.out.clone();
     let size = ShardSize { samples: args.shard_samples, ..ShardSize::default() };
-    if args.to != Form::Grounded && args.out.is_file() {
+    if args.to != SampleFormatArg::Grounded && args.out.is_file() {
         bail!("--out {} is a file; expected a folder for shards", args.out.display());
     }
     Ok(match args.to {
-        Form::Grounded => ExportTarget::Grounded { path: folder },
-        Form::Pairs => ExportTarget::Pairs { folder, size },
-        Form::Boxes => {
+        SampleFormatArg::Grounded => ExportTarget::Grounded { path: folder },
+        SampleFormatArg::Pairs => ExportTarget::Pairs { folder, size },
+        SampleFormatArg::Boxes => {
             ExportTarget::Boxes { folder, size, cut: CropSettings { side: args.side, ..CropSettings::default() } }
         }
     })
 }
 
-fn tell(report: &ExportReport, as_json: bool) -> anyhow::Result<()> {
+fn print_report(report: &ExportReport, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         return print_json(report);
     }

@@ -18,22 +18,22 @@ use conifer_space::points::{Draft, Element};
 use serde_json::json;
 
 pub(crate) use finished::finished_rows;
-pub(crate) use stream::{Embedded, Job};
+pub(crate) use stream::{EmbedJob, EmbedSummary};
 
-use crate::cli::{CropArg, ElementArg, Embed, EmbedView, ViewArg};
+use crate::cli::{CropArg, ElementArg, EmbedArgs, EmbedView, ViewArg};
 use crate::embedder::ModelEmbedder;
 use crate::output::{note, print, print_json};
 use crate::request::open_source;
 use crate::signal;
 
-pub(crate) fn run(args: Embed, as_json: bool, device: &Device) -> anyhow::Result<()> {
+pub(crate) fn run(args: EmbedArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let embedder = ModelEmbedder::open(&args.checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let embedder = embedder.with_batch(args.batch_size);
     let source = open_source(&args.data)?;
     if args.overwrite {
         Draft::discard(&args.out)?;
     }
-    let job = Job {
+    let job = EmbedJob {
         embedder: &embedder,
         source: source.as_ref(),
         views: &args.views,
@@ -45,7 +45,7 @@ pub(crate) fn run(args: Embed, as_json: bool, device: &Device) -> anyhow::Result
     if !args.overwrite
         && let Some(rows) = finished_rows(&job, &args.out)?
     {
-        return tell_finished(&job, &args.out, rows, as_json);
+        return report_finished(&job, &args.out, rows, as_json);
     }
     let done = job.run(&args.out, signal::stop_flag()?.as_ref()).with_context(|| {
         let out = args.out.display();
@@ -60,7 +60,7 @@ pub(crate) fn run(args: Embed, as_json: bool, device: &Device) -> anyhow::Result
         note(&format!("skipped: {line}"));
     }
     if !done.stopped {
-        tell_repeated(&args.out)?;
+        warn_repeated_ids(&args.out)?;
     }
     if as_json {
         let (out, space) = (&args.out, embedder.inner().spec());
@@ -76,7 +76,7 @@ pub(crate) fn run(args: Embed, as_json: bool, device: &Device) -> anyhow::Result
 }
 
 /// Reports that an earlier run of the same command has already finished the set.
-fn tell_finished(job: &Job<'_>, out: &Path, rows: usize, as_json: bool) -> anyhow::Result<()> {
+fn report_finished(job: &EmbedJob<'_>, out: &Path, rows: usize, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         let space = job.embedder.inner().spec();
         return print_json(&json!({ "out": out, "rows": rows, "space": space, "stopped": false, "unchanged": true }));
@@ -84,8 +84,8 @@ fn tell_finished(job: &Job<'_>, out: &Path, rows: usize, as_json: bool) -> anyho
     print(&format!("{rows} rows in {}: already complete, nothing to do (--overwrite embeds again)\n", out.display()))
 }
 
-/// Arguments that determine the rows, besides those that [`Job`] adds to its identity.
-fn identity(args: &Embed, device: &Device) -> BTreeMap<String, String> {
+/// Arguments that determine the rows, besides those that [`EmbedJob`] adds to its identity.
+fn identity(args: &EmbedArgs, device: &Device) -> BTreeMap<String, String> {
     let split = args.data.split.clone().unwrap_or_default();
     let mut identity = BTreeMap::from([
         ("--split".to_owned(), split),
@@ -103,7 +103,7 @@ fn identity(args: &Embed, device: &Device) -> BTreeMap<String, String> {
 
 /// Warns if several rows have the same id, because a search by id finds only the first. Needs 8 bytes of memory per
 /// row.
-fn tell_repeated(set: &Path) -> anyhow::Result<()> {
+fn warn_repeated_ids(set: &Path) -> anyhow::Result<()> {
     if let Some((count, first)) = lines::repeated(&set.join("rows.jsonl"))? {
         note(&format!("repeated ids: {count} (first: `{first}`); a search by id finds the earliest row"));
     }
@@ -111,7 +111,7 @@ fn tell_repeated(set: &Path) -> anyhow::Result<()> {
 }
 
 /// Embeds everything in one run that cannot be stopped; `quickstart` uses it.
-pub(crate) fn embed_all(job: &Job<'_>, out: &Path) -> anyhow::Result<Embedded> {
+pub(crate) fn embed_all(job: &EmbedJob<'_>, out: &Path) -> anyhow::Result<EmbedSummary> {
     Draft::discard(out)?;
     job.run(out, &AtomicBool::new(false))
 }

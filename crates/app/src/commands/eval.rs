@@ -10,15 +10,15 @@ use conifer_eval::{Benchmark, Context, Error, Options, Record, Score, TreeFile, 
 use serde_json::{Value, json};
 
 use crate::cache::CachedEmbedder;
-use crate::cli::{DataSet, Eval, ScoreArg};
+use crate::cli::{DataArgs, EvalArgs, ScoreArg};
 use crate::embedder::ModelEmbedder;
 use crate::output::{columns, note, print, print_json};
 use crate::request::open_source;
 use crate::triviality::warn_if_trivial;
 
-use out::Log;
+use out::ResultLog;
 
-pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<()> {
+pub(crate) fn run(args: EvalArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     if args.suite.is_none() {
         for (name, given) in [
             ("--root", !args.roots.is_empty() && args.data.is_none()),
@@ -40,8 +40,12 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
     let checkpoint = args.checkpoint.as_deref().with_context(|| format!("the model is missing: {lacking}"))?;
     let data = args.data.clone().with_context(|| format!("--data is missing: {lacking}"))?;
     anyhow::ensure!(!args.benchmarks.is_empty(), "--benchmark is missing: {lacking}");
-    let data =
-        DataSet { data, split: args.split.clone(), data_options: args.data_options.clone(), roots: args.roots.clone() };
+    let data = DataArgs {
+        data,
+        split: args.split.clone(),
+        data_options: args.data_options.clone(),
+        roots: args.roots.clone(),
+    };
     let right = (0.0..=std::f64::consts::PI).contains(&args.gate);
     anyhow::ensure!(right, "--gate is {}; expected an angle in radians, 0 to 3.1416", args.gate);
     let benchmarks = args.benchmarks.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
@@ -49,7 +53,7 @@ pub(crate) fn run(args: Eval, as_json: bool, device: &Device) -> anyhow::Result<
     let source = open_source(&data)?;
     let tree = tree.or_else(|| source.class_tree().map(TreeFile::of_ranks));
     // Open the output before the evaluation, so that an unwritable path fails early.
-    let log = args.out.as_deref().map(Log::open).transpose()?;
+    let log = args.out.as_deref().map(ResultLog::open).transpose()?;
     let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let embedder = CachedEmbedder::new(model, args.cache.folder().as_deref());
     let options = Options {
@@ -148,7 +152,7 @@ pub(crate) fn templates(name: &str) -> anyhow::Result<Vec<String>> {
 }
 
 /// The provenance of a record: model, data, settings and program version.
-fn produced_by(args: &Eval, embedder: &ModelEmbedder, source: &dyn Source, settings: &Value) -> Value {
+fn produced_by(args: &EvalArgs, embedder: &ModelEmbedder, source: &dyn Source, settings: &Value) -> Value {
     json!({
         "conifer": env!("CARGO_PKG_VERSION"),
         "checkpoint": embedder.inner().name(),

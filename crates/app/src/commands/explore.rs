@@ -15,9 +15,9 @@ use conifer_learn::checkpoint::state::latest_checkpoint;
 use conifer_space::points::{Draft, Element};
 use serde_json::json;
 
-use super::embed::{Job, finished_rows};
+use super::embed::{EmbedJob, finished_rows};
 use super::towers;
-use crate::cli::{DataSet, Explore, SERVE_PORT, Serve};
+use crate::cli::{DataArgs, ExploreArgs, SERVE_PORT, ServeArgs};
 use crate::embedder::ModelEmbedder;
 use crate::invocation::program;
 use crate::output::{note, print, print_json};
@@ -30,9 +30,9 @@ const QUICKSTART_RUN: &str = "runs/quickstart";
 /// Maximum size of an uploaded photo, in bytes.
 const MAX_UPLOAD: usize = 20 << 20;
 
-pub(crate) fn run(mut args: Explore, as_json: bool, device: &Device) -> anyhow::Result<()> {
+pub(crate) fn run(mut args: ExploreArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     choose_port(&mut args);
-    let data = DataSet {
+    let data = DataArgs {
         data: args.data.clone(),
         split: args.split.clone(),
         data_options: args.data_options.clone(),
@@ -50,10 +50,10 @@ pub(crate) fn run(mut args: Explore, as_json: bool, device: &Device) -> anyhow::
         return if as_json { print_json(&json!({ "out": out, "stopped": true })) } else { print(&(again + "\n")) };
     }
     if args.open {
-        open_when_ready(&args.door.host, args.door.port);
+        open_when_ready(&args.listen.host, args.listen.port);
     }
     serve::serve(
-        Serve {
+        ServeArgs {
             set,
             checkpoint: Some(model),
             data: Some(args.data),
@@ -64,7 +64,7 @@ pub(crate) fn run(mut args: Explore, as_json: bool, device: &Device) -> anyhow::
             cells: false,
             shard: None,
             max_upload: MAX_UPLOAD,
-            door: args.door,
+            listen: args.listen,
         },
         as_json,
         device,
@@ -84,7 +84,7 @@ fn default_model(out: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Embeds `data` into `set`, unless it is already embedded. Returns false if it was stopped before the end.
-fn embed(args: &Explore, model: &Path, data: &DataSet, set: &Path, device: &Device) -> anyhow::Result<bool> {
+fn embed(args: &ExploreArgs, model: &Path, data: &DataArgs, set: &Path, device: &Device) -> anyhow::Result<bool> {
     let source = open_source(data)?;
     let embedder = ModelEmbedder::open(model, device)?;
     let roots: Vec<String> = args.roots.iter().map(|it| it.display().to_string()).collect();
@@ -94,7 +94,7 @@ fn embed(args: &Explore, model: &Path, data: &DataSet, set: &Path, device: &Devi
         ("--root".to_owned(), roots.join(" ")),
         ("--device".to_owned(), format!("{device:?}")),
     ]);
-    let job = Job {
+    let job = EmbedJob {
         embedder: &embedder,
         source: source.as_ref(),
         views: &args.views,
@@ -146,8 +146,8 @@ fn folder_for(data: &str) -> PathBuf {
 }
 
 /// Picks a free port if the default port is in use, because the user has not chosen a port.
-fn choose_port(args: &mut Explore) {
-    let (host, port) = (args.door.host.clone(), args.door.port);
+fn choose_port(args: &mut ExploreArgs) {
+    let (host, port) = (args.listen.host.clone(), args.listen.port);
     if port != SERVE_PORT && port != 0 {
         return;
     }
@@ -155,7 +155,7 @@ fn choose_port(args: &mut Explore) {
         return;
     }
     if let Some(free) = TcpListener::bind((host.as_str(), 0)).ok().and_then(|it| it.local_addr().ok()) {
-        args.door.port = free.port();
+        args.listen.port = free.port();
     }
 }
 

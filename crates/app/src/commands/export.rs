@@ -12,18 +12,18 @@ use conifer_index::export::Augmented;
 use conifer_space::spaces::lorentz::time_excess;
 use serde_json::json;
 
-use crate::cli::{Engine, ExportSet};
+use crate::cli::{EngineArg, ExportArgs};
 use crate::output::{print, print_json};
 use crate::progress;
 use crate::request::open_rows;
 
 /// The rows to export, and their vectors for a Euclidean engine.
-struct Rows<'a> {
+struct ExportRows<'a> {
     rows: &'a Snapshot,
     vectors: &'a Augmented,
 }
 
-pub(crate) fn run(args: ExportSet, as_json: bool) -> anyhow::Result<()> {
+pub(crate) fn run(args: ExportArgs, as_json: bool) -> anyhow::Result<()> {
     let out = &args.out;
     ensure!(!out.exists(), "{} exists; expected a new folder", out.display());
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -43,7 +43,7 @@ pub(crate) fn run(args: ExportSet, as_json: bool) -> anyhow::Result<()> {
     let name = out.file_name().context("--out: expected a path that ends in a name")?.to_string_lossy().into_owned();
     let tmp = out.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
     fs::create_dir_all(&tmp).with_context(|| tmp.display().to_string())?;
-    let written = write(&args, &Rows { rows: &rows, vectors: &vectors }, &tmp)
+    let written = write(&args, &ExportRows { rows: &rows, vectors: &vectors }, &tmp)
         .and_then(|()| fs::rename(&tmp, out).with_context(|| out.display().to_string()));
     if let Err(error) = written {
         // Report the write error, not an error of the clean-up. Leftover files are harmless.
@@ -59,29 +59,29 @@ pub(crate) fn run(args: ExportSet, as_json: bool) -> anyhow::Result<()> {
     print(&format!("{} rows of {} numbers: {}\n", rows.len(), vectors.dim(), out.display()))
 }
 
-fn write(args: &ExportSet, rows: &Rows<'_>, dir: &Path) -> anyhow::Result<()> {
+fn write(args: &ExportArgs, rows: &ExportRows<'_>, dir: &Path) -> anyhow::Result<()> {
     let bar = progress::bar("rows", rows.rows.len());
     let mut progress = |done: usize| bar.set_position(done as u64);
     match args.to {
-        Engine::Qdrant => qdrant::write(rows, &args.name, dir, &mut progress)?,
-        Engine::Lancedb | Engine::Parquet => parquet::write(rows, &dir.join("rows.parquet"), &mut progress)?,
+        EngineArg::Qdrant => qdrant::write(rows, &args.name, dir, &mut progress)?,
+        EngineArg::Lancedb | EngineArg::Parquet => parquet::write(rows, &dir.join("rows.parquet"), &mut progress)?,
     }
     bar.finish_and_clear();
-    if args.to == Engine::Lancedb {
+    if args.to == EngineArg::Lancedb {
         fs::write(dir.join("import.py"), lancedb(&args.name, rows.vectors.dim()))?;
     }
-    let mut told = rows.vectors.describe();
-    told["format"] = json!("conifer export");
-    told["rows"] = json!(rows.rows.len());
-    told["version"] = json!(rows.rows.version());
-    told["root"] = json!(rows.rows.root);
-    told["source"] = json!(rows.rows.source);
-    told["columns"] = json!(rows.rows.columns.keys().collect::<Vec<_>>());
-    fs::write(dir.join("space.json"), serde_json::to_vec_pretty(&told)?)?;
+    let mut description = rows.vectors.describe();
+    description["format"] = json!("conifer export");
+    description["rows"] = json!(rows.rows.len());
+    description["version"] = json!(rows.rows.version());
+    description["root"] = json!(rows.rows.root);
+    description["source"] = json!(rows.rows.source);
+    description["columns"] = json!(rows.rows.columns.keys().collect::<Vec<_>>());
+    fs::write(dir.join("space.json"), serde_json::to_vec_pretty(&description)?)?;
     Ok(())
 }
 
-impl Rows<'_> {
+impl ExportRows<'_> {
     fn vector(&self, row: usize) -> anyhow::Result<Vec<f32>> {
         let found = self.vectors.row(&self.rows.row(row));
         found.with_context(|| format!("row {row} (`{}`): farther from the origin than --radius", self.rows.ids[row]))

@@ -17,7 +17,7 @@ mod traverse;
 
 use clap::CommandFactory;
 
-use crate::cli::{Cli, Command, Serve};
+use crate::cli::{Cli, Command, ServeArgs};
 use crate::output::{note, print};
 use crate::set_model::{is_run, set_of};
 
@@ -53,10 +53,10 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
 }
 
 /// Replaces a run folder by its embedding set, and uses the run as the default model.
-fn served(args: Serve) -> Serve {
+fn served(args: ServeArgs) -> ServeArgs {
     if is_run(&args.set) {
         let checkpoint = args.checkpoint.or_else(|| Some(args.set.clone()));
-        return Serve { set: set_of(&args.set), checkpoint, ..args };
+        return ServeArgs { set: set_of(&args.set), checkpoint, ..args };
     }
     if args.checkpoint.is_none() {
         note("no --checkpoint MODEL given: only rows can be used as queries, not texts or photos");

@@ -20,13 +20,13 @@ use conifer_learn::config::Config;
 use conifer_learn::embed::Embedder;
 use conifer_learn::train::{Event, Outcome, Trainer};
 
-use self::curves::Curves;
-use self::measure::{Measured, measure, table};
+use self::curves::TrainingCurves;
+use self::measure::{TitledRecord, measure, table};
 use self::suggest::{Suggestion, suggest};
-use self::unseen::Unseen;
+use self::unseen::TestData;
 use super::towers;
 use super::train::watch;
-use crate::cli::Quickstart;
+use crate::cli::QuickstartArgs;
 use crate::embedder::ModelEmbedder;
 use crate::invocation::program;
 use crate::output::{columns, note, print, print_json};
@@ -34,7 +34,7 @@ use crate::signal;
 
 const CONFIG: &str = include_str!("../../../../configs/quickstart.toml");
 
-pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::Result<()> {
+pub(crate) fn run(args: QuickstartArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let started = Instant::now();
     let split = if args.validation { ToySplit::Val } else { ToySplit::Test };
     if let Some(checkpoint) = &args.measure {
@@ -51,7 +51,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::R
     config.model.init = Some(towers::write(&args.out)?);
     let world: Arc<dyn Source> = conifer_data::open(&config.source())?.into();
     let mut trainer = Trainer::new(config, world, device)?;
-    let unseen = Unseen::new(trainer.config().model.visual.reads().image_size as u32, split)?;
+    let unseen = TestData::new(trainer.config().model.visual.reads().image_size as u32, split)?;
 
     note("measuring the model before training");
     let embedder = Embedder::new("towers", trainer.model(), trainer.manifest(), trainer.tokenizer().clone())?;
@@ -61,7 +61,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::R
     before.extend(walks::measure(&unseen, &walked)?);
     drop((embedder, walked));
 
-    let (mut curves, mut peak) = (Curves::default(), None);
+    let (mut curves, mut peak) = (TrainingCurves::default(), None);
     let (outcome, _) = watch(&mut trainer, signal::stop_flag()?.as_ref(), &mut |event| {
         if let Event::Step(record) = event {
             peak = record.peak_rss_mb.or(peak);
@@ -83,7 +83,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::R
 
     let seconds = started.elapsed().as_secs_f64();
     let page = args.out.join("report.html");
-    let findings = report::Findings {
+    let results = report::QuickstartResults {
         unseen: &unseen,
         set: &set,
         before: &before,
@@ -92,7 +92,7 @@ pub(crate) fn run(args: Quickstart, as_json: bool, device: &Device) -> anyhow::R
         suggestion: &suggestion,
         seconds,
     };
-    report::report(&findings)?.write(&page)?;
+    report::report(&results)?.write(&page)?;
     if as_json {
         return print_json(&serde_json::json!({
             "seconds": seconds,
@@ -125,7 +125,7 @@ fn invitation(suggestion: &Suggestion, out: &Path) -> String {
 /// Only evaluates a checkpoint (`--measure`).
 fn measure_only(checkpoint: &Path, split: ToySplit, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let embedder = ModelEmbedder::open(checkpoint, device)?;
-    let unseen = Unseen::new(embedder.inner().manifest().model.visual.reads().image_size as u32, split)?;
+    let unseen = TestData::new(embedder.inner().manifest().model.visual.reads().image_size as u32, split)?;
     let mut measured = measure(&embedder, &unseen)?;
     let set = set::of_walks(&embedder, &unseen)?;
     measured.extend(walks::measure(&unseen, &set)?);
@@ -133,13 +133,13 @@ fn measure_only(checkpoint: &Path, split: ToySplit, as_json: bool, device: &Devi
     if as_json {
         return print_json(&serde_json::json!({ "measured": records(&measured), "suggested": suggestion }));
     }
-    let told = format!("\"{}\" finds {} of {} right\n", suggestion.text, suggestion.right, suggestion.of);
-    print(&format!("{}\n{told}", columns(&table(&[], &measured))))
+    let summary = format!("\"{}\" finds {} of {} right\n", suggestion.text, suggestion.right, suggestion.of);
+    print(&format!("{}\n{summary}", columns(&table(&[], &measured))))
 }
 
-fn records(measured: &[Measured]) -> Vec<serde_json::Value> {
+fn records(measured: &[TitledRecord]) -> Vec<serde_json::Value> {
     let mut rows = Vec::new();
-    for Measured { title, record } in measured {
+    for TitledRecord { title, record } in measured {
         let mut row = serde_json::json!(record.without_outcomes());
         row["title"] = serde_json::json!(title);
         rows.push(row);
@@ -148,11 +148,11 @@ fn records(measured: &[Measured]) -> Vec<serde_json::Value> {
 }
 
 /// Prefixes of the names of files in a quickstart folder.
-const LEFT: [&str; 7] =
+const QUICKSTART_FILES: [&str; 7] =
     ["config.toml", "metrics.jsonl", "checkpoints", "embeddings", "report.html", "events.out.tfevents", towers::FOLDER];
 
 /// Checks that the folder is free. Deletes an earlier quickstart with `--fresh`, but never any other content.
-fn prepare_folder(args: &Quickstart) -> anyhow::Result<()> {
+fn prepare_folder(args: &QuickstartArgs) -> anyhow::Result<()> {
     let out = &args.out;
     let place = || out.display().to_string();
     if !out.exists() {
@@ -166,7 +166,7 @@ fn prepare_folder(args: &Quickstart) -> anyhow::Result<()> {
         bail!("{} is not empty; --fresh replaces an earlier quickstart, --out names another folder", place());
     }
     let names: Vec<String> = entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    if let Some(other) = names.iter().find(|name| !LEFT.iter().any(|known| name.starts_with(known))) {
+    if let Some(other) = names.iter().find(|name| !QUICKSTART_FILES.iter().any(|known| name.starts_with(known))) {
         bail!("{} holds `{other}`, which no quickstart wrote; --fresh deletes only files of a quickstart", place());
     }
     // Encoders without checkpoints: the quickstart was interrupted before its first step.

@@ -2,40 +2,40 @@ use burn::tensor::Device;
 use conifer_index::{Filter, FlatIndex, Hit, Query as Points, Snapshot, conjunction};
 use serde_json::{Value, json};
 
-use crate::asker::Asker;
-use crate::cli::Search;
+use crate::asker::QueryResolver;
+use crate::cli::SearchArgs;
 use crate::output::{columns, note, print, print_json};
 use crate::request::open_rows;
 use crate::set_model::set_of;
 use crate::triviality::flat_search;
 
-pub(crate) fn run(args: Search, as_json: bool, device: &Device) -> anyhow::Result<()> {
+pub(crate) fn run(args: SearchArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let set = open_rows(&args.set)?;
     let ranking = args.by.ranking(args.angle, args.within, "--").map_err(anyhow::Error::msg)?;
-    let place = set_of(&args.set);
-    let asker = Asker::new(&set, &place, args.checkpoint.as_deref(), device);
-    let mut query = asker.point(&args.query)?;
+    let path = set_of(&args.set);
+    let resolver = QueryResolver::new(&set, &path, args.checkpoint.as_deref(), device);
+    let mut query = resolver.point(&args.query)?;
     if !args.and.is_empty() {
         for it in &args.and {
-            query.extend(asker.named(it)?);
+            query.extend(resolver.named(it)?);
         }
         query = conjunction(&Points::new(&set.spec, &query))?;
     }
     let index = FlatIndex::on(&set)?;
-    let rows = asker.rows(&index, &args.modality, &args.only)?;
+    let rows = resolver.rows(&index, &args.modality, &args.only)?;
     let count = args.k.saturating_add(args.offset);
     let points = Points::new(&set.spec, &query);
     let mut hits = index.top_k(&points, ranking, count, &Filter::Set(&rows))?.concat();
     let found = hits.len();
     // Ignore the query's own row: its distance of 0 hides how close together the other rows are.
-    let own = args.query.id.as_deref().map(|id| asker.row(id)).transpose()?;
+    let own = args.query.id.as_deref().map(|id| resolver.row(id)).transpose()?;
     let others: Vec<usize> = rows.iter().copied().filter(|row| Some(*row) != own).collect();
     let best = hits.iter().find(|hit| Some(hit.row) != own).map(|hit| hit.score);
     let flat = flat_search(&index, &points, ranking, &others, best, args.by.score())?;
     flat.iter().for_each(|sentence| note(&format!("note: {sentence}")));
     hits.drain(..args.offset.min(found));
     if found == 0 {
-        note(&asker.nothing(&args.only, rows.len()));
+        note(&resolver.nothing_found(&args.only, rows.len()));
     } else if hits.is_empty() {
         note(&format!("--offset is {}, but only {found} rows were found", args.offset));
     }

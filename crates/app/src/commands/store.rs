@@ -10,26 +10,27 @@ use conifer_space::points::Element;
 use conifer_space::{EmbeddingSet, Root};
 use serde_json::json;
 
-use crate::cli;
+use crate::cli::{StoreCommand, StoreElementArg};
 use crate::output::{columns, note, print, print_json};
 use crate::progress;
 use crate::request::note_interrupted;
 
-pub(crate) fn run(command: cli::Store, as_json: bool) -> anyhow::Result<()> {
+pub(crate) fn run(command: StoreCommand, as_json: bool) -> anyhow::Result<()> {
     match command {
-        cli::Store::Create { store, sets, dtype, repeated } => {
+        StoreCommand::Create { store, sets, dtype, repeated } => {
             create(&store, &sets, dtype, repeated.duplicates(), as_json)
         }
-        cli::Store::Append { store, sets, repeated } => {
+        StoreCommand::Append { store, sets, repeated } => {
             let store = Store::open(&store)?;
             // Each set becomes one version, which is reported as soon as it is on disk.
-            sets.iter().try_for_each(|set| tell(&append(&store, &load(set)?, repeated.duplicates())?, as_json))
+            sets.iter()
+                .try_for_each(|set| print_appended(&append(&store, &load(set)?, repeated.duplicates())?, as_json))
         }
-        cli::Store::Delete { store, id, ids, rows, of } => {
+        StoreCommand::Delete { store, id, ids, rows, of } => {
             let store = Store::open(&store)?;
             let deletion = match of {
                 Some(version) => store.delete_rows(version, &rows)?,
-                None => store.delete(&wanted(id, ids.as_deref())?)?,
+                None => store.delete(&ids_to_delete(id, ids.as_deref())?)?,
             };
             if as_json {
                 let (rows, absent) = (deletion.rows, &deletion.absent);
@@ -40,7 +41,7 @@ pub(crate) fn run(command: cli::Store, as_json: bool) -> anyhow::Result<()> {
             }
             print(&format!("deleted {} rows\n{}", deletion.rows, line(&deletion.version)))
         }
-        cli::Store::Compact { store, keep } => {
+        StoreCommand::Compact { store, keep } => {
             let store = Store::open(&store)?;
             let bar = progress::bar("rows", store.version()?.rows);
             let version = store.compact(&mut |rows| bar.set_position(rows as u64))?;
@@ -55,8 +56,8 @@ pub(crate) fn run(command: cli::Store, as_json: bool) -> anyhow::Result<()> {
             note_unlisted(&unlisted);
             Ok(())
         }
-        cli::Store::Check { store } => check(&Store::open_any(&store)?, as_json),
-        cli::Store::Versions { store } => {
+        StoreCommand::Check { store } => check(&Store::open_any(&store)?, as_json),
+        StoreCommand::Versions { store } => {
             let versions = Store::open(&store)?.versions()?;
             if as_json {
                 return print_json(&versions);
@@ -72,7 +73,7 @@ pub(crate) fn run(command: cli::Store, as_json: bool) -> anyhow::Result<()> {
             };
             print(&columns(&[vec![head], versions.iter().map(row).collect()].concat()))
         }
-        cli::Store::Info { store } => info(&Store::open(&store)?, as_json),
+        StoreCommand::Info { store } => info(&Store::open(&store)?, as_json),
     }
 }
 
@@ -89,15 +90,15 @@ fn load(path: &Path) -> anyhow::Result<EmbeddingSet> {
 fn create(
     dir: &Path,
     sets: &[PathBuf],
-    dtype: cli::KeptAs,
+    dtype: StoreElementArg,
     duplicates: Duplicates,
     as_json: bool,
 ) -> anyhow::Result<()> {
     let (first, rest) = sets.split_first().context("expected an embedding set")?;
     let first = load(first)?;
     let element = match dtype {
-        cli::KeptAs::F32 => Element::F32,
-        cli::KeptAs::F16 => Element::F16,
+        StoreElementArg::F32 => Element::F32,
+        StoreElementArg::F16 => Element::F16,
     };
     let (spec, root) = (first.spec.clone(), first.root.clone());
     let mut first = Some(first);
@@ -106,7 +107,7 @@ fn create(
         let sets = first.take().map(Ok).into_iter().chain(rest.iter().map(|it| load(it)));
         sets.map(|set| append(store, &set?, duplicates)).collect()
     })?;
-    appended.iter().try_for_each(|it| tell(it, as_json))
+    appended.iter().try_for_each(|it| print_appended(it, as_json))
 }
 
 /// Appends a set as one version.
@@ -122,7 +123,7 @@ fn append(store: &Store, set: &EmbeddingSet, duplicates: Duplicates) -> anyhow::
     })
 }
 
-fn tell(appended: &Appended, as_json: bool) -> anyhow::Result<()> {
+fn print_appended(appended: &Appended, as_json: bool) -> anyhow::Result<()> {
     let Appended { version, skipped } = appended;
     if as_json {
         let mut object = serde_json::to_value(version)?;
@@ -135,7 +136,7 @@ fn tell(appended: &Appended, as_json: bool) -> anyhow::Result<()> {
     print(&line(version))
 }
 
-fn wanted(mut ids: Vec<String>, file: Option<&Path>) -> anyhow::Result<Vec<String>> {
+fn ids_to_delete(mut ids: Vec<String>, file: Option<&Path>) -> anyhow::Result<Vec<String>> {
     if let Some(file) = file {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
         ids.extend(text.lines().filter(|line| !line.is_empty()).map(str::to_owned));

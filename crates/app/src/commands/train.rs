@@ -20,14 +20,14 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use super::eval::templates;
-use crate::cli::Train;
+use crate::cli::TrainArgs;
 use crate::embedder::ModelEmbedder;
 use crate::invocation::program;
 use crate::output::{note, print, print_json};
 use crate::triviality::warn_if_trivial;
 use crate::{progress, signal};
 
-pub(crate) fn run(args: Train, as_json: bool, device: &Device) -> anyhow::Result<()> {
+pub(crate) fn run(args: TrainArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let mut trainer = match (&args.resume, &args.config) {
         (Some(run), _) => {
             let config = Config::load(&latest_checkpoint(run)?.join(CONFIG), &[])?;
@@ -124,14 +124,14 @@ pub(crate) fn watch(
     also: &mut dyn FnMut(&Event<'_>),
 ) -> anyhow::Result<(Outcome, f64)> {
     let evaluation = Evaluation::open(trainer.config())?;
-    let mut watch = Watch { bar: None, last_loss: f64::NAN, evaluation, measured: Vec::new(), also };
-    let outcome = trainer.run(stop, &mut watch);
-    warn_if_trivial(&watch.measured);
+    let mut observer = TrainingObserver { bar: None, last_loss: f64::NAN, evaluation, measured: Vec::new(), also };
+    let outcome = trainer.run(stop, &mut observer);
+    warn_if_trivial(&observer.measured);
     let out = trainer.config().train.out.clone();
-    outcome.map(|it| (it, watch.last_loss)).with_context(|| kept(&out))
+    outcome.map(|it| (it, observer.last_loss)).with_context(|| failure_message(&out))
 }
 
-struct Watch<'a> {
+struct TrainingObserver<'a> {
     bar: Option<ProgressBar>,
     last_loss: f64,
     evaluation: Option<Evaluation>,
@@ -140,7 +140,7 @@ struct Watch<'a> {
     also: &'a mut dyn FnMut(&Event<'_>),
 }
 
-impl Observer for Watch<'_> {
+impl Observer for TrainingObserver<'_> {
     fn on(&mut self, event: &Event<'_>) {
         match event {
             Event::Started { step, steps, parameters, samples, batches_per_epoch } => {
@@ -271,7 +271,7 @@ fn say(bar: &ProgressBar, line: &str) {
 }
 
 /// The message for a failed run: the checkpoint to resume from, if there is one.
-fn kept(out: &Path) -> String {
+fn failure_message(out: &Path) -> String {
     match latest_checkpoint(out) {
         Ok(path) => format!(
             "training failed; the checkpoint {} is complete, resume from it with: conifer train --resume {}",

@@ -3,23 +3,23 @@ use conifer_index::{Cone, Filter, FlatIndex, Place, Query as Points, Traversal};
 use serde_json::json;
 
 use super::search::{label, row_json};
-use crate::asker::Asker;
-use crate::cli::Traverse;
+use crate::asker::QueryResolver;
+use crate::cli::TraverseArgs;
 use crate::output::{columns, note, print, print_json};
 use crate::request::open_rows;
 use crate::set_model::set_of;
 
-pub(crate) fn run(args: Traverse, as_json: bool, device: &Device) -> anyhow::Result<()> {
+pub(crate) fn run(args: TraverseArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let set = open_rows(&args.set)?;
     let place = set_of(&args.set);
-    let asker = Asker::new(&set, &place, args.checkpoint.as_deref(), device);
-    let query = asker.point(&args.query)?;
-    let target = args.to.as_deref().map(|id| asker.row(id)).transpose()?;
+    let resolver = QueryResolver::new(&set, &place, args.checkpoint.as_deref(), device);
+    let query = resolver.point(&args.query)?;
+    let target = args.to.as_deref().map(|id| resolver.row(id)).transpose()?;
     let settings = Traversal { steps: args.steps, cone: (!args.no_filter).then(Cone::default) };
     let index = FlatIndex::on(&set)?;
-    let rows = asker.rows(&index, &args.modality, &args.only)?;
+    let rows = resolver.rows(&index, &args.modality, &args.only)?;
     if rows.is_empty() {
-        note(&asker.nothing(&args.only, 0));
+        note(&resolver.nothing_found(&args.only, 0));
     }
     let filter = Filter::Set(&rows);
     let from = Points::new(&set.spec, &query);

@@ -7,30 +7,30 @@ use std::sync::Arc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-use super::error::{Answer, Refusal};
+use super::error::{HttpError, HttpResult};
 use crate::embedder::ModelEmbedder;
 
 /// Maximum number of texts and photos in one batch.
 const BATCH: usize = 32;
 
 /// The bounded job queue of the model thread.
-pub(crate) struct Queue {
+pub(crate) struct EmbeddingQueue {
     model: Arc<ModelEmbedder>,
-    send: mpsc::Sender<Job>,
+    send: mpsc::Sender<EmbedRequest>,
 }
 
-struct Job {
-    asked: Item,
+struct EmbedRequest {
+    input: EmbedInput,
     answer: oneshot::Sender<Result<Vec<f32>, String>>,
 }
 
-enum Item {
+enum EmbedInput {
     Text(String),
     /// Preprocessed pixels of a photo.
     Pixels(Vec<u8>),
 }
 
-impl Queue {
+impl EmbeddingQueue {
     /// Starts the model thread. The thread ends when the queue is dropped.
     ///
     /// # Errors
@@ -52,30 +52,31 @@ impl Queue {
         self.send.max_capacity() - self.send.capacity()
     }
 
-    pub(crate) async fn text(&self, text: &str) -> Answer<Vec<f32>> {
-        self.ask(Item::Text(text.to_owned())).await
+    pub(crate) async fn text(&self, text: &str) -> HttpResult<Vec<f32>> {
+        self.ask(EmbedInput::Text(text.to_owned())).await
     }
 
-    pub(crate) async fn photo(&self, pixels: Vec<u8>) -> Answer<Vec<f32>> {
-        self.ask(Item::Pixels(pixels)).await
+    pub(crate) async fn photo(&self, pixels: Vec<u8>) -> HttpResult<Vec<f32>> {
+        self.ask(EmbedInput::Pixels(pixels)).await
     }
 
-    async fn ask(&self, asked: Item) -> Answer<Vec<f32>> {
+    async fn ask(&self, input: EmbedInput) -> HttpResult<Vec<f32>> {
         let (answer, point) = oneshot::channel();
-        self.send.try_send(Job { asked, answer }).map_err(|error| match error {
-            TrySendError::Full(_) => {
-                Refusal::busy(format!("the embedding queue is full (limit {}); retry later", self.send.max_capacity()))
-            }
-            TrySendError::Closed(_) => Refusal::fault("the model thread has stopped; restart the server"),
+        self.send.try_send(EmbedRequest { input, answer }).map_err(|error| match error {
+            TrySendError::Full(_) => HttpError::busy(format!(
+                "the embedding queue is full (limit {}); retry later",
+                self.send.max_capacity()
+            )),
+            TrySendError::Closed(_) => HttpError::fault("the model thread has stopped; restart the server"),
         })?;
         let point = point
             .await
-            .map_err(|_| Refusal::fault("the model thread stopped before it answered; restart the server"))?;
-        point.map_err(Refusal::fault)
+            .map_err(|_| HttpError::fault("the model thread stopped before it answered; restart the server"))?;
+        point.map_err(HttpError::fault)
     }
 }
 
-fn serve(model: &ModelEmbedder, mut queue: mpsc::Receiver<Job>) {
+fn serve(model: &ModelEmbedder, mut queue: mpsc::Receiver<EmbedRequest>) {
     while let Some(first) = queue.blocking_recv() {
         let mut jobs = vec![first];
         while jobs.len() < BATCH
@@ -86,13 +87,13 @@ fn serve(model: &ModelEmbedder, mut queue: mpsc::Receiver<Job>) {
         // Skip jobs whose client has disconnected.
         jobs.retain(|job| !job.answer.is_closed());
         let (mut texts, mut photos, mut for_texts, mut for_photos) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for Job { asked, answer } in jobs {
-            match asked {
-                Item::Text(text) => {
+        for EmbedRequest { input, answer } in jobs {
+            match input {
+                EmbedInput::Text(text) => {
                     texts.push(text);
                     for_texts.push(answer);
                 }
-                Item::Pixels(pixels) => {
+                EmbedInput::Pixels(pixels) => {
                     photos.push(pixels);
                     for_photos.push(answer);
                 }
@@ -100,12 +101,12 @@ fn serve(model: &ModelEmbedder, mut queue: mpsc::Receiver<Job>) {
         }
         let dim = model.inner().spec().dim;
         let embed_texts = |texts: &[String]| model.inner().texts(texts, &mut |_, _| {});
-        give(for_texts, points(&texts, dim, embed_texts));
-        give(for_photos, points(&photos, dim, |photos| model.inner().image_batch(photos)));
+        send_all(for_texts, points(&texts, dim, embed_texts));
+        send_all(for_photos, points(&photos, dim, |photos| model.inner().image_batch(photos)));
     }
 }
 
-fn give(answers: Vec<oneshot::Sender<Result<Vec<f32>, String>>>, points: Vec<Result<Vec<f32>, String>>) {
+fn send_all(answers: Vec<oneshot::Sender<Result<Vec<f32>, String>>>, points: Vec<Result<Vec<f32>, String>>) {
     for (answer, point) in answers.into_iter().zip(points) {
         // The send fails if the client has disconnected.
         _ = answer.send(point);
@@ -146,11 +147,11 @@ mod tests {
             assert!(!items.contains(&-1.0), "a fault");
             if items.contains(&-2.0) { Err("no point") } else { Ok([items, items].concat()) }
         };
-        let told = points(&[1.0, -1.0, 2.0, -2.0], 2, embed);
-        assert_eq!(told[0], Ok(vec![1.0, 1.0]));
-        assert_eq!(told[1], Err("the model panicked".to_owned()));
-        assert_eq!(told[2], Ok(vec![2.0, 2.0]));
-        assert_eq!(told[3], Err("no point".to_owned()));
+        let results = points(&[1.0, -1.0, 2.0, -2.0], 2, embed);
+        assert_eq!(results[0], Ok(vec![1.0, 1.0]));
+        assert_eq!(results[1], Err("the model panicked".to_owned()));
+        assert_eq!(results[2], Ok(vec![2.0, 2.0]));
+        assert_eq!(results[3], Err("no point".to_owned()));
         assert_eq!(points(&[3.0, 3.0], 2, embed).len(), 2);
         assert_eq!(points(&[-2.0], 2, embed), [Err("no point".to_owned())]);
         assert_eq!(points(&[], 2, embed), []);

@@ -10,18 +10,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
-use super::error::{Answer, Refusal};
-use super::unique::Unique;
+use super::error::{HttpError, HttpResult};
+use super::unique::UniqueFields;
 
 /// Timeout for a whole request body.
-const BODY: Duration = Duration::from_secs(20);
+const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Timeout for the next chunk of a request body.
-const STALL: Duration = Duration::from_secs(5);
+const CHUNK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of a JSON request body in bytes. It has room for 8 queries of 8,192 numbers.
 pub(crate) const JSON_BYTES: usize = 1 << 20;
 
 /// Returns the whole body, at most `most` bytes. The gate has already read it into memory.
-pub(crate) async fn read(headers: &HeaderMap, body: Body, most: usize) -> Answer<Vec<u8>> {
+pub(crate) async fn read(headers: &HeaderMap, body: Body, most: usize) -> HttpResult<Vec<u8>> {
     gather(headers, body, most, |_| Ok(())).await
 }
 
@@ -32,19 +32,21 @@ pub(crate) async fn gather(
     headers: &HeaderMap,
     body: Body,
     most: usize,
-    mut room: impl FnMut(usize) -> Answer<()>,
-) -> Answer<Vec<u8>> {
-    let too_large = || Refusal::too_large(format!("the body is longer than the limit of {most} bytes"));
-    let told = headers.get(CONTENT_LENGTH).and_then(|it| it.to_str().ok()).and_then(|it| it.parse::<u64>().ok());
-    if told.is_some_and(|told| told > most as u64) {
+    mut room: impl FnMut(usize) -> HttpResult<()>,
+) -> HttpResult<Vec<u8>> {
+    let too_large = || HttpError::too_large(format!("the body is longer than the limit of {most} bytes"));
+    let announced = headers.get(CONTENT_LENGTH).and_then(|it| it.to_str().ok()).and_then(|it| it.parse::<u64>().ok());
+    if announced.is_some_and(|announced| announced > most as u64) {
         return Err(too_large());
     }
     let whole = async {
         let mut body = body;
         let mut bytes = Vec::new();
-        while let Some(frame) = tokio::time::timeout(STALL, body.frame()).await.map_err(|_| late(STALL))? {
-            let frame =
-                frame.map_err(|error| Refusal::malformed(format!("the body ended before it was complete: {error}")))?;
+        while let Some(frame) =
+            tokio::time::timeout(CHUNK_TIMEOUT, body.frame()).await.map_err(|_| late(CHUNK_TIMEOUT))?
+        {
+            let frame = frame
+                .map_err(|error| HttpError::malformed(format!("the body ended before it was complete: {error}")))?;
             let data: Bytes = frame.into_data().unwrap_or_default();
             if bytes.len() + data.len() > most {
                 return Err(too_large());
@@ -54,32 +56,32 @@ pub(crate) async fn gather(
         }
         Ok(bytes)
     };
-    tokio::time::timeout(BODY, whole).await.unwrap_or_else(|_| Err(late(BODY)))
+    tokio::time::timeout(BODY_TIMEOUT, whole).await.unwrap_or_else(|_| Err(late(BODY_TIMEOUT)))
 }
 
-fn late(limit: Duration) -> Refusal {
-    let what = if limit == STALL { "no more data of the body arrived" } else { "the body was not complete" };
-    Refusal::new(StatusCode::REQUEST_TIMEOUT, format!("{what} within the limit of {} s", limit.as_secs()))
+fn late(limit: Duration) -> HttpError {
+    let what = if limit == CHUNK_TIMEOUT { "no more data of the body arrived" } else { "the body was not complete" };
+    HttpError::new(StatusCode::REQUEST_TIMEOUT, format!("{what} within the limit of {} s", limit.as_secs()))
 }
 
 /// Parses a JSON body as `T`. Invalid JSON is a 400. JSON of another structure, or with a repeated field, is a 422.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Answer<T> {
-    let parsed = serde_json::from_slice::<Unique>(bytes).and_then(|_| serde_json::from_slice(bytes));
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> HttpResult<T> {
+    let parsed = serde_json::from_slice::<UniqueFields>(bytes).and_then(|_| serde_json::from_slice(bytes));
     parsed.map_err(|error| refused(&error))
 }
 
-fn refused(error: &serde_json::Error) -> Refusal {
+fn refused(error: &serde_json::Error) -> HttpError {
     let message = format!("the body: {error}");
     match error.classify() {
         // A number that is out of the range of `f64` is still valid JSON.
-        Category::Data => Refusal::invalid(message),
-        Category::Syntax if message.contains("number out of range") => Refusal::invalid(message),
-        _ => Refusal::malformed(message),
+        Category::Data => HttpError::invalid(message),
+        Category::Syntax if message.contains("number out of range") => HttpError::invalid(message),
+        _ => HttpError::malformed(message),
     }
 }
 
-pub(crate) fn json(value: &impl Serialize) -> Answer {
-    let bytes = serde_json::to_vec(value).map_err(|error| Refusal::fault(error.to_string()))?;
+pub(crate) fn json(value: &impl Serialize) -> HttpResult {
+    let bytes = serde_json::to_vec(value).map_err(|error| HttpError::fault(error.to_string()))?;
     Ok(typed("application/json", bytes))
 }
 

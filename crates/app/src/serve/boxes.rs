@@ -11,15 +11,15 @@ use serde::Serialize;
 
 use super::Server;
 use super::body::json;
-use super::error::Answer;
-use super::rows::{MOST_ROWS, Number};
-use super::state::{BOX, State as Rows};
+use super::error::HttpResult;
+use super::rows::{MOST_ROWS, RowNumber};
+use super::state::{BOX, ServedSet};
 
 /// Column with the caption or phrase of a row.
 const TEXT: &str = "text";
 
 #[derive(Serialize)]
-struct Reply<'a> {
+struct BoxesReply<'a> {
     /// The row of the whole photo.
     #[serde(skip_serializing_if = "Option::is_none")]
     photo: Option<usize>,
@@ -31,29 +31,31 @@ struct Reply<'a> {
 struct PhotoBox<'a> {
     /// Left, top, width, height as fractions of the photo.
     #[serde(rename = "box")]
-    place: [f32; 4],
+    bounds: [f32; 4],
     rows: Vec<usize>,
     texts: Vec<&'a str>,
 }
 
-pub(crate) async fn boxes(State(server): State<Arc<Server>>, Number(row): Number) -> Answer {
+pub(crate) async fn boxes(State(server): State<Arc<Server>>, RowNumber(row): RowNumber) -> HttpResult {
     server.state.check_row(row)?;
     json(&of_row(&server.state, row))
 }
 
 /// Lists the boxes in the order of their first rows.
-fn of_row(state: &Rows, row: usize) -> Reply<'_> {
+fn of_row(state: &ServedSet, row: usize) -> BoxesReply<'_> {
     let mut sample = state.rows_of_sample(row);
     sample.truncate(MOST_ROWS);
-    let (texts, places) = (state.columns.get(TEXT), state.columns.get(BOX));
+    let (texts, box_column) = (state.columns.get(TEXT), state.columns.get(BOX));
     let photo = sample.iter().copied().find(|it| state.modality[*it] == Modality::Image);
     let mut boxes: Vec<PhotoBox<'_>> = Vec::new();
     let mut number: BTreeMap<&str, usize> = BTreeMap::new();
     for row in sample.into_iter().filter(|it| state.modality[*it] == Modality::BoxImage) {
-        let (Some(place), Some(written)) = (state.place(row), places.map(|it| it[row].as_str())) else { continue };
+        let (Some(bounds), Some(written)) = (state.bounds(row), box_column.map(|it| it[row].as_str())) else {
+            continue;
+        };
         let at = *number.entry(written).or_insert(boxes.len());
         if at == boxes.len() {
-            boxes.push(PhotoBox { place, rows: Vec::new(), texts: Vec::new() });
+            boxes.push(PhotoBox { bounds, rows: Vec::new(), texts: Vec::new() });
         }
         boxes[at].rows.push(row);
         let text = texts.map_or("", |it| it[row].as_str());
@@ -61,5 +63,5 @@ fn of_row(state: &Rows, row: usize) -> Reply<'_> {
             boxes[at].texts.push(text);
         }
     }
-    Reply { photo, boxes }
+    BoxesReply { photo, boxes }
 }

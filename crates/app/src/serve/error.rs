@@ -8,14 +8,14 @@ use serde_json::json;
 
 /// An error response. Its body is `{"error":{"status":422,"message":"..."}}`.
 #[derive(Clone, Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct HttpError {
     pub(crate) status: StatusCode,
     pub(crate) message: String,
 }
 
-pub(crate) type Answer<T = axum::response::Response> = Result<T, Refusal>;
+pub(crate) type HttpResult<T = axum::response::Response> = Result<T, HttpError>;
 
-impl Refusal {
+impl HttpError {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
@@ -53,7 +53,7 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for HttpError {
     fn into_response(self) -> Response<Body> {
         let body = json!({ "error": { "status": self.status.as_u16(), "message": self.message } });
         let mut response = Response::new(Body::from(body.to_string()));
@@ -67,7 +67,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-impl From<conifer_index::Error> for Refusal {
+impl From<conifer_index::Error> for HttpError {
     fn from(error: conifer_index::Error) -> Self {
         Self::invalid(error.to_string())
     }

@@ -10,7 +10,7 @@ use conifer_space::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
 /// The factors of a product space.
-pub(crate) struct Factors {
+pub(crate) struct ProductFactors {
     spaces: Vec<Box<dyn Space<f32>>>,
     roots: Vec<Root>,
     curvs: Vec<f64>,
@@ -28,7 +28,7 @@ pub(crate) struct FactorSummary {
     pub(crate) max: f64,
 }
 
-impl Factors {
+impl ProductFactors {
     /// The factors of a space; none if it is not a product.
     ///
     /// # Errors
@@ -42,14 +42,14 @@ impl Factors {
             Root::Origin => Root::Origin,
             Root::Point(point) => Root::Point(point[factor * width..(factor + 1) * width].to_vec()),
         };
-        Ok(Factors { spaces, roots: (0..curvs.len()).map(root_of).collect(), curvs: curvs.to_vec(), width })
+        Ok(ProductFactors { spaces, roots: (0..curvs.len()).map(root_of).collect(), curvs: curvs.to_vec(), width })
     }
 
     pub(crate) fn len(&self) -> usize {
         self.spaces.len()
     }
 
-    /// Depth of a point in one factor. `factor` must be below [`Factors::len`].
+    /// Depth of a point in one factor. `factor` must be below [`ProductFactors::len`].
     pub(crate) fn depth(&self, factor: usize, point: &[f32]) -> f32 {
         let part = &point[factor * self.width..(factor + 1) * self.width];
         self.spaces[factor].depth(part, &self.roots[factor])
@@ -76,7 +76,7 @@ impl Factors {
     }
 
     /// The `k` deepest rows in a factor among those that `passes` accepts, with their depth. The order is by descending
-    /// depth, then by ascending row number. `factor` must be below [`Factors::len`].
+    /// depth, then by ascending row number. `factor` must be below [`ProductFactors::len`].
     pub(crate) fn top<'a>(
         &self,
         len: usize,
@@ -108,8 +108,8 @@ mod tests {
         Cow::Borrowed(&POINTS[4 * i..4 * i + 4])
     }
 
-    fn factors() -> Factors {
-        Factors::new(&ManifoldSpec::product_l1(2, 2, vec![1.0, 4.0]), &Root::Origin).unwrap()
+    fn factors() -> ProductFactors {
+        ProductFactors::new(&ManifoldSpec::product_l1(2, 2, vec![1.0, 4.0]), &Root::Origin).unwrap()
     }
 
     /// `asinh(sqrt(c) |x|) / sqrt(c)`: asinh(5) in the first factor, asinh(2 * 2.5) / 2 in the second.
@@ -133,7 +133,7 @@ mod tests {
         let spec = ManifoldSpec::product_l1(2, 2, vec![0.5, 2.0]);
         let root = Root::Point(vec![0.2, -0.1, 0.4, 0.3]);
         let point = [1.0_f32, 0.5, -0.7, 0.2];
-        let depths = Factors::new(&spec, &root).unwrap().depths(&point);
+        let depths = ProductFactors::new(&spec, &root).unwrap().depths(&point);
         let whole = space::<f32>(&spec).unwrap().depth(&point, &root);
         assert!(((depths[0] + depths[1]) / 2.0 - whole).abs() < 1e-5);
     }
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_space_of_one_factor_has_none_to_show() {
         for spec in [ManifoldSpec::lorentz(4, 1.0), ManifoldSpec::sphere(4), ManifoldSpec::euclidean(4)] {
-            assert_eq!(Factors::new(&spec, &Root::Origin).unwrap().len(), 0);
+            assert_eq!(ProductFactors::new(&spec, &Root::Origin).unwrap().len(), 0);
         }
     }
 }

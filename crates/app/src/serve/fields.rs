@@ -11,17 +11,17 @@ use conifer_space::Modality;
 use serde_json::{Map, Value};
 
 use super::body::parse;
-use super::error::{Answer, Refusal};
+use super::error::{HttpError, HttpResult};
 use super::rows::digits;
 use crate::cli::ViewArg;
-use crate::ranking::{By, NAMES};
+use crate::ranking::{NAMES, RankingArg};
 
 /// A request that is parsed from fields.
 pub(crate) trait Request: Sized {
     /// Names of all fields.
     const FIELDS: &'static [&'static str];
 
-    fn read(fields: &mut Fields<'_>) -> Answer<Self>;
+    fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self>;
 }
 
 /// A type that the value of a field can have.
@@ -32,60 +32,60 @@ pub(crate) trait Field: Sized {
     fn expected() -> String;
 
     /// Parses a value. `None` means that the value has the wrong type; an error means that a nested value is wrong.
-    fn read(value: &Value, place: Place<'_>) -> Answer<Option<Self>>;
+    fn read(value: &Value, path: FieldPath<'_>) -> HttpResult<Option<Self>>;
 }
 
 /// Path of a value in a request. It is formatted only for error messages.
 #[derive(Clone, Copy)]
-pub(crate) enum Place<'a> {
+pub(crate) enum FieldPath<'a> {
     Top,
-    Field(&'a Place<'a>, &'a str),
-    Item(&'a Place<'a>, usize),
+    Field(&'a FieldPath<'a>, &'a str),
+    Item(&'a FieldPath<'a>, usize),
 }
 
 /// The fields that are not parsed yet. Unknown fields were already rejected.
-pub(crate) struct Fields<'a> {
-    place: Place<'a>,
+pub(crate) struct RequestFields<'a> {
+    path: FieldPath<'a>,
     object: Map<String, Value>,
     is_query: bool,
 }
 
 /// Extractor of the URL query parameters.
-pub(crate) struct Settings<T>(pub(crate) T);
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
 /// Parses a body that is one JSON object.
-pub(crate) fn object(bytes: &[u8]) -> Answer<Map<String, Value>> {
+pub(crate) fn object(bytes: &[u8]) -> HttpResult<Map<String, Value>> {
     match parse(bytes)? {
         Value::Object(object) => Ok(object),
-        other => Err(Refusal::invalid(format!("the body is {}; expected an object", shown(&other)))),
+        other => Err(HttpError::invalid(format!("the body is {}; expected an object", shown(&other)))),
     }
 }
 
 /// Parses a body that is one JSON object with the fields of `T`.
-pub(crate) fn whole<T: Request>(bytes: &[u8]) -> Answer<T> {
-    T::read(&mut Fields::new(Place::Top, object(bytes)?, T::FIELDS)?)
+pub(crate) fn parse_request<T: Request>(bytes: &[u8]) -> HttpResult<T> {
+    T::read(&mut RequestFields::new(FieldPath::Top, object(bytes)?, T::FIELDS)?)
 }
 
-impl<'a> Fields<'a> {
+impl<'a> RequestFields<'a> {
     /// # Errors
     /// A field is not one of the `known` fields.
-    pub(crate) fn new(place: Place<'a>, object: Map<String, Value>, known: &[&str]) -> Answer<Self> {
+    pub(crate) fn new(path: FieldPath<'a>, object: Map<String, Value>, known: &[&str]) -> HttpResult<Self> {
         if let Some(name) = object.keys().find(|it| !known.contains(&it.as_str())) {
             let name = clipped(name);
-            let within = if let Place::Top = place { String::new() } else { format!(" in `{place}`") };
+            let within = if let FieldPath::Top = path { String::new() } else { format!(" in `{path}`") };
             // Suggest the nearest name only within an edit distance of half the length, at most 3: a typo keeps most
             // letters.
             let (slips, near) = known.iter().map(|it| (edits(&name, it), *it)).min().unwrap_or_default();
-            let meant =
+            let suggestion =
                 if slips <= (name.len() / 2).clamp(1, 3) { format!("did you mean `{near}`? ") } else { String::new() };
             let expected = one_of(known);
-            return Err(Refusal::invalid(format!("unknown field `{name}`{within}; {meant}expected {expected}")));
+            return Err(HttpError::invalid(format!("unknown field `{name}`{within}; {suggestion}expected {expected}")));
         }
-        Ok(Self { place, object, is_query: false })
+        Ok(Self { path, object, is_query: false })
     }
 
     /// Parses an optional field, which may be absent or `null`.
-    pub(crate) fn take<T: Field>(&mut self, name: &str) -> Answer<Option<T>> {
+    pub(crate) fn take<T: Field>(&mut self, name: &str) -> HttpResult<Option<T>> {
         let Some(mut value) = self.object.shift_remove(name).filter(|it| !it.is_null()) else { return Ok(None) };
         if self.is_query
             && T::NUMBER
@@ -93,20 +93,20 @@ impl<'a> Fields<'a> {
         {
             value = number.into();
         }
-        read(&value, Place::Field(&self.place, name)).map(Some)
+        read(&value, FieldPath::Field(&self.path, name)).map(Some)
     }
 
     /// Parses a required field.
-    pub(crate) fn need<T: Field>(&mut self, name: &str) -> Answer<T> {
+    pub(crate) fn need<T: Field>(&mut self, name: &str) -> HttpResult<T> {
         let found = self.take(name)?;
-        let place = Place::Field(&self.place, name);
-        found.ok_or_else(|| Refusal::invalid(format!("missing field `{place}`; expected {}", T::expected())))
+        let path = FieldPath::Field(&self.path, name);
+        found.ok_or_else(|| HttpError::invalid(format!("missing field `{path}`; expected {}", T::expected())))
     }
 }
 
-fn read<T: Field>(value: &Value, place: Place<'_>) -> Answer<T> {
-    T::read(value, place)?
-        .ok_or_else(|| Refusal::invalid(format!("`{place}` is {}; expected {}", shown(value), T::expected())))
+fn read<T: Field>(value: &Value, path: FieldPath<'_>) -> HttpResult<T> {
+    T::read(value, path)?
+        .ok_or_else(|| HttpError::invalid(format!("`{path}` is {}; expected {}", shown(value), T::expected())))
 }
 
 impl Field for usize {
@@ -116,7 +116,7 @@ impl Field for usize {
         "a whole number".to_owned()
     }
 
-    fn read(value: &Value, _: Place<'_>) -> Answer<Option<Self>> {
+    fn read(value: &Value, _: FieldPath<'_>) -> HttpResult<Option<Self>> {
         Ok(value.as_u64().and_then(|it| it.try_into().ok()))
     }
 }
@@ -126,7 +126,7 @@ impl Field for f32 {
         "a number".to_owned()
     }
 
-    fn read(value: &Value, _: Place<'_>) -> Answer<Option<Self>> {
+    fn read(value: &Value, _: FieldPath<'_>) -> HttpResult<Option<Self>> {
         Ok(value.as_f64().map(|it| it as f32))
     }
 }
@@ -136,7 +136,7 @@ impl Field for bool {
         "true or false".to_owned()
     }
 
-    fn read(value: &Value, _: Place<'_>) -> Answer<Option<Self>> {
+    fn read(value: &Value, _: FieldPath<'_>) -> HttpResult<Option<Self>> {
         Ok(value.as_bool())
     }
 }
@@ -146,18 +146,18 @@ impl Field for String {
         "a text".to_owned()
     }
 
-    fn read(value: &Value, _: Place<'_>) -> Answer<Option<Self>> {
+    fn read(value: &Value, _: FieldPath<'_>) -> HttpResult<Option<Self>> {
         Ok(value.as_str().map(str::to_owned))
     }
 }
 
-impl Field for By {
+impl Field for RankingArg {
     fn expected() -> String {
         one_of(&NAMES)
     }
 
-    fn read(value: &Value, _: Place<'_>) -> Answer<Option<Self>> {
-        Ok(value.as_str().and_then(|it| By::from_str(it, false).ok()))
+    fn read(value: &Value, _: FieldPath<'_>) -> HttpResult<Option<Self>> {
+        Ok(value.as_str().and_then(|it| RankingArg::from_str(it, false).ok()))
     }
 }
 
@@ -166,7 +166,7 @@ impl Field for Modality {
         one_of(&[Modality::Image, Modality::Text, Modality::BoxImage, Modality::BoxText].map(Modality::name))
     }
 
-    fn read(value: &Value, _: Place<'_>) -> Answer<Option<Self>> {
+    fn read(value: &Value, _: FieldPath<'_>) -> HttpResult<Option<Self>> {
         Ok(value.as_str().and_then(|it| ViewArg::from_str(it, false).ok()).map(Modality::from))
     }
 }
@@ -176,10 +176,10 @@ impl<T: Field> Field for Vec<T> {
         format!("a list, each item {}", T::expected())
     }
 
-    fn read(value: &Value, place: Place<'_>) -> Answer<Option<Self>> {
+    fn read(value: &Value, path: FieldPath<'_>) -> HttpResult<Option<Self>> {
         let Some(items) = value.as_array() else { return Ok(None) };
-        let all = items.iter().enumerate().map(|(i, it)| read(it, Place::Item(&place, i)));
-        all.collect::<Answer<_>>().map(Some)
+        let all = items.iter().enumerate().map(|(i, it)| read(it, FieldPath::Item(&path, i)));
+        all.collect::<HttpResult<_>>().map(Some)
     }
 }
 
@@ -189,8 +189,8 @@ impl Field for [f32; 2] {
         "a list of two numbers, the smaller one first".to_owned()
     }
 
-    fn read(value: &Value, place: Place<'_>) -> Answer<Option<Self>> {
-        Ok(Vec::read(value, place)?.and_then(|it| it.try_into().ok()))
+    fn read(value: &Value, path: FieldPath<'_>) -> HttpResult<Option<Self>> {
+        Ok(Vec::read(value, path)?.and_then(|it| it.try_into().ok()))
     }
 }
 
@@ -200,39 +200,39 @@ impl Field for BTreeMap<String, Vec<String>> {
         "an object with a list of texts for each column".to_owned()
     }
 
-    fn read(value: &Value, place: Place<'_>) -> Answer<Option<Self>> {
+    fn read(value: &Value, path: FieldPath<'_>) -> HttpResult<Option<Self>> {
         let Some(object) = value.as_object() else { return Ok(None) };
-        let all = object.iter().map(|(name, it)| Ok((name.clone(), read(it, Place::Field(&place, name))?)));
-        all.collect::<Answer<_>>().map(Some)
+        let all = object.iter().map(|(name, it)| Ok((name.clone(), read(it, FieldPath::Field(&path, name))?)));
+        all.collect::<HttpResult<_>>().map(Some)
     }
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for FieldPath<'_> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Top => Ok(()),
-            Place::Field(Place::Top, name) => to.write_str(&clipped(name)),
-            Place::Field(above, name) => write!(to, "{above}.{}", clipped(name)),
-            Place::Item(above, i) => write!(to, "{above}[{i}]"),
+            FieldPath::Top => Ok(()),
+            FieldPath::Field(FieldPath::Top, name) => to.write_str(&clipped(name)),
+            FieldPath::Field(above, name) => write!(to, "{above}.{}", clipped(name)),
+            FieldPath::Item(above, i) => write!(to, "{above}[{i}]"),
         }
     }
 }
 
-impl<S: Send + Sync, T: Request> FromRequestParts<S> for Settings<T> {
-    type Rejection = Refusal;
+impl<S: Send + Sync, T: Request> FromRequestParts<S> for QueryParams<T> {
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> HttpResult<Self> {
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
-        let Query(pairs) = pairs.map_err(|error| Refusal::invalid(error.body_text()))?;
+        let Query(pairs) = pairs.map_err(|error| HttpError::invalid(error.body_text()))?;
         let mut object = Map::new();
         for (name, value) in pairs {
             if object.contains_key(&name) {
-                return Err(Refusal::invalid(format!("`{}` is given twice; expected it once", clipped(&name))));
+                return Err(HttpError::invalid(format!("`{}` is given twice; expected it once", clipped(&name))));
             }
             object.insert(name, Value::String(value));
         }
-        let fields = Fields::new(Place::Top, object, T::FIELDS)?;
-        T::read(&mut Fields { is_query: true, ..fields }).map(Settings)
+        let fields = RequestFields::new(FieldPath::Top, object, T::FIELDS)?;
+        T::read(&mut RequestFields { is_query: true, ..fields }).map(QueryParams)
     }
 }
 

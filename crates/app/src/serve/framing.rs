@@ -7,12 +7,12 @@
 
 /// Maximum number of bytes kept of a line. This is more than `Transfer-Encoding: chunked`, a length or a chunk size
 /// needs.
-const KEPT: usize = 128;
+const LINE_BYTES: usize = 128;
 
 /// Parser of the request boundaries of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Framing {
-    state: State,
+    state: FramingState,
     /// The start of the current line, without the line end.
     line: Vec<u8>,
     /// `Content-Length` of the current head.
@@ -24,7 +24,7 @@ pub(crate) struct Framing {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum FramingState {
     #[default]
     RequestLine,
     Fields,
@@ -43,21 +43,21 @@ impl Framing {
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             match self.state {
-                State::Over => return,
-                State::Body(left) | State::Chunk(left) => {
+                FramingState::Over => return,
+                FramingState::Body(left) | FramingState::Chunk(left) => {
                     let skipped = left.min(bytes.len() as u64);
                     bytes = &bytes[skipped as usize..];
                     self.state = match (self.state, left - skipped) {
-                        (State::Body(_), 0) => State::RequestLine,
-                        (State::Body(_), left) => State::Body(left),
-                        (_, 0) => State::ChunkSize,
-                        (_, left) => State::Chunk(left),
+                        (FramingState::Body(_), 0) => FramingState::RequestLine,
+                        (FramingState::Body(_), left) => FramingState::Body(left),
+                        (_, 0) => FramingState::ChunkSize,
+                        (_, left) => FramingState::Chunk(left),
                     };
                 }
                 _ => {
                     let end = bytes.iter().position(|byte| *byte == b'\n');
                     let part = &bytes[..end.unwrap_or(bytes.len())];
-                    self.line.extend_from_slice(&part[..part.len().min(KEPT.saturating_sub(self.line.len()))]);
+                    self.line.extend_from_slice(&part[..part.len().min(LINE_BYTES.saturating_sub(self.line.len()))]);
                     bytes = &bytes[(part.len() + usize::from(end.is_some()))..];
                     if end.is_some() {
                         let line = std::mem::take(&mut self.line);
@@ -73,30 +73,30 @@ impl Framing {
         self.ambiguous
     }
 
-    fn after(&mut self, line: &[u8]) -> State {
+    fn after(&mut self, line: &[u8]) -> FramingState {
         match self.state {
             // Empty lines before a request line are skipped.
-            State::RequestLine if line.is_empty() => State::RequestLine,
-            State::RequestLine => State::Fields,
-            State::Fields if line.is_empty() => self.body(),
-            State::Fields => self.field(line),
-            State::ChunkSize => {
+            FramingState::RequestLine if line.is_empty() => FramingState::RequestLine,
+            FramingState::RequestLine => FramingState::Fields,
+            FramingState::Fields if line.is_empty() => self.body(),
+            FramingState::Fields => self.field(line),
+            FramingState::ChunkSize => {
                 let size = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
                 let size = std::str::from_utf8(size).ok().and_then(|it| u64::from_str_radix(it, 16).ok());
                 match size {
-                    Some(0) => State::Trailers,
+                    Some(0) => FramingState::Trailers,
                     // Two more bytes for the line end after the chunk.
-                    Some(size) => size.checked_add(2).map_or(State::Over, State::Chunk),
-                    None => State::Over,
+                    Some(size) => size.checked_add(2).map_or(FramingState::Over, FramingState::Chunk),
+                    None => FramingState::Over,
                 }
             }
-            State::Trailers if line.is_empty() => State::RequestLine,
+            FramingState::Trailers if line.is_empty() => FramingState::RequestLine,
             other => other,
         }
     }
 
-    fn field(&mut self, line: &[u8]) -> State {
-        let Some(colon) = line.iter().position(|byte| *byte == b':') else { return State::Fields };
+    fn field(&mut self, line: &[u8]) -> FramingState {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { return FramingState::Fields };
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         if name.eq_ignore_ascii_case(b"content-length") {
             self.length = std::str::from_utf8(value).ok().and_then(|it| it.parse().ok());
@@ -105,21 +105,21 @@ impl Framing {
             self.length = self.length.or(Some(u64::MAX));
         }
         self.encoded |= name.eq_ignore_ascii_case(b"transfer-encoding");
-        State::Fields
+        FramingState::Fields
     }
 
     /// Returns the state after a complete head.
-    fn body(&mut self) -> State {
+    fn body(&mut self) -> FramingState {
         let number = self.heads;
         self.heads += 1;
         match (self.length.take(), std::mem::take(&mut self.encoded)) {
             (Some(_), true) => {
                 self.ambiguous = Some(number);
-                State::Over
+                FramingState::Over
             }
-            (None, true) => State::ChunkSize,
-            (Some(length), false) if length > 0 => State::Body(length),
-            _ => State::RequestLine,
+            (None, true) => FramingState::ChunkSize,
+            (Some(length), false) if length > 0 => FramingState::Body(length),
+            _ => FramingState::RequestLine,
         }
     }
 }

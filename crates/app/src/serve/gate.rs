@@ -17,15 +17,15 @@ use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::body::{JSON_BYTES, gather};
-use super::error::{Answer, Refusal};
-use super::log::Log;
-use super::metrics::{Metrics, Raised};
-use super::outgoing::Outgoing;
+use super::error::{HttpError, HttpResult};
+use super::log::RequestLog;
+use super::metrics::{GaugeGuard, Metrics};
+use super::outgoing::ResponseBudget;
 use super::page;
-use super::pulse::{Ambiguous, AtWork, Pulse};
+use super::pulse::{AmbiguousHead, ConnectionActivity, RequestGuard};
 
 /// Configuration and shared state of the middleware.
-pub(crate) struct Gate {
+pub(crate) struct RequestGate {
     /// The host name given with `--host`, if the server listens only on loopback. The `Host` header must then name this
     /// machine, so that a page of another site cannot send requests after its name was made to resolve to this address
     /// (DNS rebinding).
@@ -40,13 +40,13 @@ pub(crate) struct Gate {
     /// One permit per byte of photos in memory, including unfinished uploads. A chunk takes its permits when it
     /// arrives; an announced `Content-Length` takes none.
     pub(crate) photos: Semaphore,
-    pub(crate) outgoing: Outgoing,
+    pub(crate) responses: ResponseBudget,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) log: Option<Log>,
+    pub(crate) log: Option<RequestLog>,
 }
 
 pub(crate) async fn pass(
-    State(gate): State<Arc<Gate>>,
+    State(gate): State<Arc<RequestGate>>,
     route: Option<MatchedPath>,
     request: Request,
     next: Next,
@@ -54,17 +54,17 @@ pub(crate) async fn pass(
     let started = Instant::now();
     let route = route.map_or_else(|| "other".to_owned(), |it| it.as_str().to_owned());
     let method = request.method().clone();
-    let ambiguous = request.extensions().get::<Ambiguous>().is_some();
+    let ambiguous = request.extensions().get::<AmbiguousHead>().is_some();
     let admitted = if ambiguous {
         // hyper closes the connection after this response.
         let message = "the request has both `Content-Length` and `Transfer-Encoding`; expected one of them";
-        Err(Refusal::malformed(message))
+        Err(HttpError::malformed(message))
     } else {
         gate.admit(&route, request.headers())
     };
     let mut response = match admitted {
         Ok(()) => gate.answer(&route, request, next).await,
-        Err(refusal) => refusal.into_response(),
+        Err(error) => error.into_response(),
     };
     let headers = response.headers_mut();
     for (name, value) in [
@@ -84,61 +84,61 @@ pub(crate) async fn pass(
     gate.metrics.count(&route, status.as_u16(), took);
     if let Some(log) = &gate.log {
         let took_ms = took.as_secs_f64() * 1e3;
-        log.tell(json!({ "method": method.as_str(), "route": route, "status": status.as_u16(), "took_ms": took_ms }));
+        log.push(json!({ "method": method.as_str(), "route": route, "status": status.as_u16(), "took_ms": took_ms }));
     }
     response
 }
 
-impl Gate {
-    fn admit(&self, route: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+impl RequestGate {
+    fn admit(&self, route: &str, headers: &HeaderMap) -> Result<(), HttpError> {
         if headers.get_all(HOST).iter().count() > 1 {
-            return Err(Refusal::malformed("the header `Host` occurs more than once; expected it once"));
+            return Err(HttpError::malformed("the header `Host` occurs more than once; expected it once"));
         }
         if let Some(name) = &self.local_name
             && !headers.get(HOST).is_some_and(|host| names_this_machine(host, name))
         {
             let message = "the header `Host` does not name this machine; expected localhost, 127.0.0.1 or [::1]";
-            return Err(Refusal::new(StatusCode::FORBIDDEN, message));
+            return Err(HttpError::new(StatusCode::FORBIDDEN, message));
         }
         // Links from other sites to the page are allowed.
         if route != "/" && is_foreign(headers) {
             let message = "cross-site request (`Origin`, `Sec-Fetch-Site`); expected the explorer or a client that is not a browser";
-            return Err(Refusal::new(StatusCode::FORBIDDEN, message));
+            return Err(HttpError::new(StatusCode::FORBIDDEN, message));
         }
         // The page contains no data of the set. It asks the user for the token and sends it with each API request.
         let open = route == "/health" || route == "/" || route.starts_with("/assets/");
         let Some(token) = self.token.as_deref().filter(|_| !open) else { return Ok(()) };
         let given = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok()).and_then(bearer);
-        if given.is_some_and(|given| same(given.as_bytes(), token.as_bytes())) {
+        if given.is_some_and(|given| equal_secrets(given.as_bytes(), token.as_bytes())) {
             return Ok(());
         }
-        Err(Refusal::new(
+        Err(HttpError::new(
             StatusCode::UNAUTHORIZED,
             "missing or wrong token; expected the header `Authorization: Bearer TOKEN` with the server's token",
         ))
     }
 
     async fn answer(&self, route: &str, request: Request, next: Next) -> Response {
-        let pulse = request.extensions().get::<Arc<Pulse>>().cloned();
+        let activity = request.extensions().get::<Arc<ConnectionActivity>>().cloned();
         // The body is read before the concurrency permit is taken, so a slow upload holds no permit.
         let mut held = None;
-        let request = match self.whole(route, request, &mut held).await {
+        let request = match self.read_body(route, request, &mut held).await {
             Ok(request) => request,
-            Err(refusal) => return refusal.into_response(),
+            Err(error) => return error.into_response(),
         };
-        let _at_work: Option<AtWork> = pulse.map(Pulse::at_work);
-        let _raised = Raised::new(&self.metrics.in_flight);
+        let _guard: Option<RequestGuard> = activity.map(ConnectionActivity::at_work);
+        let _in_flight = GaugeGuard::new(&self.metrics.in_flight);
         // Health and metrics requests bypass the concurrency limit.
         if route == "/health" || route == "/metrics" {
             return next.run(request).await;
         }
-        let Ok(_turn) = self.work.try_acquire() else {
-            return Refusal::busy(format!("too many requests in progress (limit {}); retry later", self.most))
+        let Ok(_permit) = self.work.try_acquire() else {
+            return HttpError::busy(format!("too many requests in progress (limit {}); retry later", self.most))
                 .into_response();
         };
         match tokio::time::timeout(self.limit, next.run(request)).await {
-            Ok(response) => self.outgoing.send(response),
-            Err(_) => Refusal::unavailable(format!(
+            Ok(response) => self.responses.send(response),
+            Err(_) => HttpError::unavailable(format!(
                 "the request took longer than the limit of {} s",
                 self.limit.as_secs_f64()
             ))
@@ -147,12 +147,12 @@ impl Gate {
     }
 
     /// Reads the body of a request into memory. `held` receives the permits for the bytes of a photo.
-    async fn whole<'a>(
+    async fn read_body<'a>(
         &'a self,
         route: &str,
         request: Request,
         held: &mut Option<SemaphorePermit<'a>>,
-    ) -> Answer<Request> {
+    ) -> HttpResult<Request> {
         // Do not read the body of a request that no route accepts.
         if request.method() != Method::POST || route == "other" {
             return Ok(request);
@@ -161,7 +161,7 @@ impl Gate {
         let bytes = if route == "/api/photos" {
             let room = |bytes: usize| {
                 let more = u32::try_from(bytes).ok().and_then(|it| self.photos.try_acquire_many(it).ok());
-                let more = more.ok_or_else(|| Refusal::busy("the upload buffer is full; retry later"))?;
+                let more = more.ok_or_else(|| HttpError::busy("the upload buffer is full; retry later"))?;
                 match held {
                     Some(held) => held.merge(more),
                     None => *held = Some(more),
@@ -207,7 +207,7 @@ fn names_this_machine(host: &HeaderValue, name: &str) -> bool {
 }
 
 /// Compares two secrets in constant time; the timing reveals only whether their lengths differ.
-fn same(a: &[u8], b: &[u8]) -> bool {
+fn equal_secrets(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && std::hint::black_box(a.iter().zip(b).fold(0, |all, (x, y)| all | (x ^ y))) == 0
 }
 
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn secrets_are_compared_whole() {
-        assert!(same(b"abc", b"abc"));
-        assert!(!same(b"abc", b"abd") && !same(b"abc", b"ab") && !same(b"", b"a"));
+        assert!(equal_secrets(b"abc", b"abc"));
+        assert!(!equal_secrets(b"abc", b"abd") && !equal_secrets(b"abc", b"ab") && !equal_secrets(b"", b"a"));
     }
 }

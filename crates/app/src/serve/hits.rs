@@ -10,7 +10,7 @@ use super::state::BOX;
 
 /// A row in a response. Fields that depend on a query are omitted without one.
 #[derive(Serialize)]
-pub(crate) struct Hit<'a> {
+pub(crate) struct RowReply<'a> {
     row: usize,
     id: &'a str,
     modality: &'static str,
@@ -25,18 +25,18 @@ pub(crate) struct Hit<'a> {
     /// Exterior angle in radians with the row as the parent.
     #[serde(skip_serializing_if = "Option::is_none")]
     angle_up: Option<f32>,
-    columns: Columns<'a>,
+    columns: RowColumns<'a>,
     #[serde(rename = "box", skip_serializing_if = "Option::is_none")]
-    place: Option<[f32; 4]>,
+    bounds: Option<[f32; 4]>,
     thumbnail: bool,
 }
 
-struct Columns<'a> {
+struct RowColumns<'a> {
     all: &'a BTreeMap<String, Vec<String>>,
     row: usize,
 }
 
-impl Serialize for Columns<'_> {
+impl Serialize for RowColumns<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for (name, values) in self.all.iter().filter(|(name, _)| *name != BOX) {
@@ -46,11 +46,11 @@ impl Serialize for Columns<'_> {
     }
 }
 
-impl<'a> Hit<'a> {
+impl<'a> RowReply<'a> {
     /// A row without a query. `row` must be below the number of rows.
     pub(crate) fn of(server: &'a Server, row: usize) -> Self {
         let state = &server.state;
-        Hit {
+        RowReply {
             row,
             id: &state.ids[row],
             modality: state.modality[row].name(),
@@ -59,22 +59,22 @@ impl<'a> Hit<'a> {
             distance: None,
             angle_down: None,
             angle_up: None,
-            columns: Columns { all: &state.columns, row },
-            place: state.place(row),
+            columns: RowColumns { all: &state.columns, row },
+            bounds: state.bounds(row),
             thumbnail: server.thumbnails.has(row),
         }
     }
 
     /// A row with a score that does not depend on a query.
     pub(crate) fn scored(server: &'a Server, row: usize, score: f32) -> Self {
-        Hit { score: Some(score), ..Self::of(server, row) }
+        RowReply { score: Some(score), ..Self::of(server, row) }
     }
 
     /// A hit of the query at `point`, with its score, distance and angles.
     pub(crate) fn found(server: &'a Server, hit: conifer_index::Hit, point: &[f32]) -> Self {
         let (space, root) = (server.state.space(), server.state.root());
         let row = server.state.flat.row(hit.row);
-        Hit {
+        RowReply {
             score: Some(hit.score),
             distance: Some(space.dist(point, &row)),
             angle_down: Some(space.exterior_angle(point, &row, root)),

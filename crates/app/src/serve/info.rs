@@ -10,9 +10,9 @@ use serde_json::json as value;
 
 use super::Server;
 use super::body::json;
-use super::error::Answer;
-use super::part::{Part, Whole};
-use super::state::{BOX, State as Rows};
+use super::error::HttpResult;
+use super::part::{SetIdentity, ShardIdentity};
+use super::state::{BOX, ServedSet};
 use crate::ranking::NAMES;
 
 /// Maximum number of values listed for a column.
@@ -20,24 +20,24 @@ pub(crate) const MOST_VALUES: usize = 50;
 
 /// Response of `GET /api/info`. It does not change while the server runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Info {
+pub(crate) struct ServerInfo {
     pub(crate) version: String,
     pub(crate) rows: usize,
     pub(crate) space: ManifoldSpec,
     pub(crate) root: String,
     pub(crate) model: Option<String>,
-    pub(crate) can: Can,
+    pub(crate) can: Capabilities,
     pub(crate) modalities: BTreeMap<String, usize>,
-    pub(crate) columns: Vec<Column>,
-    pub(crate) depth: Depths,
+    pub(crate) columns: Vec<ColumnSummary>,
+    pub(crate) depth: DepthSummary,
     pub(crate) by: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) shard: Option<(usize, usize)>,
-    pub(crate) set: Whole,
+    pub(crate) set: SetIdentity,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Can {
+pub(crate) struct Capabilities {
     pub(crate) text: bool,
     pub(crate) photo: bool,
     pub(crate) thumbnails: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Can {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Column {
+pub(crate) struct ColumnSummary {
     pub(crate) name: String,
     pub(crate) distinct: usize,
     pub(crate) values: Vec<(String, usize)>,
@@ -55,19 +55,19 @@ pub(crate) struct Column {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Depths {
+pub(crate) struct DepthSummary {
     pub(crate) min: f32,
     pub(crate) max: f32,
     pub(crate) deciles: Vec<f32>,
 }
 
-impl Info {
-    pub(crate) fn new(rows: &Rows, can: Can, shard: Option<(usize, usize)>, set: Whole) -> Self {
+impl ServerInfo {
+    pub(crate) fn new(rows: &ServedSet, can: Capabilities, shard: Option<(usize, usize)>, set: SetIdentity) -> Self {
         let mut modalities = BTreeMap::new();
         rows.modality.iter().for_each(|it| *modalities.entry(it.name()).or_insert(0) += 1);
         let modalities = modalities.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
-        let told = rows.columns.iter().filter(|(name, _)| *name != BOX);
-        Info {
+        let shown = rows.columns.iter().filter(|(name, _)| *name != BOX);
+        ServerInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             rows: rows.len(),
             space: rows.spec().clone(),
@@ -75,8 +75,8 @@ impl Info {
             model: Some(rows.model.clone()).filter(|it| !it.is_empty()),
             can,
             modalities,
-            columns: told.map(|(name, values)| Column::new(name, values)).collect(),
-            depth: Depths::new(rows.depths.clone()),
+            columns: shown.map(|(name, values)| ColumnSummary::new(name, values)).collect(),
+            depth: DepthSummary::new(rows.depths.clone()),
             by: NAMES.map(str::to_owned).to_vec(),
             shard,
             set,
@@ -84,13 +84,13 @@ impl Info {
     }
 
     /// The shard and set that every response names in its headers.
-    pub(crate) fn part(&self) -> Part {
-        let (part, of) = self.shard.unwrap_or((0, 1));
-        Part { part, of, set: self.set.sha256.clone() }
+    pub(crate) fn shard_identity(&self) -> ShardIdentity {
+        let (index, count) = self.shard.unwrap_or((0, 1));
+        ShardIdentity { index, count, set: self.set.sha256.clone() }
     }
 }
 
-impl Column {
+impl ColumnSummary {
     /// Values are ordered by descending frequency, then alphabetically. Empty values are not counted.
     fn new(name: &str, values: &[String]) -> Self {
         let mut counts: HashMap<&str, usize> = HashMap::new();
@@ -100,24 +100,28 @@ impl Column {
         counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
         counts.truncate(MOST_VALUES);
         let values = counts.into_iter().map(|(value, count)| (value.to_owned(), count)).collect();
-        Column { name: name.to_owned(), distinct, values, partial: false }
+        ColumnSummary { name: name.to_owned(), distinct, values, partial: false }
     }
 }
 
-impl Depths {
+impl DepthSummary {
     /// Decile `i` is the depth at index `i (n - 1) / 10`, rounded down, of the sorted depths.
     fn new(mut depths: Vec<f32>) -> Self {
         depths.sort_unstable_by(f32::total_cmp);
         let last = depths.len().saturating_sub(1);
         let deciles: Vec<f32> = (0..=10).filter_map(|i| depths.get(i * last / 10).copied()).collect();
-        Depths { min: deciles.first().copied().unwrap_or(0.0), max: deciles.last().copied().unwrap_or(0.0), deciles }
+        DepthSummary {
+            min: deciles.first().copied().unwrap_or(0.0),
+            max: deciles.last().copied().unwrap_or(0.0),
+            deciles,
+        }
     }
 }
 
-pub(crate) async fn info(State(server): State<Arc<Server>>) -> Answer {
+pub(crate) async fn info(State(server): State<Arc<Server>>) -> HttpResult {
     json(&server.info)
 }
 
-pub(crate) async fn health(State(server): State<Arc<Server>>) -> Answer {
+pub(crate) async fn health(State(server): State<Arc<Server>>) -> HttpResult {
     json(&value!({ "status": "ok", "rows": server.state.len(), "version": env!("CARGO_PKG_VERSION") }))
 }

@@ -17,27 +17,27 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use super::metrics::{Metrics, Raised};
-use super::pulse::{Ambiguous, Pulse, TAKEN, Watched};
+use super::metrics::{GaugeGuard, Metrics};
+use super::pulse::{AmbiguousHead, ConnectionActivity, MonitoredStream, WRITE_TIMEOUT};
 
 /// Timeout for the head of a request, counted from the start of the connection or the end of the previous response.
-const HEAD: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a shutdown waits for open connections.
-const LAST: Duration = Duration::from_secs(10);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection that was active within this time is not closed in favour of a new one.
-const SPARED: Duration = Duration::from_millis(500);
+const MIN_IDLE: Duration = Duration::from_millis(500);
 /// Maximum size of a request head in bytes.
 const HEAD_BYTES: usize = 64 << 10;
 
 #[derive(Default)]
 struct Connections {
-    open: Mutex<Open>,
+    open: Mutex<ConnectionTable>,
 }
 
 #[derive(Default)]
-struct Open {
+struct ConnectionTable {
     next: u64,
-    all: BTreeMap<u64, Arc<Pulse>>,
+    all: BTreeMap<u64, Arc<ConnectionActivity>>,
 }
 
 /// Serves requests until `stop` completes, then finishes the requests in progress.
@@ -68,26 +68,26 @@ pub(crate) async fn serve(
             continue;
         };
         match connections.enter(most) {
-            Some((number, pulse)) => {
+            Some((number, activity)) => {
                 let (connections, metrics) = (Arc::clone(&connections), Arc::clone(&metrics));
                 let (router, ended) = (router.clone(), ended.clone());
                 tokio::spawn(async move {
-                    let raised = Raised::new(&metrics.connections);
-                    attend(stream, router, &pulse, ended).await;
+                    let raised = GaugeGuard::new(&metrics.connections);
+                    handle_connection(stream, router, &activity, ended).await;
                     connections.leave(number);
                     drop(raised);
                 });
             }
             None => {
-                tokio::spawn(turn_away(stream, most));
+                tokio::spawn(reject(stream, most));
             }
         }
     }
     drop(listener);
     // The send fails only if there is no receiver; then there is no connection to end.
     _ = ending.send(true);
-    let patience = Instant::now() + LAST;
-    while !connections.is_empty() && Instant::now() < patience {
+    let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
+    while !connections.is_empty() && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     Ok(())
@@ -116,22 +116,27 @@ pub(crate) async fn stopped() {
     }
 }
 
-async fn attend(stream: TcpStream, router: Router, pulse: &Arc<Pulse>, mut ended: watch::Receiver<bool>) {
+async fn handle_connection(
+    stream: TcpStream,
+    router: Router,
+    activity: &Arc<ConnectionActivity>,
+    mut ended: watch::Receiver<bool>,
+) {
     // Send small responses without delay. An error is harmless, because this is only an optimisation.
     _ = stream.set_nodelay(true);
     let router = TowerToHyperService::new(router);
     let service = service_fn(|mut request: hyper::Request<hyper::body::Incoming>| {
         // The gate marks the connection as busy while it handles a request.
-        request.extensions_mut().insert(Arc::clone(pulse));
-        if pulse.next_is_ambiguous() {
-            request.extensions_mut().insert(Ambiguous);
+        request.extensions_mut().insert(Arc::clone(activity));
+        if activity.next_is_ambiguous() {
+            request.extensions_mut().insert(AmbiguousHead);
         }
         router.call(request.map(Body::new))
     });
-    let stream = Watched::new(stream, Arc::clone(pulse), TAKEN);
+    let stream = MonitoredStream::new(stream, Arc::clone(activity), WRITE_TIMEOUT);
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
@@ -140,7 +145,7 @@ async fn attend(stream: TcpStream, router: Router, pulse: &Arc<Pulse>, mut ended
         tokio::select! {
             // An error of the connection ends only this connection.
             _ = connection.as_mut() => return,
-            () = pulse.close.notified() => return,
+            () = activity.close.notified() => return,
             _ = ended.changed(), if !ending => {
                 ending = true;
                 connection.as_mut().graceful_shutdown();
@@ -150,37 +155,37 @@ async fn attend(stream: TcpStream, router: Router, pulse: &Arc<Pulse>, mut ended
 }
 
 /// Answers 503, because the connection limit is reached.
-async fn turn_away(mut stream: TcpStream, most: usize) {
+async fn reject(mut stream: TcpStream, most: usize) {
     let body = format!(
         r#"{{"error":{{"status":503,"message":"the limit of {most} open connections is reached; retry later"}}}}"#
     );
-    let answer = format!(
+    let response = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\nretry-after: 1\r\n\r\n{body}",
         body.len()
     );
     // Give up if the client does not read the response within a second.
-    _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(answer.as_bytes())).await;
+    _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(response.as_bytes())).await;
 }
 
 impl Connections {
     /// Registers a new connection. At the limit, closes the connection that has been idle longest; returns `None` if
-    /// none has been idle for [`SPARED`].
-    fn enter(&self, most: usize) -> Option<(u64, Arc<Pulse>)> {
+    /// none has been idle for [`MIN_IDLE`].
+    fn enter(&self, most: usize) -> Option<(u64, Arc<ConnectionActivity>)> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.all.len() >= most {
             let idle = open.all.iter().filter_map(|(number, it)| Some((it.idle()?, *number)));
             let (idle, idlest) = idle.max()?;
-            if idle < SPARED {
+            if idle < MIN_IDLE {
                 return None;
             }
-            if let Some(given_up) = open.all.remove(&idlest) {
-                given_up.close.notify_one();
+            if let Some(closed) = open.all.remove(&idlest) {
+                closed.close.notify_one();
             }
         }
-        let (number, pulse) = (open.next, Arc::new(Pulse::new()));
+        let (number, activity) = (open.next, Arc::new(ConnectionActivity::new()));
         open.next += 1;
-        open.all.insert(number, Arc::clone(&pulse));
-        Some((number, pulse))
+        open.all.insert(number, Arc::clone(&activity));
+        Some((number, activity))
     }
 
     fn leave(&self, number: u64) {

@@ -13,11 +13,11 @@ use super::metrics::Metrics;
 use crate::output::print_json;
 
 /// Capacity of the queue of lines.
-const WAITING: usize = 1024;
+const QUEUE_LINES: usize = 1024;
 /// How long a shutdown waits for the last lines to be written.
-const LAST: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(crate) struct Log {
+pub(crate) struct RequestLog {
     /// `None` ends the thread.
     lines: SyncSender<Option<Value>>,
     /// Disconnected when the thread ends.
@@ -25,11 +25,11 @@ pub(crate) struct Log {
     metrics: Arc<Metrics>,
 }
 
-impl Log {
+impl RequestLog {
     /// # Errors
     /// The thread cannot be spawned.
     pub(crate) fn start(metrics: &Arc<Metrics>) -> anyhow::Result<Self> {
-        let (lines, waiting) = sync_channel::<Option<Value>>(WAITING);
+        let (lines, waiting) = sync_channel::<Option<Value>>(QUEUE_LINES);
         let (end, ended) = channel();
         std::thread::Builder::new().name("log".to_owned()).spawn(move || {
             let _end = end;
@@ -38,20 +38,20 @@ impl Log {
                 _ = print_json(&line);
             }
         })?;
-        Ok(Log { lines, ended: Mutex::new(ended), metrics: Arc::clone(metrics) })
+        Ok(RequestLog { lines, ended: Mutex::new(ended), metrics: Arc::clone(metrics) })
     }
 
     /// Queues a line. If the queue is full, drops the line and counts it in the metric `conifer_unlogged`.
-    pub(crate) fn tell(&self, line: Value) {
+    pub(crate) fn push(&self, line: Value) {
         if self.lines.try_send(Some(line)).is_err() {
             self.metrics.unlogged.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits until the queued lines are written, but at most [`LAST`], and not at all if the queue is full.
+    /// Waits until the queued lines are written, but at most [`FLUSH_TIMEOUT`], and not at all if the queue is full.
     pub(crate) fn end(&self) {
         if self.lines.try_send(None).is_ok() {
-            _ = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LAST);
+            _ = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }

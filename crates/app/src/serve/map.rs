@@ -35,7 +35,7 @@ const FLAT_RADIUS: f64 = 0.95;
 const STEPS: usize = 64;
 
 /// A projection of a space into the disc.
-pub(crate) struct Disc {
+pub(crate) struct PoincareDisc {
     spec: ManifoldSpec,
     root: Root,
     geometry: Box<dyn Space<f64>>,
@@ -51,7 +51,7 @@ pub(crate) struct Disc {
 
 /// Rows projected into the disc.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Map {
+pub(crate) struct DiscMap {
     /// Numbers of the rows shown, ascending.
     pub(crate) rows: Vec<usize>,
     /// Coordinates of each row, `|(x, y)| < 1`.
@@ -63,14 +63,14 @@ pub(crate) struct Map {
 
 /// A point projected into the disc.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Placed {
+pub(crate) struct DiscPoint {
     pub(crate) x: f64,
     pub(crate) y: f64,
     /// [`Space::depth`] of the point.
     pub(crate) depth: f64,
 }
 
-impl Disc {
+impl PoincareDisc {
     /// Fits the projection to `len` points. `row` returns the coordinates of a point.
     ///
     /// # Errors
@@ -97,11 +97,11 @@ impl Disc {
             None => (0..len).into_par_iter().map(|i| geometry.depth(&wide(&row(i)), root)).reduce(|| 0.0, f64::max),
         };
         let axes = principal(&centred, spec.dim);
-        Ok(Disc { spec: spec.clone(), root: root.clone(), geometry, mean, axes, root_curv, deepest })
+        Ok(PoincareDisc { spec: spec.clone(), root: root.clone(), geometry, mean, axes, root_curv, deepest })
     }
 
     /// Projects a point of the space, which need not be a row.
-    pub(crate) fn place(&self, point: &[f32]) -> Placed {
+    pub(crate) fn project(&self, point: &[f32]) -> DiscPoint {
         let point = wide(point);
         let depth = self.geometry.depth(&point, &self.root);
         let direction = direction(&self.spec, &self.root, &point);
@@ -113,20 +113,20 @@ impl Disc {
         // In f64, `tanh(x)` is 1 from about x = 19, and a query point may be farther out than all rows.
         let radius = radius.min(1.0 - EPS_F64);
         match ratio(1.0, x.hypot(y)) {
-            0.0 => Placed { x: radius, y: 0.0, depth },
-            scale => Placed { x: radius * x * scale, y: radius * y * scale, depth },
+            0.0 => DiscPoint { x: radius, y: 0.0, depth },
+            scale => DiscPoint { x: radius * x * scale, y: radius * y * scale, depth },
         }
     }
 
     /// Projects up to `limit` of `len` rows, evenly spaced over the set.
-    pub(crate) fn map<'a>(&self, len: usize, row: impl Fn(usize) -> Cow<'a, [f32]> + Sync, limit: usize) -> Map {
+    pub(crate) fn map<'a>(&self, len: usize, row: impl Fn(usize) -> Cow<'a, [f32]> + Sync, limit: usize) -> DiscMap {
         let rows = spread(len, limit);
-        let placed: Vec<Placed> = rows.par_iter().map(|&i| self.place(&row(i))).collect();
-        Map {
+        let projected: Vec<DiscPoint> = rows.par_iter().map(|&i| self.project(&row(i))).collect();
+        DiscMap {
             rows,
-            x: placed.iter().map(|it| it.x).collect(),
-            y: placed.iter().map(|it| it.y).collect(),
-            depth: placed.iter().map(|it| it.depth).collect(),
+            x: projected.iter().map(|it| it.x).collect(),
+            y: projected.iter().map(|it| it.y).collect(),
+            depth: projected.iter().map(|it| it.depth).collect(),
         }
     }
 }
@@ -220,10 +220,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn disc(spec: &ManifoldSpec, root: Root, points: &[f32]) -> (Disc, Map) {
+    fn disc(spec: &ManifoldSpec, root: Root, points: &[f32]) -> (PoincareDisc, DiscMap) {
         let len = points.len() / spec.dim;
         let row = |i: usize| Cow::Borrowed(&points[i * spec.dim..(i + 1) * spec.dim]);
-        let disc = Disc::new(spec, &root, len, row).unwrap();
+        let disc = PoincareDisc::new(spec, &root, len, row).unwrap();
         let map = disc.map(len, row, 100);
         (disc, map)
     }
@@ -259,8 +259,8 @@ mod tests {
             let depth = disc.geometry.depth(&point, &disc.root);
             assert!((map.x[i].hypot(map.y[i]) - (0.7_f64.sqrt() * depth / 2.0).tanh()).abs() < 1e-12);
             // The boost is an isometry that maps the root to the origin, so it keeps the depth.
-            let seen = boosted(&root, &point, 0.7);
-            assert!((disc.geometry.depth(&seen, &Root::Origin) - depth).abs() < 1e-12);
+            let boosted_point = boosted(&root, &point, 0.7);
+            assert!((disc.geometry.depth(&boosted_point, &Root::Origin) - depth).abs() < 1e-12);
         }
     }
 
@@ -281,8 +281,8 @@ mod tests {
                     assert!(radius < 1.0, "{spec}: row {i} at {radius}");
                 }
                 assert_eq!(map, disc(&spec, Root::Origin, &points).1);
-                let placed = first.place(&points[3 * spec.dim..4 * spec.dim]);
-                assert_eq!((placed.x, placed.y, placed.depth), (map.x[3], map.y[3], map.depth[3]));
+                let projected = first.project(&points[3 * spec.dim..4 * spec.dim]);
+                assert_eq!((projected.x, projected.y, projected.depth), (map.x[3], map.y[3], map.depth[3]));
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Histogram bucket bounds in seconds.
-const CLASSES: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 
 #[derive(Default)]
 pub(crate) struct Metrics {
@@ -18,28 +18,28 @@ pub(crate) struct Metrics {
     pub(crate) connections: AtomicUsize,
     /// Log lines that were dropped because the log queue was full.
     pub(crate) unlogged: AtomicUsize,
-    routes: Mutex<BTreeMap<String, Route>>,
+    routes: Mutex<BTreeMap<String, RouteMetrics>>,
 }
 
 #[derive(Default)]
-struct Route {
+struct RouteMetrics {
     statuses: BTreeMap<u16, u64>,
-    classes: [u64; CLASSES.len()],
+    buckets: [u64; BUCKETS.len()],
     count: u64,
     seconds: f64,
 }
 
 /// Increments a gauge while it lives.
-pub(crate) struct Raised<'a>(&'a AtomicUsize);
+pub(crate) struct GaugeGuard<'a>(&'a AtomicUsize);
 
-impl<'a> Raised<'a> {
+impl<'a> GaugeGuard<'a> {
     pub(crate) fn new(number: &'a AtomicUsize) -> Self {
         number.fetch_add(1, Ordering::Relaxed);
-        Raised(number)
+        GaugeGuard(number)
     }
 }
 
-impl Drop for Raised<'_> {
+impl Drop for GaugeGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -55,7 +55,7 @@ impl Metrics {
         let seconds = took.as_secs_f64();
         route.count += 1;
         route.seconds += seconds;
-        for (end, count) in CLASSES.iter().zip(&mut route.classes) {
+        for (end, count) in BUCKETS.iter().zip(&mut route.buckets) {
             *count += u64::from(seconds <= *end);
         }
     }
@@ -76,10 +76,10 @@ impl Metrics {
             "# HELP conifer_request_seconds Time to a response.\n# TYPE conifer_request_seconds histogram"
         ));
         for (name, route) in routes.iter() {
-            for (end, count) in CLASSES.iter().zip(&route.classes) {
+            for (end, count) in BUCKETS.iter().zip(&route.buckets) {
                 line(format_args!("conifer_request_seconds_bucket{{route=\"{name}\",le=\"{end}\"}} {count}"));
             }
-            let Route { count, seconds, .. } = route;
+            let RouteMetrics { count, seconds, .. } = route;
             line(format_args!("conifer_request_seconds_bucket{{route=\"{name}\",le=\"+Inf\"}} {count}"));
             line(format_args!("conifer_request_seconds_sum{{route=\"{name}\"}} {seconds}"));
             line(format_args!("conifer_request_seconds_count{{route=\"{name}\"}} {count}"));
@@ -103,11 +103,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_add_up() {
+    fn buckets_add_up() {
         let metrics = Metrics::default();
         metrics.count("/a", 200, Duration::from_millis(2));
         metrics.count("/a", 404, Duration::from_secs(60));
-        let raised = Raised::new(&metrics.in_flight);
+        let guard = GaugeGuard::new(&metrics.in_flight);
         let text = metrics.text(&[("conifer_rows", "Rows.", 7)]);
         for line in [
             "conifer_requests_total{route=\"/a\",status=\"200\"} 1",
@@ -121,7 +121,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
         }
-        drop(raised);
+        drop(guard);
         assert!(metrics.text(&[]).contains("conifer_in_flight 0"));
     }
 }

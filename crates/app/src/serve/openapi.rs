@@ -127,10 +127,10 @@ fn photo() -> Value {
 
 fn responses(content: &Value) -> Value {
     let error = |what: &str| json!({ "description": what, "content": { "application/json": { "schema": reference("Error") } } });
-    let told = |what: &str| json!({ "description": what, "schema": { "type": "string" } });
+    let header = |what: &str| json!({ "description": what, "schema": { "type": "string" } });
     let headers = json!({
-        "conifer-part": told("Shard of the set, `I/N`; absent on a front."),
-        "conifer-set": told("sha256 of the set; absent on a front."),
+        "conifer-part": header("Shard of the set, `I/N`; absent on a front."),
+        "conifer-set": header("sha256 of the set; absent on a front."),
     });
     json!({
         "200": { "description": "Success.", "headers": headers, "content": content },
@@ -198,14 +198,14 @@ mod tests {
     #[test]
     fn requests_are_described_field_by_field() {
         use crate::serve::fields::Request;
-        use crate::serve::query::Wanted;
-        use crate::serve::search::{PointOf, Search};
-        use crate::serve::traverse::Walk;
+        use crate::serve::query::RowFilter;
+        use crate::serve::search::{PointRequest, SearchRequest};
+        use crate::serve::traverse::TraverseRequest;
         let document = document();
         for (name, fields) in [
-            ("Search", [Search::FIELDS, Wanted::FIELDS].concat()),
-            ("Walk", [Walk::FIELDS, Wanted::FIELDS].concat()),
-            ("PointOf", PointOf::FIELDS.to_vec()),
+            ("Search", [SearchRequest::FIELDS, RowFilter::FIELDS].concat()),
+            ("Walk", [TraverseRequest::FIELDS, RowFilter::FIELDS].concat()),
+            ("PointOf", PointRequest::FIELDS.to_vec()),
         ] {
             let properties = document["components"]["schemas"][name]["properties"].as_object().unwrap();
             let said: BTreeSet<&str> = properties.keys().map(String::as_str).collect();

@@ -9,24 +9,24 @@ use axum::response::{IntoResponse as _, Response};
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::error::Refusal;
+use super::error::HttpError;
 
 /// Maximum number of bytes of large responses that are not sent yet.
-pub(crate) const WAITING: usize = 256 << 20;
+pub(crate) const MOST_UNSENT: usize = 256 << 20;
 /// Responses of up to this many bytes are not counted, because the connection limit bounds them.
 const SMALL: usize = 256 << 10;
 /// Size in bytes of the pieces in which a large response is sent. The write timeout applies to each piece.
 const PIECE: usize = 64 << 10;
 
 /// The budget for large responses that are not sent yet.
-pub(crate) struct Outgoing {
+pub(crate) struct ResponseBudget {
     most: usize,
     bytes: Arc<Semaphore>,
 }
 
-impl Outgoing {
+impl ResponseBudget {
     pub(crate) fn new(most: usize) -> Self {
-        Outgoing { most, bytes: Arc::new(Semaphore::new(most)) }
+        ResponseBudget { most, bytes: Arc::new(Semaphore::new(most)) }
     }
 
     /// Returns the response, or a 429 if the budget is used up.
@@ -38,17 +38,19 @@ impl Outgoing {
         // A response that is larger than the whole budget takes all of it.
         let wanted = u32::try_from(length.min(self.most)).unwrap_or(u32::MAX);
         match Arc::clone(&self.bytes).try_acquire_many_owned(wanted) {
-            Ok(held) => answer.map(|body| Body::new(Pieces { body, ready: Bytes::new(), left: length, _held: held })),
+            Ok(held) => {
+                answer.map(|body| Body::new(ChunkedBody { body, ready: Bytes::new(), left: length, _held: held }))
+            }
             Err(_) => {
                 let message = format!("the response buffer is full (limit {} bytes); retry later", self.most);
-                Refusal::busy(message).into_response()
+                HttpError::busy(message).into_response()
             }
         }
     }
 }
 
 /// A body that is sent in pieces, so that it lives and holds its permits until its last piece is sent.
-struct Pieces {
+struct ChunkedBody {
     body: Body,
     /// Data that was received from the body but is not sent yet.
     ready: Bytes,
@@ -56,7 +58,7 @@ struct Pieces {
     _held: OwnedSemaphorePermit,
 }
 
-impl HttpBody for Pieces {
+impl HttpBody for ChunkedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -95,7 +97,7 @@ mod tests {
     #[test]
     fn large_answers_count_until_they_are_taken() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let outgoing = Outgoing::new(3 << 20);
+        let outgoing = ResponseBudget::new(3 << 20);
         let bytes: Vec<u8> = (0..(2 << 20)).map(|it| (it % 251) as u8).collect();
         let answer = |bytes: &[u8]| outgoing.send(Response::new(Body::from(bytes.to_vec())));
         let first = answer(&bytes);

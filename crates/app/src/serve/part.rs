@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 /// Response header with the shard: `I/N`.
 pub(crate) const PART: &str = "conifer-part";
-/// Response header with the checksum of the set, [`Whole::sha256`].
+/// Response header with the checksum of the set, [`SetIdentity::sha256`].
 pub(crate) const SET: &str = "conifer-set";
 
 /// The whole set, of which a server may hold only one shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Whole {
+pub(crate) struct SetIdentity {
     /// Checksum of everything that responses depend on: rows, weights and class tree.
     pub(crate) sha256: String,
     pub(crate) rows: usize,
@@ -29,21 +29,21 @@ pub(crate) struct Whole {
     tree: Option<String>,
 }
 
-/// Shard `part` of `of`, counted from 0. A server of a whole set holds shard 0 of 1.
+/// Shard `index` of `count`, counted from 0. A server of a whole set holds shard 0 of 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    pub(crate) part: usize,
-    pub(crate) of: usize,
+pub(crate) struct ShardIdentity {
+    pub(crate) index: usize,
+    pub(crate) count: usize,
     /// sha256 of the set.
     pub(crate) set: String,
 }
 
-impl Whole {
+impl SetIdentity {
     /// # Errors
     /// The fingerprint of the set cannot be computed.
     pub(crate) fn new(set: &Snapshot, tree: Option<&[u8]>) -> anyhow::Result<Self> {
         let (rows, tree) = (set.fingerprint()?, tree.map(sha256_hex));
-        Ok(Whole {
+        Ok(SetIdentity {
             sha256: sha256_hex(format!("{rows} {}", tree.as_deref().unwrap_or("no tree")).as_bytes()),
             rows: set.len(),
             version: set.version(),
@@ -53,15 +53,15 @@ impl Whole {
     }
 }
 
-impl Part {
+impl ShardIdentity {
     /// Number of rows of this shard in a set of `rows` rows.
     pub(crate) fn rows(&self, rows: usize) -> usize {
-        (rows + self.of - 1 - self.part) / self.of
+        (rows + self.count - 1 - self.index) / self.count
     }
 
     /// Adds the shard and the set to the headers of a response.
-    pub(crate) fn tell(&self, headers: &mut HeaderMap) {
-        for (name, value) in [(PART, self.place()), (SET, self.set.clone())] {
+    pub(crate) fn add_to(&self, headers: &mut HeaderMap) {
+        for (name, value) in [(PART, self.label()), (SET, self.set.clone())] {
             // Hexadecimal digits and `/` are valid in a header, so this does not fail.
             if let Ok(value) = HeaderValue::from_str(&value) {
                 headers.insert(name, value);
@@ -71,20 +71,20 @@ impl Part {
 
     /// Describes the shard named in `headers` if it is not this shard.
     pub(crate) fn other(&self, headers: &HeaderMap) -> Option<String> {
-        let told = |name: &str| headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or("none");
-        let (place, set) = (told(PART), told(SET));
-        let same = place == self.place() && set == self.set;
-        (!same).then(|| format!("part {place} of the set {}", short(set)))
+        let header = |name: &str| headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or("none");
+        let (label, set) = (header(PART), header(SET));
+        let same = label == self.label() && set == self.set;
+        (!same).then(|| format!("part {label} of the set {}", short(set)))
     }
 
-    fn place(&self) -> String {
-        format!("{}/{}", self.part, self.of)
+    fn label(&self) -> String {
+        format!("{}/{}", self.index, self.count)
     }
 }
 
-impl std::fmt::Display for Part {
+impl std::fmt::Display for ShardIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "part {} of the set {}", self.place(), short(&self.set))
+        write!(f, "part {} of the set {}", self.label(), short(&self.set))
     }
 }
 
@@ -100,16 +100,16 @@ mod tests {
 
     #[test]
     fn an_answer_is_told_from_that_of_another_part() {
-        let part = |part, of, set: &str| Part { part, of, set: set.to_owned() };
+        let part = |index, count, set: &str| ShardIdentity { index, count, set: set.to_owned() };
         let ours = part(1, 3, "0123456789abcdef");
-        let heard = |it: &Part| {
+        let mismatch = |it: &ShardIdentity| {
             let mut headers = HeaderMap::new();
-            it.tell(&mut headers);
+            it.add_to(&mut headers);
             ours.other(&headers)
         };
-        assert_eq!(heard(&ours), None);
-        assert_eq!(heard(&part(2, 3, &ours.set)).unwrap(), "part 2/3 of the set 0123456789ab");
-        assert_eq!(heard(&part(1, 3, "ffff")).unwrap(), "part 1/3 of the set ffff");
+        assert_eq!(mismatch(&ours), None);
+        assert_eq!(mismatch(&part(2, 3, &ours.set)).unwrap(), "part 2/3 of the set 0123456789ab");
+        assert_eq!(mismatch(&part(1, 3, "ffff")).unwrap(), "part 1/3 of the set ffff");
         assert_eq!(ours.other(&HeaderMap::new()).unwrap(), "part none of the set none");
         let rows: Vec<usize> = (0..3).map(|i| part(i, 3, "").rows(10)).collect();
         assert_eq!(rows, [4, 3, 3]);

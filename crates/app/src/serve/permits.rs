@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use super::error::{Answer, Refusal};
+use super::error::{HttpError, HttpResult};
 
 /// Permits for work on blocking threads. Searches and decoding have separate permits: decoding a photo of 40 megapixels
 /// takes a second, and searches must not queue behind eight of them.
@@ -24,16 +24,16 @@ impl Permits {
     /// Runs a search, traversal or thumbnail, in order of arrival.
     pub(crate) async fn search<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> Answer<T> + Send + 'static,
-    ) -> Answer<T> {
+        work: impl FnOnce() -> HttpResult<T> + Send + 'static,
+    ) -> HttpResult<T> {
         run(&self.searches, work).await
     }
 
     /// Runs the decoding of an upload.
     pub(crate) async fn decode<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> Answer<T> + Send + 'static,
-    ) -> Answer<T> {
+        work: impl FnOnce() -> HttpResult<T> + Send + 'static,
+    ) -> HttpResult<T> {
         run(&self.decoders, work).await
     }
 }
@@ -42,14 +42,14 @@ impl Permits {
 /// end and keeps its permit until then.
 async fn run<T: Send + 'static>(
     permits: &Arc<Semaphore>,
-    work: impl FnOnce() -> Answer<T> + Send + 'static,
-) -> Answer<T> {
-    let permit = Arc::clone(permits).acquire_owned().await.map_err(|error| Refusal::fault(error.to_string()))?;
+    work: impl FnOnce() -> HttpResult<T> + Send + 'static,
+) -> HttpResult<T> {
+    let permit = Arc::clone(permits).acquire_owned().await.map_err(|error| HttpError::fault(error.to_string()))?;
     let done = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         work()
     });
-    done.await.map_err(|_| Refusal::fault("internal server error"))?
+    done.await.map_err(|_| HttpError::fault("internal server error"))?
 }
 
 #[cfg(test)]

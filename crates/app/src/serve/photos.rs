@@ -13,54 +13,54 @@ use serde_json::json as value;
 
 use super::Server;
 use super::body::{json, read};
-use super::error::{Answer, Refusal};
+use super::error::{HttpError, HttpResult};
 
 /// Maximum number of points kept.
-const KEPT: usize = 4096;
+const MOST_STORED: usize = 4096;
 /// Maximum number of pixels of an uploaded photo. A decoder may need 8 bytes of memory per pixel.
 const MOST_PIXELS: u64 = 40_000_000;
 
 /// Points of uploaded photos by token. The oldest points are dropped when there are too many.
-pub(crate) struct Photos {
+pub(crate) struct UploadedPhotos {
     seed: [RandomState; 2],
-    kept: Mutex<Kept>,
+    stored: Mutex<StoredPoints>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct StoredPoints {
     points: HashMap<String, Vec<f32>>,
     order: VecDeque<String>,
     count: u64,
 }
 
-impl Photos {
+impl UploadedPhotos {
     pub(crate) fn new() -> Self {
-        Self { seed: [RandomState::new(), RandomState::new()], kept: Mutex::default() }
+        Self { seed: [RandomState::new(), RandomState::new()], stored: Mutex::default() }
     }
 
     /// Returns the point of an uploaded photo.
     pub(crate) fn point(&self, token: &str) -> Option<Vec<f32>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).points.get(token).cloned()
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner).points.get(token).cloned()
     }
 
     /// Stores a point and returns its token. The 128 bits of a token cannot be guessed from other tokens: they are
     /// keyed hashes of a counter, with random keys from the operating system.
-    fn keep(&self, point: Vec<f32>) -> String {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.count += 1;
-        let token: String = self.seed.iter().map(|seed| format!("{:016x}", seed.hash_one(kept.count))).collect();
-        kept.points.insert(token.clone(), point);
-        kept.order.push_back(token.clone());
-        if kept.order.len() > KEPT
-            && let Some(oldest) = kept.order.pop_front()
+    fn store(&self, point: Vec<f32>) -> String {
+        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        stored.count += 1;
+        let token: String = self.seed.iter().map(|seed| format!("{:016x}", seed.hash_one(stored.count))).collect();
+        stored.points.insert(token.clone(), point);
+        stored.order.push_back(token.clone());
+        if stored.order.len() > MOST_STORED
+            && let Some(oldest) = stored.order.pop_front()
         {
-            kept.points.remove(&oldest);
+            stored.points.remove(&oldest);
         }
         token
     }
 }
 
-pub(crate) async fn upload(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> Answer {
+pub(crate) async fn upload(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> HttpResult {
     let model = Arc::clone(server.embedder()?.model());
     let most = server.max_upload;
     let bytes = read(&headers, body, most).await?;
@@ -73,12 +73,12 @@ pub(crate) async fn upload(State(server): State<Arc<Server>>, headers: HeaderMap
         })
         .await?;
     let point = server.embedder()?.photo(pixels).await?;
-    json(&value!({ "photo": server.photos.keep(point), "width": width, "height": height }))
+    json(&value!({ "photo": server.photos.store(point), "width": width, "height": height }))
 }
 
-fn refused(broken: &Broken) -> Refusal {
+fn refused(broken: &Broken) -> HttpError {
     match broken.cause {
-        Cause::ImageTooLarge => Refusal::too_large(format!("the photo: {}", broken.detail)),
-        _ => Refusal::invalid(format!("the photo: {}", broken.detail)),
+        Cause::ImageTooLarge => HttpError::too_large(format!("the photo: {}", broken.detail)),
+        _ => HttpError::invalid(format!("the photo: {}", broken.detail)),
     }
 }

@@ -15,17 +15,17 @@ use tokio::time::Sleep;
 use super::framing::Framing;
 
 /// Timeout for a client to receive the data that is ready to be sent, about 64 KiB at a time.
-pub(crate) const TAKEN: Duration = Duration::from_secs(30);
+pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of bytes that resets the idle timer. Occasional single bytes must not keep a connection open.
-const SIGN: u64 = 16 << 10;
+const ACTIVITY_BYTES: u64 = 16 << 10;
 
 /// The activity of an open connection.
-pub(crate) struct Pulse {
+pub(crate) struct ConnectionActivity {
     opened: Instant,
     /// Milliseconds from `opened` to the last activity.
     last: AtomicU64,
     /// Bytes read and written.
-    moved: AtomicU64,
+    bytes: AtomicU64,
     /// Requests of this connection in progress.
     at_work: AtomicUsize,
     pub(crate) close: Notify,
@@ -37,18 +37,18 @@ pub(crate) struct Pulse {
 
 /// Extension of a request whose head has both `Content-Length` and `Transfer-Encoding`.
 #[derive(Clone, Copy)]
-pub(crate) struct Ambiguous;
+pub(crate) struct AmbiguousHead;
 
 /// Guard of a request in progress. While it lives, the connection is not idle.
-pub(crate) struct AtWork(Arc<Pulse>);
+pub(crate) struct RequestGuard(Arc<ConnectionActivity>);
 
-impl Pulse {
+impl ConnectionActivity {
     pub(crate) fn new() -> Self {
-        let (last, moved) = (AtomicU64::new(0), AtomicU64::new(0));
-        Pulse {
+        let (last, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        ConnectionActivity {
             opened: Instant::now(),
             last,
-            moved,
+            bytes,
             at_work: AtomicUsize::new(0),
             close: Notify::new(),
             requests: AtomicU64::new(0),
@@ -67,49 +67,49 @@ impl Pulse {
         (self.at_work.load(Ordering::Relaxed) == 0).then(|| self.opened.elapsed().saturating_sub(last))
     }
 
-    pub(crate) fn at_work(self: Arc<Self>) -> AtWork {
+    pub(crate) fn at_work(self: Arc<Self>) -> RequestGuard {
         self.at_work.fetch_add(1, Ordering::Relaxed);
-        AtWork(self)
+        RequestGuard(self)
     }
 
-    fn beat(&self) {
+    fn touch(&self) {
         let now = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last.store(now, Ordering::Relaxed);
     }
 
-    fn moved(&self, bytes: usize) {
-        let before = self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
-        if before / SIGN != (before + bytes as u64) / SIGN {
-            self.beat();
+    fn add_bytes(&self, bytes: usize) {
+        let before = self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if before / ACTIVITY_BYTES != (before + bytes as u64) / ACTIVITY_BYTES {
+            self.touch();
         }
     }
 }
 
-impl Drop for AtWork {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.0.beat();
+        self.0.touch();
         self.0.at_work.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// A stream that records its activity, and fails if the client does not receive written data in time.
-pub(crate) struct Watched {
+pub(crate) struct MonitoredStream {
     stream: TcpStream,
-    pulse: Arc<Pulse>,
+    activity: Arc<ConnectionActivity>,
     limit: Duration,
     framing: Framing,
     /// Runs from the first write that blocks until all data is written.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl Watched {
-    pub(crate) fn new(stream: TcpStream, pulse: Arc<Pulse>, limit: Duration) -> Self {
-        Watched { stream, pulse, limit, framing: Framing::default(), deadline: None }
+impl MonitoredStream {
+    pub(crate) fn new(stream: TcpStream, activity: Arc<ConnectionActivity>, limit: Duration) -> Self {
+        MonitoredStream { stream, activity, limit, framing: Framing::default(), deadline: None }
     }
 
     fn written(&mut self, context: &mut Context<'_>, result: Poll<Result<usize, Error>>) -> Poll<Result<usize, Error>> {
         if let Poll::Ready(result) = result {
-            self.pulse.moved(*result.as_ref().unwrap_or(&0));
+            self.activity.add_bytes(*result.as_ref().unwrap_or(&0));
             return Poll::Ready(result);
         }
         let limit = self.limit;
@@ -119,7 +119,7 @@ impl Watched {
     }
 }
 
-impl AsyncRead for Watched {
+impl AsyncRead for MonitoredStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -129,14 +129,14 @@ impl AsyncRead for Watched {
         ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
         self.framing.feed(&into.filled()[before..]);
         if let Some(number) = self.framing.ambiguous() {
-            self.pulse.ambiguous.store(number, Ordering::Relaxed);
+            self.activity.ambiguous.store(number, Ordering::Relaxed);
         }
-        self.pulse.moved(into.filled().len() - before);
+        self.activity.add_bytes(into.filled().len() - before);
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Watched {
+impl AsyncWrite for MonitoredStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Error>> {
         let result = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.written(context, result)
@@ -177,11 +177,11 @@ mod tests {
     use super::*;
 
     /// Returns the watched server end of a connection, its activity, and the client end.
-    async fn pair(limit: Duration) -> (Watched, Arc<Pulse>, std::net::TcpStream) {
+    async fn pair(limit: Duration) -> (MonitoredStream, Arc<ConnectionActivity>, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let pulse = Arc::new(Pulse::new());
-        (Watched::new(listener.accept().await.unwrap().0, Arc::clone(&pulse), limit), pulse, client)
+        let activity = Arc::new(ConnectionActivity::new());
+        (MonitoredStream::new(listener.accept().await.unwrap().0, Arc::clone(&activity), limit), activity, client)
     }
 
     fn run<T>(test: impl Future<Output = T>) -> T {
@@ -213,19 +213,19 @@ mod tests {
     #[test]
     fn single_bytes_are_no_sign_of_life() {
         run(async {
-            let (mut ours, pulse, _client) = pair(TAKEN).await;
+            let (mut ours, activity, _client) = pair(WRITE_TIMEOUT).await;
             std::thread::sleep(Duration::from_millis(300));
             ours.write_all(b"a").await.unwrap();
-            assert!(pulse.idle().unwrap() >= Duration::from_millis(300));
-            ours.write_all(&vec![7; SIGN as usize]).await.unwrap();
-            let idle = pulse.idle().unwrap();
+            assert!(activity.idle().unwrap() >= Duration::from_millis(300));
+            ours.write_all(&vec![7; ACTIVITY_BYTES as usize]).await.unwrap();
+            let idle = activity.idle().unwrap();
             std::thread::sleep(Duration::from_millis(300));
-            assert!(idle < pulse.opened.elapsed() - Duration::from_millis(300));
+            assert!(idle < activity.opened.elapsed() - Duration::from_millis(300));
             // First the client waits for the server, then the server waits for the client.
-            let work = Arc::clone(&pulse).at_work();
-            assert_eq!(pulse.idle(), None);
+            let work = Arc::clone(&activity).at_work();
+            assert_eq!(activity.idle(), None);
             drop(work);
-            assert!(pulse.idle().unwrap() < pulse.opened.elapsed() - Duration::from_millis(300));
+            assert!(activity.idle().unwrap() < activity.opened.elapsed() - Duration::from_millis(300));
         });
     }
 }

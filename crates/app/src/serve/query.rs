@@ -10,10 +10,10 @@ use conifer_space::slices::dot;
 use serde_json::{Map, Value};
 
 use super::Server;
-use super::error::{Answer, Refusal};
-use super::fields::{Field, Fields, Place, Request};
-use super::state::State;
-use crate::limits::Limits;
+use super::error::{HttpError, HttpResult};
+use super::fields::{Field, FieldPath, Request, RequestFields};
+use super::state::ServedSet;
+use crate::limits::RowConditions;
 
 /// Maximum number of points of one request, including those of its filters.
 const MOST_POINTS: usize = 32;
@@ -23,60 +23,60 @@ const MOST_VALUES: usize = 1000;
 const MOST_CHARACTERS: usize = 10_000;
 /// Maximum norm of a point. Up to this norm, every space guarantees finite distances and angles; the outputs of models
 /// are much smaller.
-const FARTHEST: f32 = 1e4;
+const MOST_NORM: f32 = 1e4;
 /// Describes a query in error messages.
 const EXPECTED: &str = "an object with exactly one of `text`, `photo`, `row`, `id`, `point`, `all`";
 
 /// A query, which specifies a point. Exactly one field is set.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct PointQuery {
     pub(crate) text: Option<String>,
     pub(crate) photo: Option<String>,
     pub(crate) row: Option<usize>,
     pub(crate) id: Option<String>,
     pub(crate) point: Option<Vec<f32>>,
     /// The factor-wise maximum of the points of several queries.
-    pub(crate) all: Option<Vec<Asked>>,
+    pub(crate) all: Option<Vec<PointQuery>>,
 }
 
 /// A filter of rows. A row must satisfy every field that is set.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct RowFilter {
     pub(crate) modality: Option<Vec<Modality>>,
     pub(crate) columns: Option<BTreeMap<String, Vec<String>>>,
     pub(crate) depth: Option<[f32; 2]>,
-    pub(crate) inside: Option<Asked>,
-    pub(crate) not: Option<Vec<Asked>>,
+    pub(crate) inside: Option<PointQuery>,
+    pub(crate) not: Option<Vec<PointQuery>>,
     pub(crate) subtree: Option<String>,
 }
 
-/// [`Wanted`] with its queries resolved to points.
+/// [`RowFilter`] with its queries resolved to points.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Meant {
-    limits: Limits,
+pub(crate) struct ResolvedFilter {
+    conditions: RowConditions,
     subtree: Option<String>,
 }
 
 /// The rows that pass a filter.
-pub(crate) enum Passing {
+pub(crate) enum PassingRows {
     All(usize),
     Rows(Vec<usize>),
 }
 
 /// Parses a body that has the fields of `T` and those of a filter.
-pub(crate) fn split<T: Request>(body: Map<String, Value>) -> Answer<(T, Wanted)> {
-    let mut fields = Fields::new(Place::Top, body, &[T::FIELDS, Wanted::FIELDS].concat())?;
-    Ok((T::read(&mut fields)?, Wanted::read(&mut fields)?))
+pub(crate) fn split<T: Request>(body: Map<String, Value>) -> HttpResult<(T, RowFilter)> {
+    let mut fields = RequestFields::new(FieldPath::Top, body, &[T::FIELDS, RowFilter::FIELDS].concat())?;
+    Ok((T::read(&mut fields)?, RowFilter::read(&mut fields)?))
 }
 
-impl Field for Asked {
+impl Field for PointQuery {
     fn expected() -> String {
         EXPECTED.to_owned()
     }
 
-    fn read(value: &Value, place: Place<'_>) -> Answer<Option<Self>> {
+    fn read(value: &Value, path: FieldPath<'_>) -> HttpResult<Option<Self>> {
         let Some(object) = value.as_object() else { return Ok(None) };
-        let mut fields = Fields::new(place, object.clone(), &["text", "photo", "row", "id", "point", "all"])?;
+        let mut fields = RequestFields::new(path, object.clone(), &["text", "photo", "row", "id", "point", "all"])?;
         Ok(Some(Self {
             text: fields.take("text")?,
             photo: fields.take("photo")?,
@@ -88,10 +88,10 @@ impl Field for Asked {
     }
 }
 
-impl Request for Wanted {
+impl Request for RowFilter {
     const FIELDS: &'static [&'static str] = &["modality", "columns", "depth", "inside", "not", "subtree"];
 
-    fn read(fields: &mut Fields<'_>) -> Answer<Self> {
+    fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self> {
         Ok(Self {
             modality: fields.take("modality")?,
             columns: fields.take("columns")?,
@@ -103,10 +103,10 @@ impl Request for Wanted {
     }
 }
 
-impl Asked {
+impl PointQuery {
     /// Checks that exactly one field is set, and returns the number of points.
-    pub(crate) fn check(&self) -> Answer<usize> {
-        let there = [
+    pub(crate) fn check(&self) -> HttpResult<usize> {
+        let given = [
             self.text.is_some(),
             self.photo.is_some(),
             self.row.is_some(),
@@ -114,28 +114,28 @@ impl Asked {
             self.point.is_some(),
             self.all.is_some(),
         ];
-        if there.iter().filter(|it| **it).count() != 1 {
-            return Err(Refusal::invalid(format!("a query must be {EXPECTED}")));
+        if given.iter().filter(|it| **it).count() != 1 {
+            return Err(HttpError::invalid(format!("a query must be {EXPECTED}")));
         }
         if let Some(text) = &self.text
             && text.chars().count() > MOST_CHARACTERS
         {
-            return Err(Refusal::invalid(format!("a text is longer than the limit of {MOST_CHARACTERS} characters")));
+            return Err(HttpError::invalid(format!("a text is longer than the limit of {MOST_CHARACTERS} characters")));
         }
         let Some(parts) = &self.all else { return Ok(1) };
         if !(2..=8).contains(&parts.len()) {
-            return Err(Refusal::invalid(format!("`all` has {} items; expected 2 to 8 queries", parts.len())));
+            return Err(HttpError::invalid(format!("`all` has {} items; expected 2 to 8 queries", parts.len())));
         }
         if parts.iter().any(|it| it.all.is_some()) {
-            return Err(Refusal::invalid(
+            return Err(HttpError::invalid(
                 "`all` is nested within another `all`; expected a text, photo, row, id or point",
             ));
         }
-        parts.iter().map(Asked::check).sum()
+        parts.iter().map(PointQuery::check).sum()
     }
 
     /// Resolves the query to a point.
-    pub(crate) async fn point(&self, server: &Server) -> Answer<Vec<f32>> {
+    pub(crate) async fn point(&self, server: &Server) -> HttpResult<Vec<f32>> {
         let state = &server.state;
         let Some(parts) = &self.all else { return self.single(server).await };
         let mut points = Vec::with_capacity(parts.len() * state.spec().dim);
@@ -145,14 +145,14 @@ impl Asked {
         Ok(conjunction(&Points::new(state.spec(), &points))?)
     }
 
-    async fn single(&self, server: &Server) -> Answer<Vec<f32>> {
+    async fn single(&self, server: &Server) -> HttpResult<Vec<f32>> {
         let state = &server.state;
         if let Some(text) = &self.text {
             return server.embedder()?.text(text).await;
         }
         if let Some(token) = &self.photo {
             return server.photos.point(token).ok_or_else(|| {
-                Refusal::absent(format!("no photo has the token `{token}`; tokens expire, so upload the photo again"))
+                HttpError::absent(format!("no photo has the token `{token}`; tokens expire, so upload the photo again"))
             });
         }
         if let Some(row) = self.row {
@@ -161,56 +161,56 @@ impl Asked {
         }
         if let Some(id) = &self.id {
             let row = state.rows_of(id).next();
-            let row = row.ok_or_else(|| Refusal::absent(format!("no row has the id `{id}`")))?;
+            let row = row.ok_or_else(|| HttpError::absent(format!("no row has the id `{id}`")))?;
             return Ok(state.flat.row(row).into_owned());
         }
         let point = self.point.clone().unwrap_or_default();
         let dim = state.spec().dim;
         if point.len() != dim {
-            return Err(Refusal::invalid(format!(
+            return Err(HttpError::invalid(format!(
                 "`point` is a list of {}; expected `dim` = {dim} numbers",
                 point.len()
             )));
         }
         if let Some(i) = point.iter().position(|it| !it.is_finite()) {
-            return Err(Refusal::invalid(format!("`point[{i}]` is {}; expected a finite number", point[i])));
+            return Err(HttpError::invalid(format!("`point[{i}]` is {}; expected a finite number", point[i])));
         }
         let norm = dot(&point, &point).sqrt();
-        if norm > FARTHEST {
-            return Err(Refusal::invalid(format!("`point` has norm {norm}; expected at most {FARTHEST}")));
+        if norm > MOST_NORM {
+            return Err(HttpError::invalid(format!("`point` has norm {norm}; expected at most {MOST_NORM}")));
         }
         Ok(point)
     }
 }
 
-impl Wanted {
+impl RowFilter {
     /// All queries of the filter.
-    fn asked(&self) -> impl Iterator<Item = &Asked> {
+    fn queries(&self) -> impl Iterator<Item = &PointQuery> {
         self.inside.iter().chain(self.not.iter().flatten())
     }
 
-    /// Checks the limits of the filter. `beside` is the number of points in the rest of the request.
-    pub(crate) fn check(&self, beside: usize) -> Answer<()> {
-        let points = self.asked().map(Asked::check).sum::<Answer<usize>>()? + beside;
+    /// Checks the limits of the filter. `other_points` is the number of points in the rest of the request.
+    pub(crate) fn check(&self, other_points: usize) -> HttpResult<()> {
+        let points = self.queries().map(PointQuery::check).sum::<HttpResult<usize>>()? + other_points;
         if points > MOST_POINTS {
-            return Err(Refusal::invalid(format!("the request has {points} points; expected at most {MOST_POINTS}")));
+            return Err(HttpError::invalid(format!("the request has {points} points; expected at most {MOST_POINTS}")));
         }
         let values: usize = self.columns.iter().flatten().map(|(_, values)| values.len()).sum();
         if values > MOST_VALUES {
-            return Err(Refusal::invalid(format!(
+            return Err(HttpError::invalid(format!(
                 "`columns` has {values} values; expected at most {MOST_VALUES} in all"
             )));
         }
         if let Some([least, most]) = self.depth
             && least > most
         {
-            return Err(Refusal::invalid(format!("`depth` is [{least}, {most}]; expected the smaller one first")));
+            return Err(HttpError::invalid(format!("`depth` is [{least}, {most}]; expected the smaller one first")));
         }
         Ok(())
     }
 
     /// Resolves all queries of the filter to points.
-    pub(crate) async fn meant(self, server: &Server) -> Answer<Meant> {
+    pub(crate) async fn resolve(self, server: &Server) -> HttpResult<ResolvedFilter> {
         let (mut inside, mut not) = (Vec::new(), Vec::new());
         if let Some(it) = &self.inside {
             inside.push(it.point(server).await?);
@@ -218,39 +218,42 @@ impl Wanted {
         for it in self.not.iter().flatten() {
             not.push(it.point(server).await?);
         }
-        let Wanted { mut modality, columns, depth, subtree, .. } = self;
+        let RowFilter { mut modality, columns, depth, subtree, .. } = self;
         if let Some(modality) = &mut modality {
             modality.sort_unstable();
             modality.dedup();
         }
-        Ok(Meant { limits: Limits { modality, columns: columns.unwrap_or_default(), depth, inside, not }, subtree })
+        Ok(ResolvedFilter {
+            conditions: RowConditions { modality, columns: columns.unwrap_or_default(), depth, inside, not },
+            subtree,
+        })
     }
 }
 
-impl Meant {
+impl ResolvedFilter {
     /// Selects the rows that pass the filter.
-    pub(crate) fn passing(&self, state: &State) -> Answer<Passing> {
+    pub(crate) fn passing(&self, state: &ServedSet) -> HttpResult<PassingRows> {
         let below = self.subtree.as_deref().map(|name| state.subtree(name)).transpose()?;
         let is_below = |row: usize| below.as_ref().is_some_and(|below| below.contains(row));
         let subtree = below.is_some().then_some(Filter::Rows(&is_below));
-        let rows = self.limits.rows(&state.flat, &state.columns, subtree);
-        let rows = rows.map_err(|error| Refusal::invalid(error.to_string()))?;
-        Ok(rows.map_or(Passing::All(state.len()), Passing::Rows))
+        let rows = self.conditions.rows(&state.flat, &state.columns, subtree);
+        let rows = rows.map_err(|error| HttpError::invalid(error.to_string()))?;
+        Ok(rows.map_or(PassingRows::All(state.len()), PassingRows::Rows))
     }
 }
 
-impl Passing {
+impl PassingRows {
     pub(crate) fn len(&self) -> usize {
         match self {
-            Passing::All(rows) => *rows,
-            Passing::Rows(rows) => rows.len(),
+            PassingRows::All(rows) => *rows,
+            PassingRows::Rows(rows) => rows.len(),
         }
     }
 
     pub(crate) fn filter(&self) -> Filter<'_> {
         match self {
-            Passing::All(_) => Filter::All,
-            Passing::Rows(rows) => Filter::Set(rows),
+            PassingRows::All(_) => Filter::All,
+            PassingRows::Rows(rows) => Filter::Set(rows),
         }
     }
 }

@@ -9,18 +9,18 @@ use axum::routing::{MethodRouter, get, post};
 use axum::{Router, middleware};
 
 use super::body::typed;
-use super::error::{Answer, Refusal};
-use super::gate::{Gate, pass};
+use super::error::{HttpError, HttpResult};
+use super::gate::{RequestGate, pass};
 use super::{Server, boxes, explore, info, openapi, page, photos, rows, search, thumbnails, traverse};
 
 /// A route: its method in the spelling of OpenAPI, its path and its handler.
-type Route = (&'static str, &'static str, MethodRouter<Arc<Server>>);
+type ServerRoute = (&'static str, &'static str, MethodRouter<Arc<Server>>);
 
 /// All routes of a server. [`super::openapi`] describes each of them.
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<ServerRoute> {
     vec![
         ("get", "/", get(page::page)),
-        ("get", "/assets/{name}", get(page::part)),
+        ("get", "/assets/{name}", get(page::page_asset)),
         ("get", "/health", get(info::health)),
         ("get", "/metrics", get(metrics)),
         ("get", "/api/openapi.json", get(openapi::openapi)),
@@ -42,32 +42,32 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-pub(crate) fn router(server: Arc<Server>, gate: Arc<Gate>) -> Router {
-    let all = routes().into_iter().fold(Router::new(), |all, (_, path, answer)| all.route(path, answer));
-    let part = server.info.part();
-    let tell = middleware::map_response(move |mut answer: Response| {
-        part.tell(answer.headers_mut());
-        std::future::ready(answer)
+pub(crate) fn router(server: Arc<Server>, gate: Arc<RequestGate>) -> Router {
+    let all = routes().into_iter().fold(Router::new(), |all, (_, path, handler)| all.route(path, handler));
+    let shard = server.info.shard_identity();
+    let add_headers = middleware::map_response(move |mut response: Response| {
+        shard.add_to(response.headers_mut());
+        std::future::ready(response)
     });
-    behind(all.with_state(server), gate).layer(tell)
+    behind(all.with_state(server), gate).layer(add_headers)
 }
 
 /// Adds JSON errors for unknown paths and methods, and puts the gate in front of all routes.
-pub(crate) fn behind(routes: Router, gate: Arc<Gate>) -> Router {
+pub(crate) fn behind(routes: Router, gate: Arc<RequestGate>) -> Router {
     routes
         .fallback(|request: Request| async move {
-            Refusal::absent(format!("unknown path `{}`; see /api/openapi.json for all paths", request.uri().path()))
+            HttpError::absent(format!("unknown path `{}`; see /api/openapi.json for all paths", request.uri().path()))
         })
         .method_not_allowed_fallback(|request: Request| async move {
             let (method, path) = (request.method().clone(), request.uri().path().to_owned());
             let message = format!("`{path}` does not accept {method}; see /api/openapi.json for its methods");
-            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message)
+            HttpError::new(StatusCode::METHOD_NOT_ALLOWED, message)
         })
         .layer(middleware::from_fn_with_state(gate, pass))
 }
 
-async fn metrics(State(server): State<Arc<Server>>) -> Answer {
-    let waiting = server.model.as_ref().map_or(0, super::batch::Queue::waiting);
+async fn metrics(State(server): State<Arc<Server>>) -> HttpResult {
+    let waiting = server.model.as_ref().map_or(0, super::batch::EmbeddingQueue::waiting);
     let text = server.metrics.text(&[
         ("conifer_model_waiting", "Texts and photos that wait for the model.", waiting),
         ("conifer_rows", "Number of rows.", server.state.len()),

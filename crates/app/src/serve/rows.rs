@@ -10,64 +10,64 @@ use serde::Serialize;
 
 use super::Server;
 use super::body::json;
-use super::error::{Answer, Refusal};
-use super::fields::{Fields, Request, Settings};
-use super::hits::Hit;
-use super::query::Passing;
+use super::error::{HttpError, HttpResult};
+use super::fields::{QueryParams, Request, RequestFields};
+use super::hits::RowReply;
+use super::query::PassingRows;
 use super::search::{MOST_HITS, best};
 
 /// Maximum number of rows listed for one id.
 pub(crate) const MOST_ROWS: usize = 1000;
 
-pub(crate) struct ById {
+pub(crate) struct RowIdParams {
     id: String,
 }
 
-impl Request for ById {
+impl Request for RowIdParams {
     const FIELDS: &'static [&'static str] = &["id"];
 
-    fn read(fields: &mut Fields<'_>) -> Answer<Self> {
+    fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self> {
         Ok(Self { id: fields.need("id")? })
     }
 }
 
 /// Query parameters of a neighbour search: number of rows in each list, and their modality.
-pub(crate) struct Around {
+pub(crate) struct NeighbourParams {
     pub(crate) k: usize,
     pub(crate) modality: Option<Modality>,
 }
 
-impl Request for Around {
+impl Request for NeighbourParams {
     const FIELDS: &'static [&'static str] = &["k", "modality"];
 
-    fn read(fields: &mut Fields<'_>) -> Answer<Self> {
+    fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self> {
         let (k, modality) = (fields.take("k")?.unwrap_or(10), fields.take("modality")?);
         if !(1..=MOST_HITS).contains(&k) {
-            return Err(Refusal::invalid(format!("`k` is {k}; expected 1 to {MOST_HITS}")));
+            return Err(HttpError::invalid(format!("`k` is {k}; expected 1 to {MOST_HITS}")));
         }
         Ok(Self { k, modality })
     }
 }
 
 #[derive(Serialize)]
-struct Neighbours<'a> {
-    row: Hit<'a>,
-    broader: Vec<Hit<'a>>,
-    narrower: Vec<Hit<'a>>,
-    near: Vec<Hit<'a>>,
+struct NeighboursReply<'a> {
+    row: RowReply<'a>,
+    broader: Vec<RowReply<'a>>,
+    narrower: Vec<RowReply<'a>>,
+    near: Vec<RowReply<'a>>,
 }
 
 /// The number of a row in a URL path.
-pub(crate) struct Number(pub(crate) usize);
+pub(crate) struct RowNumber(pub(crate) usize);
 
-impl<S: Send + Sync> FromRequestParts<S> for Number {
-    type Rejection = Refusal;
+impl<S: Send + Sync> FromRequestParts<S> for RowNumber {
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> HttpResult<Self> {
         let found = Path::<String>::from_request_parts(parts, state).await;
-        let Path(text) = found.map_err(|error| Refusal::new(error.status(), error.body_text()))?;
-        let number = digits(&text).map(Number);
-        number.ok_or_else(|| Refusal::invalid(format!("`{text}` is not a row number; expected digits")))
+        let Path(text) = found.map_err(|error| HttpError::new(error.status(), error.body_text()))?;
+        let number = digits(&text).map(RowNumber);
+        number.ok_or_else(|| HttpError::invalid(format!("`{text}` is not a row number; expected digits")))
     }
 }
 
@@ -76,21 +76,25 @@ pub(crate) fn digits(text: &str) -> Option<usize> {
     text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-pub(crate) async fn one(State(server): State<Arc<Server>>, Number(row): Number) -> Answer {
+pub(crate) async fn one(State(server): State<Arc<Server>>, RowNumber(row): RowNumber) -> HttpResult {
     server.state.check_row(row)?;
-    json(&Hit::of(&server, row))
+    json(&RowReply::of(&server, row))
 }
 
-pub(crate) async fn by_id(State(server): State<Arc<Server>>, Settings(ById { id }): Settings<ById>) -> Answer {
-    let rows: Vec<Hit<'_>> = server.state.rows_of(&id).take(MOST_ROWS).map(|row| Hit::of(&server, row)).collect();
+pub(crate) async fn by_id(
+    State(server): State<Arc<Server>>,
+    QueryParams(RowIdParams { id }): QueryParams<RowIdParams>,
+) -> HttpResult {
+    let rows: Vec<RowReply<'_>> =
+        server.state.rows_of(&id).take(MOST_ROWS).map(|row| RowReply::of(&server, row)).collect();
     json(&rows)
 }
 
 pub(crate) async fn neighbours(
     State(server): State<Arc<Server>>,
-    Number(row): Number,
-    Settings(Around { k, modality }): Settings<Around>,
-) -> Answer {
+    RowNumber(row): RowNumber,
+    QueryParams(NeighbourParams { k, modality }): QueryParams<NeighbourParams>,
+) -> HttpResult {
     server.state.check_row(row)?;
     server
         .work(move |server| {
@@ -99,13 +103,13 @@ pub(crate) async fn neighbours(
             let (other, wanted) = (|it: usize| it != row, modality.as_slice());
             let mut filters = vec![Filter::Rows(&other)];
             filters.extend(modality.is_some().then_some(Filter::Modality(wanted)));
-            let passing = Passing::Rows(state.flat.passing(&Filter::And(&filters))?);
-            let by = |ranking| -> Answer<Vec<Hit<'_>>> {
+            let passing = PassingRows::Rows(state.flat.passing(&Filter::And(&filters))?);
+            let by = |ranking| -> HttpResult<Vec<RowReply<'_>>> {
                 let found = best(server, &point, ranking, k, 0, &passing)?;
-                Ok(found.into_iter().map(|hit| Hit::found(server, hit, &point)).collect())
+                Ok(found.into_iter().map(|hit| RowReply::found(server, hit, &point)).collect())
             };
-            json(&Neighbours {
-                row: Hit::of(server, row),
+            json(&NeighboursReply {
+                row: RowReply::of(server, row),
                 broader: by(Ranking::Angle(Direction::Up))?,
                 narrower: by(Ranking::Angle(Direction::Down))?,
                 near: by(Ranking::Distance)?,

@@ -6,16 +6,16 @@ use std::time::Instant;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use conifer_index::{Effort, Hit as Found, Query as Points, Ranking};
+use conifer_index::{Effort, Hit, Query as Points, Ranking};
 use serde::Serialize;
 
 use super::Server;
 use super::body::{JSON_BYTES, json, read};
-use super::error::{Answer, Refusal};
-use super::fields::{Fields, Request, object, whole};
-use super::hits::Hit;
-use super::query::{Asked, Passing, split};
-use crate::ranking::By;
+use super::error::{HttpError, HttpResult};
+use super::fields::{Request, RequestFields, object, parse_request};
+use super::hits::RowReply;
+use super::query::{PassingRows, PointQuery, split};
+use crate::ranking::RankingArg;
 
 /// Maximum number of hits in a response.
 pub(crate) const MOST_HITS: usize = 1000;
@@ -26,19 +26,19 @@ pub(crate) const MIN_RADIUS: f32 = 0.1;
 
 /// Body of `POST /api/search` without its filter.
 #[derive(Clone, Debug)]
-pub(crate) struct Search {
-    pub(crate) query: Asked,
-    pub(crate) by: By,
+pub(crate) struct SearchRequest {
+    pub(crate) query: PointQuery,
+    pub(crate) by: RankingArg,
     pub(crate) k: usize,
     pub(crate) angle: Option<f32>,
     pub(crate) within: Option<f32>,
     pub(crate) offset: usize,
 }
 
-impl Request for Search {
+impl Request for SearchRequest {
     const FIELDS: &'static [&'static str] = &["query", "by", "k", "angle", "within", "offset"];
 
-    fn read(fields: &mut Fields<'_>) -> Answer<Self> {
+    fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self> {
         Ok(Self {
             query: fields.need("query")?,
             by: fields.take("by")?.unwrap_or_default(),
@@ -51,51 +51,51 @@ impl Request for Search {
 }
 
 #[derive(Serialize)]
-struct Reply<'a> {
-    query: About,
-    hits: Vec<Hit<'a>>,
+struct SearchReply<'a> {
+    query: QueryInfo,
+    hits: Vec<RowReply<'a>>,
     rows_passing: usize,
     took_ms: f64,
 }
 
 /// Information about the query in a response.
 #[derive(Serialize)]
-pub(crate) struct About {
+pub(crate) struct QueryInfo {
     depth: f32,
     aperture: f32,
     #[serde(skip_serializing_if = "Option::is_none")]
     factors: Option<Vec<f32>>,
 }
 
-impl Search {
+impl SearchRequest {
     /// # Errors
     /// A number is out of range, or a limit does not fit the ranking.
-    pub(crate) fn check(&self) -> Answer<Ranking> {
+    pub(crate) fn check(&self) -> HttpResult<Ranking> {
         if !(1..=MOST_HITS).contains(&self.k) {
-            return Err(Refusal::invalid(format!("`k` is {}; expected 1 to {MOST_HITS}", self.k)));
+            return Err(HttpError::invalid(format!("`k` is {}; expected 1 to {MOST_HITS}", self.k)));
         }
         if self.offset > MOST_OFFSET {
-            return Err(Refusal::invalid(format!("`offset` is {}; expected at most {MOST_OFFSET}", self.offset)));
+            return Err(HttpError::invalid(format!("`offset` is {}; expected at most {MOST_OFFSET}", self.offset)));
         }
-        self.by.ranking(self.angle, self.within, "").map_err(Refusal::invalid)
+        self.by.ranking(self.angle, self.within, "").map_err(HttpError::invalid)
     }
 }
 
-pub(crate) async fn search(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> Answer {
+pub(crate) async fn search(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> HttpResult {
     let started = Instant::now();
     let bytes = read(&headers, body, JSON_BYTES).await?;
-    let (search, wanted): (Search, _) = split(object(&bytes)?)?;
+    let (search, filter): (SearchRequest, _) = split(object(&bytes)?)?;
     let ranking = search.check()?;
-    wanted.check(search.query.check()?)?;
+    filter.check(search.query.check()?)?;
     let point = search.query.point(&server).await?;
-    let meant = wanted.meant(&server).await?;
+    let resolved = filter.resolve(&server).await?;
     server
         .work(move |server| {
-            let passing = meant.passing(&server.state)?;
+            let passing = resolved.passing(&server.state)?;
             let found = best(server, &point, ranking, search.k, search.offset, &passing)?;
-            json(&Reply {
-                query: About::new(server, &point),
-                hits: found.into_iter().map(|hit| Hit::found(server, hit, &point)).collect(),
+            json(&SearchReply {
+                query: QueryInfo::new(server, &point),
+                hits: found.into_iter().map(|hit| RowReply::found(server, hit, &point)).collect(),
                 rows_passing: passing.len(),
                 took_ms: started.elapsed().as_secs_f64() * 1e3,
             })
@@ -104,28 +104,28 @@ pub(crate) async fn search(State(server): State<Arc<Server>>, headers: HeaderMap
 }
 
 /// The body of `POST /api/point`.
-pub(crate) struct PointOf {
-    pub(crate) query: Asked,
+pub(crate) struct PointRequest {
+    pub(crate) query: PointQuery,
 }
 
-impl Request for PointOf {
+impl Request for PointRequest {
     const FIELDS: &'static [&'static str] = &["query"];
 
-    fn read(fields: &mut Fields<'_>) -> Answer<Self> {
+    fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self> {
         Ok(Self { query: fields.need("query")? })
     }
 }
 
 /// `POST /api/point`: resolves a query to a point. A front resolves a query on one shard and sends the point to all
 /// shards.
-pub(crate) async fn point(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> Answer {
+pub(crate) async fn point(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> HttpResult {
     #[derive(Serialize)]
-    struct Point {
+    struct PointReply {
         point: Vec<f32>,
     }
-    let PointOf { query } = whole(&read(&headers, body, JSON_BYTES).await?)?;
+    let PointRequest { query } = parse_request(&read(&headers, body, JSON_BYTES).await?)?;
     query.check()?;
-    json(&Point { point: query.point(&server).await? })
+    json(&PointReply { point: query.point(&server).await? })
 }
 
 /// The `k` best rows after the first `offset` rows.
@@ -135,8 +135,8 @@ pub(crate) fn best(
     ranking: Ranking,
     k: usize,
     offset: usize,
-    passing: &Passing,
-) -> Answer<Vec<Found>> {
+    passing: &PassingRows,
+) -> HttpResult<Vec<Hit>> {
     let state = &server.state;
     let (query, filter) = (Points::new(state.spec(), point), passing.filter());
     let mut hits = match &state.cells {
@@ -150,11 +150,11 @@ pub(crate) fn best(
     Ok(hits)
 }
 
-impl About {
+impl QueryInfo {
     fn new(server: &Server, point: &[f32]) -> Self {
         let state = &server.state;
         let (space, root) = (state.space(), state.root());
-        About {
+        QueryInfo {
             depth: space.depth(point, root),
             aperture: space.half_aperture(point, MIN_RADIUS, root),
             factors: server.explorer.activation(point),

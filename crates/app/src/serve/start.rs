@@ -12,21 +12,21 @@ use conifer_eval::TreeFile;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::batch::Queue;
+use super::batch::EmbeddingQueue;
 use super::classes::ClassSource;
 use super::explore::Explorer;
-use super::gate::Gate;
-use super::info::{Can, Info};
-use super::log::Log;
+use super::gate::RequestGate;
+use super::info::{Capabilities, ServerInfo};
+use super::log::RequestLog;
 use super::metrics::Metrics;
-use super::outgoing::{Outgoing, WAITING};
-use super::part::Whole;
+use super::outgoing::{MOST_UNSENT, ResponseBudget};
+use super::part::SetIdentity;
 use super::permits::Permits;
-use super::photos::Photos;
-use super::state::State;
+use super::photos::UploadedPhotos;
+use super::state::ServedSet;
 use super::thumbnails::Thumbnails;
 use super::{Server, listen, routes};
-use crate::cli::{DataSet, Door, Serve};
+use crate::cli::{DataArgs, ListenArgs, ServeArgs};
 use crate::embedder::ModelEmbedder;
 use crate::output::{note, print, print_json};
 use crate::request::{open_rows, open_source};
@@ -34,19 +34,19 @@ use crate::request::{open_rows, open_source};
 /// Maximum number of photos that a server decodes, or a front forwards, at the same time.
 pub(crate) const UPLOADS: usize = 4;
 /// Number of photos of maximum size that may be in memory at the same time while they are uploaded.
-const INCOMING: usize = 8;
+const MOST_INCOMING: usize = 8;
 /// Minimum length of a token. A random token of 16 base64 characters has 96 bits.
 const SHORTEST_TOKEN: usize = 16;
 
-pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Result<()> {
-    let (listener, gate) = door(&args.door, args.max_upload, as_json)?;
+pub(crate) fn serve(args: ServeArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
+    let (listener, gate) = bind(&args.listen, args.max_upload, as_json)?;
     let set = open_rows(&args.set)?;
     let model = args.checkpoint.as_deref().map(|it| ModelEmbedder::open(it, device)).transpose()?;
     if let Some(model) = &model {
         model.check_made(&set.spec, &set.source)?;
     }
     let source = args.data.map(|data| {
-        open_source(&DataSet { data, split: args.split, data_options: args.data_options, roots: args.roots })
+        open_source(&DataArgs { data, split: args.split, data_options: args.data_options, roots: args.roots })
     });
     let source = source.transpose()?;
     let tree = args.tree.as_deref().map(|it| std::fs::read(it).with_context(|| format!("--tree {}", it.display())));
@@ -56,7 +56,7 @@ pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Resu
         _ => None,
     };
     let tree = tree.transpose()?.or_else(|| ranks.as_ref().map(|it| it.sha256.clone().into_bytes()));
-    let whole = Whole::new(&set, tree.as_deref())?;
+    let identity = SetIdentity::new(&set, tree.as_deref())?;
     // Derived from the whole set, so that all shards have the same classes.
     let classes = match (args.tree.as_deref(), ranks) {
         (Some(file), _) => Some(ClassSource::Edges(Tree::read_edges(file).context("--tree")?)),
@@ -67,27 +67,27 @@ pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Resu
         None => set,
         Some((part, of)) => set.select(&(part..set.len()).step_by(of).collect::<Vec<_>>())?,
     };
-    let state = State::new(set, args.cells, classes)?;
+    let state = ServedSet::new(set, args.cells, classes)?;
     let thumbnails = match source {
         None => Thumbnails::default(),
         Some(source) => Thumbnails::new(source, &state)?,
     };
-    if thumbnails.there() {
+    if thumbnails.has_source() {
         note(&format!("{} of {} rows have a picture in --data", thumbnails.count(), state.len()));
     }
-    let can = Can {
+    let capabilities = Capabilities {
         text: model.is_some(),
         photo: model.is_some(),
-        thumbnails: thumbnails.there(),
+        thumbnails: thumbnails.has_source(),
         tree: state.tree.is_some(),
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let server = Arc::new(Server {
-        info: Info::new(&state, can, args.shard, whole),
+        info: ServerInfo::new(&state, capabilities, args.shard, identity),
         explorer: Explorer::new(&state)?,
-        model: model.map(|it| Queue::start(it, args.door.concurrency)).transpose()?,
+        model: model.map(|it| EmbeddingQueue::start(it, args.listen.concurrency)).transpose()?,
         state,
-        photos: Photos::new(),
+        photos: UploadedPhotos::new(),
         thumbnails,
         metrics: Arc::clone(&gate.metrics),
         max_upload: args.max_upload,
@@ -95,12 +95,12 @@ pub(crate) fn serve(args: Serve, as_json: bool, device: &Device) -> anyhow::Resu
     });
     let what = format!("{} rows", server.state.len());
     let gate = Arc::new(gate);
-    run(listener, routes::router(server, Arc::clone(&gate)), &gate, &args.door, as_json, &what)
+    run(listener, routes::router(server, Arc::clone(&gate)), &gate, &args.listen, as_json, &what)
 }
 
 /// Binds the listener and creates the gate. Fails if other machines could connect without a token and `--allow-anyone`
 /// is not set.
-pub(crate) fn door(args: &Door, max_upload: usize, as_json: bool) -> anyhow::Result<(TcpListener, Gate)> {
+pub(crate) fn bind(args: &ListenArgs, max_upload: usize, as_json: bool) -> anyhow::Result<(TcpListener, RequestGate)> {
     let addresses = (args.host.as_str(), args.port).to_socket_addrs();
     let addresses: Vec<SocketAddr> = addresses.with_context(|| format!("--host {}", args.host))?.collect();
     let local_only = addresses.iter().all(|it| it.ip().is_loopback());
@@ -113,16 +113,16 @@ pub(crate) fn door(args: &Door, max_upload: usize, as_json: bool) -> anyhow::Res
     let listener =
         TcpListener::bind(&*addresses).with_context(|| format!("--host {} --port {}", args.host, args.port))?;
     let metrics = Arc::new(Metrics::default());
-    let gate = Gate {
+    let gate = RequestGate {
         local_name: local_only.then(|| args.host.clone()),
         token,
         work: Semaphore::new(args.concurrency),
         most: args.concurrency,
         limit: Duration::from_secs_f64(args.timeout),
         max_upload,
-        photos: Semaphore::new(INCOMING * max_upload),
-        outgoing: Outgoing::new(WAITING),
-        log: if as_json { Some(Log::start(&metrics)?) } else { None },
+        photos: Semaphore::new(MOST_INCOMING * max_upload),
+        responses: ResponseBudget::new(MOST_UNSENT),
+        log: if as_json { Some(RequestLog::start(&metrics)?) } else { None },
         metrics,
     };
     Ok((listener, gate))
@@ -132,8 +132,8 @@ pub(crate) fn door(args: &Door, max_upload: usize, as_json: bool) -> anyhow::Res
 pub(crate) fn run(
     listener: TcpListener,
     router: axum::Router,
-    gate: &Gate,
-    door: &Door,
+    gate: &RequestGate,
+    args: &ListenArgs,
     as_json: bool,
     what: &str,
 ) -> anyhow::Result<()> {
@@ -144,20 +144,20 @@ pub(crate) fn run(
         false => print(&format!("{what} at {url}\n"))?,
     }
     let metrics = Arc::clone(&gate.metrics);
-    let done = runtime.block_on(listen::serve(listener, router, door.connections, metrics, listen::stopped()));
+    let done = runtime.block_on(listen::serve(listener, router, args.connections, metrics, listen::stopped()));
     // Do not wait longer for searches that are still running.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    gate.log.iter().for_each(Log::end);
+    gate.log.iter().for_each(RequestLog::end);
     done
 }
 
 pub(crate) fn token(file: &Path) -> anyhow::Result<String> {
-    let place = || format!("--token-file {}", file.display());
-    let token = std::fs::read_to_string(file).with_context(place)?.trim().to_owned();
+    let option = || format!("--token-file {}", file.display());
+    let token = std::fs::read_to_string(file).with_context(option)?.trim().to_owned();
     ensure!(
         token.len() >= SHORTEST_TOKEN && token.bytes().all(|it| it.is_ascii_graphic()),
         "{}: expected one line of at least {SHORTEST_TOKEN} visible ASCII characters",
-        place()
+        option()
     );
     Ok(token)
 }

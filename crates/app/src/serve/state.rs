@@ -10,7 +10,7 @@ use conifer_space::{ManifoldSpec, Modality, Root, Space};
 use rayon::prelude::*;
 
 use super::classes::ClassSource;
-use super::error::{Answer, Refusal};
+use super::error::{HttpError, HttpResult};
 
 /// Column with the box of a row. Hits have the box as a separate field.
 pub(crate) const BOX: &str = "box";
@@ -19,7 +19,7 @@ pub(crate) const BOX: &str = "box";
 pub(crate) const SAMPLE: &str = "sample";
 
 /// An embedding set with its indexes.
-pub(crate) struct State {
+pub(crate) struct ServedSet {
     pub(crate) flat: FlatIndex,
     /// With `--cells`: the index for searches. `flat` does everything else.
     pub(crate) cells: Option<CellIndex>,
@@ -29,21 +29,21 @@ pub(crate) struct State {
     pub(crate) model: String,
     /// Depth of every row.
     pub(crate) depths: Vec<f32>,
-    pub(crate) tree: Option<Classes>,
+    pub(crate) tree: Option<RowClasses>,
     by_id: RowsByName,
     /// Rows by the column `sample`, if the set has it.
     by_sample: Option<RowsByName>,
 }
 
 /// A class hierarchy with the class of each row.
-pub(crate) struct Classes {
+pub(crate) struct RowClasses {
     pub(crate) tree: Tree,
     /// Tree node of the class of each row.
     pub(crate) node_of: Vec<Option<u32>>,
 }
 
 /// The rows of a subtree.
-pub(crate) struct Below<'a> {
+pub(crate) struct SubtreeRows<'a> {
     nodes: Range<usize>,
     node_of: &'a [Option<u32>],
 }
@@ -54,7 +54,7 @@ struct RowsByName {
     rows: Vec<(u64, u32)>,
 }
 
-impl State {
+impl ServedSet {
     /// # Errors
     /// An index cannot be built.
     pub(crate) fn new(set: Snapshot, cells: bool, classes: Option<ClassSource>) -> anyhow::Result<Self> {
@@ -65,11 +65,11 @@ impl State {
             (0..flat.len()).into_par_iter().map(|row| flat.space().depth(&flat.row(row), flat.root())).collect();
         let tree = classes.map(|it| {
             let (tree, node_of) = it.assign(&columns, ids.len());
-            Classes { tree, node_of }
+            RowClasses { tree, node_of }
         });
         let by_id = RowsByName::new(&ids);
         let by_sample = columns.get(SAMPLE).map(|it| RowsByName::new(it));
-        Ok(State { flat, cells, ids, modality, columns, model: source.model, depths, tree, by_id, by_sample })
+        Ok(ServedSet { flat, cells, ids, modality, columns, model: source.model, depths, tree, by_id, by_sample })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -103,34 +103,34 @@ impl State {
         by_sample.candidates(sample).filter(|it| samples[*it] == *sample).collect()
     }
 
-    pub(crate) fn check_row(&self, row: usize) -> Answer<()> {
+    pub(crate) fn check_row(&self, row: usize) -> HttpResult<()> {
         if row < self.len() {
             return Ok(());
         }
-        Err(Refusal::absent(format!("no row {row}; expected a number below {}", self.len())))
+        Err(HttpError::absent(format!("no row {row}; expected a number below {}", self.len())))
     }
 
     /// The rows of a class and of the classes below it.
-    pub(crate) fn subtree(&self, name: &str) -> Answer<Below<'_>> {
+    pub(crate) fn subtree(&self, name: &str) -> HttpResult<SubtreeRows<'_>> {
         let refused = |why: &str| {
-            Refusal::invalid(format!(
+            HttpError::invalid(format!(
                 "`subtree` is `{name}`; {why}; GET /api/tree lists the classes, which come from --tree or from the labels of the set"
             ))
         };
         let classes = self.tree.as_ref().ok_or_else(|| refused("no row of the set has a label or a rank"))?;
         let node = classes.tree.find(name).ok_or_else(|| refused("no class has this name"))?;
-        Ok(Below { nodes: classes.tree.subtree(node), node_of: &classes.node_of })
+        Ok(SubtreeRows { nodes: classes.tree.subtree(node), node_of: &classes.node_of })
     }
 
     /// The box of a row: left, top, width, height as fractions of its photo.
-    pub(crate) fn place(&self, row: usize) -> Option<[f32; 4]> {
+    pub(crate) fn bounds(&self, row: usize) -> Option<[f32; 4]> {
         let numbers: Vec<f32> =
             self.columns.get(BOX)?[row].split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
         numbers.try_into().ok()
     }
 }
 
-impl Below<'_> {
+impl SubtreeRows<'_> {
     pub(crate) fn contains(&self, row: usize) -> bool {
         self.node_of[row].is_some_and(|node| self.nodes.contains(&(node as usize)))
     }

@@ -15,10 +15,10 @@ use conifer_space::Modality;
 
 use super::Server;
 use super::body::typed;
-use super::error::{Answer, Refusal};
-use super::fields::{Fields, Request, Settings};
-use super::rows::Number;
-use super::state::{SAMPLE, State as Rows};
+use super::error::{HttpError, HttpResult};
+use super::fields::{QueryParams, Request, RequestFields};
+use super::rows::RowNumber;
+use super::state::{SAMPLE, ServedSet};
 use crate::output::note;
 use crate::progress;
 
@@ -36,26 +36,26 @@ pub(crate) struct Thumbnails {
 }
 
 /// Query parameters of a thumbnail.
-pub(crate) struct PictureSpec {
+pub(crate) struct ThumbnailParams {
     /// Maximum length of the shorter side in pixels.
     size: u32,
     /// For a box, return the whole photo.
     whole: bool,
 }
 
-impl Request for PictureSpec {
+impl Request for ThumbnailParams {
     const FIELDS: &'static [&'static str] = &["size", "whole"];
 
-    fn read(fields: &mut Fields<'_>) -> Answer<Self> {
+    fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self> {
         let size = fields.take::<usize>("size")?.unwrap_or(256);
         let known = u32::try_from(size).ok().filter(|it| (32..=1024).contains(it));
-        let size = known.ok_or_else(|| Refusal::invalid(format!("`size` is {size}; expected 32 to 1024")))?;
+        let size = known.ok_or_else(|| HttpError::invalid(format!("`size` is {size}; expected 32 to 1024")))?;
         let whole = match fields.take::<String>("whole")?.as_deref() {
             None | Some("false") => false,
             Some("true") => true,
-            Some(other) => return Err(Refusal::invalid(format!("`whole` is {other:?}; expected true or false"))),
+            Some(other) => return Err(HttpError::invalid(format!("`whole` is {other:?}; expected true or false"))),
         };
-        Ok(PictureSpec { size, whole })
+        Ok(ThumbnailParams { size, whole })
     }
 }
 
@@ -64,18 +64,18 @@ impl Thumbnails {
     ///
     /// # Errors
     /// The set has no column `sample`.
-    pub(crate) fn new(source: Box<dyn Source>, rows: &Rows) -> anyhow::Result<Self> {
+    pub(crate) fn new(source: Box<dyn Source>, rows: &ServedSet) -> anyhow::Result<Self> {
         let samples = rows.columns.get(SAMPLE).ok_or_else(|| {
             anyhow::anyhow!("--data: the set has no column `{SAMPLE}`, which links rows to photos; create the set with `conifer embed`, which writes it")
         })?;
         let bar = progress::bar("samples", source.len());
-        let mut places: HashMap<String, u32> = HashMap::with_capacity(source.len());
+        let mut number_by_id: HashMap<String, u32> = HashMap::with_capacity(source.len());
         for (index, number) in (0..source.len()).zip(0_u32..) {
             // Skip samples that cannot be read; their rows have no picture.
             if let Ok(sample) = guarded(|| format!("{}[{index}]", source.name()), || source.get(index))
                 && sample.image.is_some()
             {
-                places.entry(sample.id).or_insert(number);
+                number_by_id.entry(sample.id).or_insert(number);
             }
             if index % 1000 == 0 {
                 bar.set_position(index as u64);
@@ -84,16 +84,17 @@ impl Thumbnails {
         bar.finish_and_clear();
         let shown = |row: usize| match rows.modality[row] {
             Modality::Image => true,
-            Modality::BoxImage => rows.place(row).is_some(),
+            Modality::BoxImage => rows.bounds(row).is_some(),
             Modality::Text | Modality::BoxText => false,
         };
-        let sample_of =
-            (0..rows.len()).map(|row| if shown(row) { places.get(&samples[row]).copied() } else { None }).collect();
+        let sample_of = (0..rows.len())
+            .map(|row| if shown(row) { number_by_id.get(&samples[row]).copied() } else { None })
+            .collect();
         Ok(Self { source: Some(source), sample_of, reported: Mutex::default() })
     }
 
     /// Returns true if the server has a source of pictures.
-    pub(crate) fn there(&self) -> bool {
+    pub(crate) fn has_source(&self) -> bool {
         self.source.is_some()
     }
 
@@ -107,17 +108,22 @@ impl Thumbnails {
 
     /// Encodes the picture of a row as JPEG, with a shorter side of at most `size` pixels. The picture of a box is its
     /// part of the photo, unless `whole` is set.
-    fn jpeg(&self, rows: &Rows, row: usize, PictureSpec { size, whole }: PictureSpec) -> Answer<Vec<u8>> {
+    fn jpeg(
+        &self,
+        rows: &ServedSet,
+        row: usize,
+        ThumbnailParams { size, whole }: ThumbnailParams,
+    ) -> HttpResult<Vec<u8>> {
         let sample = self.sample_of.get(row).copied().flatten();
         let (Some(source), Some(sample)) = (&self.source, sample) else {
-            return Err(Refusal::absent(format!("row {row} has no picture")));
+            return Err(HttpError::absent(format!("row {row} has no picture")));
         };
         let picture = guarded(
             || format!("row {row}"),
             || {
                 let sample = source.get(sample as usize)?;
                 let Some(picture) = sample.photo(&PixelLimits::default())? else { return Ok(None) };
-                let picture = match rows.place(row).filter(|_| !whole) {
+                let picture = match rows.bounds(row).filter(|_| !whole) {
                     Some([x, y, w, h]) => {
                         let (x2, y2) = ((x + w).min(1.0), (y + h).min(1.0));
                         crop_box(&picture, &BBox { x1: x, y1: y, x2, y2 })
@@ -131,10 +137,10 @@ impl Thumbnails {
         // log of the operator.
         match picture {
             Ok(Some(picture)) => Ok(picture),
-            Ok(None) => Err(Refusal::absent(format!("row {row} has no picture"))),
+            Ok(None) => Err(HttpError::absent(format!("row {row} has no picture"))),
             Err(broken) => {
                 self.report(row, &broken);
-                Err(Refusal::absent(format!(
+                Err(HttpError::absent(format!(
                     "the picture of row {row} cannot be read any more; the reason is in the server's log"
                 )))
             }
@@ -151,9 +157,9 @@ impl Thumbnails {
 
 pub(crate) async fn thumbnail(
     State(server): State<Arc<Server>>,
-    Number(row): Number,
-    Settings(spec): Settings<PictureSpec>,
-) -> Answer {
+    RowNumber(row): RowNumber,
+    QueryParams(spec): QueryParams<ThumbnailParams>,
+) -> HttpResult {
     server.state.check_row(row)?;
     let jpeg = server.work(move |server| server.thumbnails.jpeg(&server.state, row, spec)).await?;
     let mut response = typed("image/jpeg", jpeg);

@@ -13,7 +13,7 @@ pub(crate) struct ClassTree {
 
 /// A node in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Node {
+pub(crate) struct ClassSummary {
     pub(crate) name: String,
     /// Number of rows of this class and the classes below it.
     pub(crate) count: usize,
@@ -22,12 +22,12 @@ pub(crate) struct Node {
 
 /// A node with its path and its children.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct View {
-    pub(crate) node: Node,
+pub(crate) struct ClassListing {
+    pub(crate) node: ClassSummary,
     /// Names from the root to the node, inclusive.
     pub(crate) path: Vec<String>,
     /// In the order of the tree.
-    pub(crate) children: Vec<Node>,
+    pub(crate) children: Vec<ClassSummary>,
 }
 
 impl ClassTree {
@@ -45,9 +45,9 @@ impl ClassTree {
     }
 
     /// Looks up a node by name, or the root if `name` is `None`. Returns `None` if there is no such class.
-    pub(crate) fn view(&self, name: Option<&str>) -> Option<View> {
+    pub(crate) fn view(&self, name: Option<&str>) -> Option<ClassListing> {
         let node = name.map_or(Some(self.tree.root()), |name| self.tree.find(name))?;
-        Some(View {
+        Some(ClassListing {
             node: self.node(node),
             path: self.tree.path(node).into_iter().map(|it| self.tree.name(it).to_owned()).collect(),
             children: self.tree.children(node).map(|it| self.node(it)).collect(),
@@ -63,8 +63,8 @@ impl ClassTree {
         self.tree.name(self.tree.root())
     }
 
-    fn node(&self, node: usize) -> Node {
-        Node {
+    fn node(&self, node: usize) -> ClassSummary {
+        ClassSummary {
             name: self.tree.name(node).to_owned(),
             count: self.counts[node],
             children: self.tree.children(node).count(),
@@ -89,7 +89,7 @@ mod tests {
         let node_of: Vec<Option<u32>> = labels.iter().map(|it| tree.find(it).map(|node| node as u32)).collect();
         let tree = ClassTree::new(tree, &node_of, Some(&labels));
         let top = tree.view(None).unwrap();
-        let node = |name: &str, count, children| Node { name: name.to_owned(), count, children };
+        let node = |name: &str, count, children| ClassSummary { name: name.to_owned(), count, children };
         assert_eq!(top.node, node("thing", 5, 2));
         assert_eq!(top.children, [node("animal", 4, 2), node("car", 1, 0)]);
         let animal = tree.view(Some("animal")).unwrap();

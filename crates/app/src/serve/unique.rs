@@ -6,16 +6,16 @@ use std::fmt::{Formatter, Result as Written};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// Any JSON in which no object, at any depth, has a repeated field name.
-pub(crate) struct Unique;
+pub(crate) struct UniqueFields;
 
-impl<'de> Deserialize<'de> for Unique {
+impl<'de> Deserialize<'de> for UniqueFields {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Unique)
+        from.deserialize_any(UniqueFields)
     }
 }
 
-impl<'de> Visitor<'de> for Unique {
-    type Value = Unique;
+impl<'de> Visitor<'de> for UniqueFields {
+    type Value = UniqueFields;
 
     fn expecting(&self, out: &mut Formatter<'_>) -> Written {
         out.write_str("JSON")
@@ -46,7 +46,7 @@ impl<'de> Visitor<'de> for Unique {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self, A::Error> {
-        while list.next_element::<Unique>()?.is_some() {}
+        while list.next_element::<UniqueFields>()?.is_some() {}
         Ok(self)
     }
 
@@ -56,7 +56,7 @@ impl<'de> Visitor<'de> for Unique {
             if known.contains(&name) {
                 return Err(Error::custom(format_args!("the field `{name}` is given twice")));
             }
-            object.next_value::<Unique>()?;
+            object.next_value::<UniqueFields>()?;
             known.insert(name);
         }
         Ok(self)
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn fields_that_are_there_twice() {
-        let twice = |text: &str| serde_json::from_str::<Unique>(text).err().map(|error| error.to_string());
+        let twice = |text: &str| serde_json::from_str::<UniqueFields>(text).err().map(|error| error.to_string());
         for text in ["1", "null", r#"{"a":{"a":[{"a":-1.5},{"a":"a"}]},"b":true}"#] {
             assert_eq!(twice(text), None, "{text}");
         }

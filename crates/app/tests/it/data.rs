@@ -67,9 +67,12 @@ fn a_record_copies_no_file_of_somebody_else() {
         assert!(!everything(&at.join("shards")).contains("the secret"));
         fs::remove_dir_all(at.join("shards")).unwrap();
     }
-    let told = stderr(at, &["data", "check", "--data", "data/d.jsonl"]);
+    let message = stderr(at, &["data", "check", "--data", "data/d.jsonl"]);
     let expected = "photo `data/../photos/0.png` lies outside the allowed folders";
-    assert!(told.contains(expected) && told.contains("add `--root photos` (in a config: `data.roots`)"), "{told}");
+    assert!(
+        message.contains(expected) && message.contains("add `--root photos` (in a config: `data.roots`)"),
+        "{message}"
+    );
     refused(at, &["data", "check", "--data", "data/d.jsonl", "--root", "nowhere"], &["nowhere", "not a folder"]);
 }
 
@@ -91,8 +94,8 @@ fn an_import_is_read_again_without_a_flag() {
         good(at, &[&["data", "import", "coco", "--to", to, "--out", out], &inputs[..]].concat())
     };
     // Two photos have annotations and the third has none. The private file is outside the photo folder.
-    let told = import("grounded", "out/c.jsonl");
-    assert!(told.starts_with("2 of 3 photos written: 1 have no annotations, 1 x outside_roots\n"), "{told}");
+    let message = import("grounded", "out/c.jsonl");
+    assert!(message.starts_with("2 of 3 photos written: 1 have no annotations, 1 x outside_roots\n"), "{message}");
     import("pairs", "shards");
     assert!(!everything(&at.join("shards")).contains("the secret"));
     let checked = good(at, &["data", "check", "--data", "out/c.jsonl", "--pixels"]);
@@ -116,9 +119,9 @@ fn a_terminal_obeys_no_record() {
         &["data", "check", "--data", "\u{1b}[31mabsent.jsonl"],
         &["data", "check", "--data", "d.jsonl", "--data-option", "\u{1b}[31m=1"],
     ] {
-        let told = stderr(at, args);
-        assert!(!told.is_empty() && told.chars().all(|c| c == '\n' || !c.is_control()), "{told:?}");
-        assert!(!told.lines().any(|line| line.starts_with("error: all is well")), "{told}");
+        let message = stderr(at, args);
+        assert!(!message.is_empty() && message.chars().all(|c| c == '\n' || !c.is_control()), "{message:?}");
+        assert!(!message.lines().any(|line| line.starts_with("error: all is well")), "{message}");
     }
     assert!(stderr(at, &["data", "check", "--data", "d.jsonl", "--pixels"]).contains("a\\u{1b}]0;owned\\u{7}\\nerror"));
 }
@@ -172,8 +175,8 @@ fn birds_keep_their_names() {
     assert!(!rows.contains(at.to_str().unwrap()) && !rows.contains("photos/"), "{rows}");
     // The benchmark uses the tree of the ranks.
     let eval = ["eval", "run", "--no-cache", "--benchmark", "hierarchical_classification"];
-    let told = conifer(at, &[&eval[..], &data].concat());
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let output = conifer(at, &[&eval[..], &data].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
@@ -220,17 +223,18 @@ fn a_path_in_a_config_says_its_kind() {
         let sets = set.iter().flat_map(|set| ["--set", set]).collect::<Vec<_>>();
         stderr(at, &[&["train", config.to_str().unwrap(), "--out", "run"], &sets[..]].concat())
     };
-    let told = toy(&["data.path=photos/captions.csv", "train.batch_size=64"]);
+    let message = toy(&["data.path=photos/captions.csv", "train.batch_size=64"]);
     assert!(
-        told.contains(
+        message.contains(
             "train.batch_size` is 64; expected at most 3, the number of samples, such as --set train.batch_size=2"
         ),
-        "{told}"
+        "{message}"
     );
     // Class folders provide labels, but no captions.
-    let told = toy(&["data.path=toy/classes", "train.batch_size=8"]);
+    let message = toy(&["data.path=toy/classes", "train.batch_size=8"]);
     assert!(
-        told.contains("one of the views of source image_folder") && told.contains("caption=\"a photo of a {label}\""),
-        "{told}"
+        message.contains("one of the views of source image_folder")
+            && message.contains("caption=\"a photo of a {label}\""),
+        "{message}"
     );
 }

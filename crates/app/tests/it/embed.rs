@@ -165,8 +165,8 @@ fn an_unfinished_set_of_another_command_is_only_given_up_when_asked() {
     fs::rename(at.join("foreign"), at.join(".foreign.previous")).unwrap();
     let id = whole.ids[0].as_str();
     let output = command(at, &["search", "foreign", "--id", id]).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && told.contains("its replacement was interrupted"), "{told}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && message.contains("its replacement was interrupted"), "{message}");
 }
 
 #[test]
@@ -182,10 +182,10 @@ fn a_set_that_was_never_begun_is_not_called_half_done() {
         assert!(!output.status.success());
         String::from_utf8(output.stderr).unwrap()
     };
-    let told = embed("box-image", "set");
-    assert!(told.contains("1 of 2 samples are broken, the others have none of the requested views"), "{told}");
-    assert!(!told.contains("(incomplete:"), "{told}");
-    let told = embed("text", "data.jsonl");
-    assert!(told.contains("data.jsonl") && !told.contains("(incomplete:"), "{told}");
+    let message = embed("box-image", "set");
+    assert!(message.contains("1 of 2 samples are broken, the others have none of the requested views"), "{message}");
+    assert!(!message.contains("(incomplete:"), "{message}");
+    let message = embed("text", "data.jsonl");
+    assert!(message.contains("data.jsonl") && !message.contains("(incomplete:"), "{message}");
     assert_eq!(fs::read_dir(at).unwrap().count(), 2, "nothing is left behind");
 }

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use super::command;
 
 /// A running server, killed on drop.
-struct Server {
+struct ExplorerServer {
     program: Child,
     address: String,
 }
 
-impl Drop for Server {
+impl Drop for ExplorerServer {
     fn drop(&mut self) {
         // The server may have ended already.
         _ = self.program.kill();
@@ -24,14 +24,14 @@ impl Drop for Server {
     }
 }
 
-impl Server {
+impl ExplorerServer {
     fn start(folder: &Path, more: &[&str]) -> Self {
         let mut program = command(folder, &["serve", "set", "--port", "0"]);
         let mut program = program.args(more).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().rsplit_once("http://").unwrap().1.to_owned();
-        Server { program, address }
+        ExplorerServer { program, address }
     }
 
     /// Status, head and body of the response to a GET request.
@@ -68,9 +68,9 @@ impl Server {
 
     fn refused(&self, path: &str, expected: u16, word: &str) {
         let (status, _, body) = self.get(path);
-        let told: Value = serde_json::from_str(&body).unwrap();
-        assert_eq!((status, &told["error"]["status"]), (expected, &expected.into()), "{path}: {body}");
-        assert!(told["error"]["message"].as_str().unwrap().contains(word), "{path}: {body}");
+        let error: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((status, &error["error"]["status"]), (expected, &expected.into()), "{path}: {body}");
+        assert!(error["error"]["message"].as_str().unwrap().contains(word), "{path}: {body}");
     }
 }
 
@@ -96,7 +96,7 @@ fn set_of(folder: &Path, modality: Vec<Modality>, columns: &[(&str, [&str; 4])])
 fn the_page_and_its_parts_are_served_under_a_strict_policy() {
     let folder = tempfile::tempdir().unwrap();
     set(folder.path());
-    let server = Server::start(folder.path(), &[]);
+    let server = ExplorerServer::start(folder.path(), &[]);
     let (status, head, page) = server.get("/");
     assert!(status == 200 && head.contains("text/html") && page.contains("conifer"), "{head}");
     assert!(head.contains("content-security-policy: default-src 'self';") && !head.contains("unsafe"), "{head}");
@@ -110,7 +110,7 @@ fn the_page_and_its_parts_are_served_under_a_strict_policy() {
 fn the_map_keeps_the_depth_of_rows() {
     let folder = tempfile::tempdir().unwrap();
     set(folder.path());
-    let server = Server::start(folder.path(), &[]);
+    let server = ExplorerServer::start(folder.path(), &[]);
     let map = server.json("/api/map");
     assert_eq!((&map["rows"], &map["modality"]), (&json!([0, 1, 2, 3]), &"itip".into()));
     // Depth is the mean over the factors of asinh(sqrt(c) |x|) / sqrt(c). The mean curvature is 2.5.
@@ -145,7 +145,7 @@ fn the_map_keeps_the_depth_of_rows() {
 fn factors_and_classes_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     set(folder.path());
-    let server = Server::start(folder.path(), &[]);
+    let server = ExplorerServer::start(folder.path(), &[]);
     let factors = server.json("/api/factors");
     assert_eq!(factors["factors"].as_array().unwrap().len(), 2);
     let largest = |i: usize| factors["factors"][i]["max"].as_f64().unwrap();
@@ -166,7 +166,7 @@ fn factors_and_classes_are_counted() {
     server.refused("/api/tree?node=cow", 404, "`cow`");
     drop(server);
     std::fs::write(folder.path().join("tree.txt"), "thing animal\nanimal dog\nthing car\n").unwrap();
-    let server = Server::start(folder.path(), &["--tree", "tree.txt"]);
+    let server = ExplorerServer::start(folder.path(), &["--tree", "tree.txt"]);
     let animal = server.json("/api/tree?node=animal");
     assert_eq!(animal["path"], json!(["thing", "animal"]));
     assert_eq!((&animal["node"]["count"], &animal["outside"]), (&2.into(), &1.into()));
@@ -180,7 +180,7 @@ fn classes_come_from_labels_and_ranks_where_no_tree_is_given() {
 
     // From labels alone, the tree has one level, and a search can be limited to one class.
     set(folder.path());
-    let server = Server::start(folder.path(), &[]);
+    let server = ExplorerServer::start(folder.path(), &[]);
     assert_eq!(server.json("/api/info")["can"]["tree"], true);
     assert_eq!(server.json("/api/tree")["children"], json!([one("cat", 1, 0), one("dog", 2, 0)]));
     assert_eq!(server.found(&json!({ "query": { "row": 0 }, "subtree": "dog" })), [0, 2]);
@@ -192,7 +192,7 @@ fn classes_come_from_labels_and_ranks_where_no_tree_is_given() {
     let birds = ("label", ["Papasula abbotti", "Sula abbotti", "", "Canis lupus"]);
     let path = ["Aves > Papasula > abbotti", "Aves > Sula > abbotti", "Aves > Sula", "Mammalia > Canis > lupus"];
     set_of(folder.path(), images.clone(), &[birds, ("taxon", path)]);
-    let server = Server::start(folder.path(), &[]);
+    let server = ExplorerServer::start(folder.path(), &[]);
     let top = server.json("/api/tree");
     assert_eq!(top["children"], json!([one("Aves", 3, 2), one("Mammalia", 1, 1)]));
     let sula = server.json("/api/tree?node=Sula");
@@ -210,7 +210,7 @@ fn classes_come_from_labels_and_ranks_where_no_tree_is_given() {
         ("species", ["abbotti", "abbotti", "", "lupus"]),
     ];
     set_of(folder.path(), images, &[&[birds][..], &ranks[..]].concat());
-    let server = Server::start(folder.path(), &[]);
+    let server = ExplorerServer::start(folder.path(), &[]);
     let aves = server.json("/api/tree?node=Aves");
     assert_eq!(aves["path"], json!(["all", "Animalia", "Aves"]));
     assert_eq!(aves["children"], json!([one("Papasula", 1, 1), one("Sula", 2, 1)]));
@@ -218,7 +218,7 @@ fn classes_come_from_labels_and_ranks_where_no_tree_is_given() {
 
     // --tree takes precedence over labels and ranks.
     std::fs::write(folder.path().join("tree.txt"), "thing\tCanis lupus\nthing\tbird\n").unwrap();
-    let server = Server::start(folder.path(), &["--tree", "tree.txt"]);
+    let server = ExplorerServer::start(folder.path(), &["--tree", "tree.txt"]);
     assert_eq!(server.json("/api/tree")["children"], json!([one("Canis lupus", 1, 0), one("bird", 0, 0)]));
 }
 
@@ -232,7 +232,7 @@ fn the_boxes_of_a_photo_are_told_once_each_with_all_phrases() {
         ("text", ["a red car", "a street", "a car", "a dog"]),
     ];
     set_of(folder.path(), modality, &columns);
-    let server = Server::start(folder.path(), &[]);
+    let server = ExplorerServer::start(folder.path(), &[]);
     let boxes = server.json("/api/rows/1/boxes");
     assert_eq!((&boxes["photo"], boxes["boxes"].as_array().unwrap().len()), (&1.into(), 1));
     let first = &boxes["boxes"][0];
@@ -248,6 +248,6 @@ fn the_boxes_of_a_photo_are_told_once_each_with_all_phrases() {
     let folder = tempfile::tempdir().unwrap();
     // A set without the column `sample` has no boxes.
     set(folder.path());
-    let server = Server::start(folder.path(), &[]);
+    let server = ExplorerServer::start(folder.path(), &[]);
     assert_eq!(server.json("/api/rows/0/boxes"), json!({ "boxes": [] }));
 }

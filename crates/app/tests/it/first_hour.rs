@@ -93,14 +93,14 @@ fn config_print_without_a_file_prints_the_defaults() {
 fn hints_name_the_program_as_it_was_called() {
     let folder = tempfile::tempdir().unwrap();
     let program = env!("CARGO_BIN_EXE_conifer");
-    let told = stderr(folder.path(), &["search", "nowhere", "--id", "x"]);
-    assert!(told.contains(&format!("`{program} embed`")), "{told}");
+    let message = stderr(folder.path(), &["search", "nowhere", "--id", "x"]);
+    assert!(message.contains(&format!("`{program} embed`")), "{message}");
     let bare = folder.path().join("bin");
     fs::create_dir(&bare).unwrap();
     std::os::unix::fs::symlink(program, bare.join("conifer")).unwrap();
-    let told = Command::new("conifer").env("PATH", &bare).args(["search", "nowhere", "--id", "x"]).output().unwrap();
-    let told = String::from_utf8(told.stderr).unwrap();
-    assert!(told.contains("`conifer embed`"), "{told}");
+    let output = Command::new("conifer").env("PATH", &bare).args(["search", "nowhere", "--id", "x"]).output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("`conifer embed`"), "{message}");
 }
 
 #[test]
@@ -152,18 +152,18 @@ fn results_that_say_nothing_are_called_so() {
     };
     set("flat", 0.002);
     set("good", 1.0);
-    let told = stderr(here, &["search", "flat", "--id", "row0", "--modality", "image"]);
-    assert!(told.contains("the ranking is flat: the distance of the 40 rows compared goes from 3.5"), "{told}");
+    let message = stderr(here, &["search", "flat", "--id", "row0", "--modality", "image"]);
+    assert!(message.contains("the ranking is flat: the distance of the 40 rows compared goes from 3.5"), "{message}");
     assert!(stderr(here, &["search", "good", "--id", "row0", "--modality", "image"]).is_empty());
     // The query's own row, at distance 0, must not hide the flat ranking.
-    let told = stderr(here, &["search", "flat", "--id", "row1", "--modality", "image,text", "--where", "label=x"]);
-    assert!(!told.contains("panicked"), "{told}");
+    let message = stderr(here, &["search", "flat", "--id", "row1", "--modality", "image,text", "--where", "label=x"]);
+    assert!(!message.contains("panicked"), "{message}");
 
     // An untrained model is no better than chance.
     tiny_run(here);
     let eval = [&["eval", "run", "--no-cache"], &SCENES[..], &["--benchmark", "cross_modal_retrieval"]].concat();
-    let told = stderr(here, &eval);
-    assert!(told.contains("are not clearly better than a trivial answer: cross_modal_retrieval"), "{told}");
+    let message = stderr(here, &eval);
+    assert!(message.contains("are not clearly better than a trivial answer: cross_modal_retrieval"), "{message}");
     let config = root().join("configs/toy_meru.toml");
     let sets = [
         "train.steps=2",
@@ -180,8 +180,8 @@ fn results_that_say_nothing_are_called_so() {
     ];
     let mut args = vec!["train", config.to_str().unwrap(), "--out", "measured"];
     args.extend(sets.iter().flat_map(|set| ["--set", set]));
-    let told = stderr(here, &args);
-    assert!(told.contains("are not clearly better than a trivial answer: cross_modal_retrieval"), "{told}");
+    let message = stderr(here, &args);
+    assert!(message.contains("are not clearly better than a trivial answer: cross_modal_retrieval"), "{message}");
 }
 
 /// Runs `explore`, and returns its `/api/info` and its stderr.
@@ -194,8 +194,8 @@ fn explored(folder: &Path, args: &[&str]) -> (Value, String) {
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let address = loop {
         let Some(line) = lines.next() else {
-            let told = std::io::read_to_string(process.stderr.take().unwrap()).unwrap();
-            panic!("conifer {}: {told}", args.join(" "));
+            let message = std::io::read_to_string(process.stderr.take().unwrap()).unwrap();
+            panic!("conifer {}: {message}", args.join(" "));
         };
         if let Some((_, address)) = line.unwrap().split_once("http://") {
             break address.to_owned();
@@ -209,9 +209,9 @@ fn explored(folder: &Path, args: &[&str]) -> (Value, String) {
     let info = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
     let stopped = Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap();
     assert!(stopped.success());
-    let told = std::io::read_to_string(process.stderr.take().unwrap()).unwrap();
-    assert!(process.wait().unwrap().success(), "{told}");
-    (serde_json::from_str(&info).unwrap(), told)
+    let message = std::io::read_to_string(process.stderr.take().unwrap()).unwrap();
+    assert!(process.wait().unwrap().success(), "{message}");
+    (serde_json::from_str(&info).unwrap(), message)
 }
 
 #[test]
@@ -227,19 +227,19 @@ fn explore_embeds_a_folder_and_serves_it() {
         fs::copy(photo, here.join(format!("photos/{i}.png"))).unwrap();
     }
     // Without --model and a quickstart run, the built-in encoders are used.
-    let (info, told) = explored(here, &["explore", "photos", "--out", "towers"]);
+    let (info, message) = explored(here, &["explore", "photos", "--out", "towers"]);
     assert_eq!(info["rows"], 3, "{info}");
-    assert!(told.contains("drawings") && here.join("towers/towers/weights.safetensors").is_file(), "{told}");
+    assert!(message.contains("drawings") && here.join("towers/towers/weights.safetensors").is_file(), "{message}");
     let config = root().join("configs/toy_meru.toml");
     good(here, &["train", config.to_str().unwrap(), "--smoke", "--out", "runs/quickstart"]);
 
-    let (info, told) = explored(here, &["explore", "photos"]);
+    let (info, message) = explored(here, &["explore", "photos"]);
     assert_eq!(info["rows"], 3, "{info}");
-    assert!(told.contains("drawings") && told.contains("embedding 3 samples"), "{told}");
+    assert!(message.contains("drawings") && message.contains("embedding 3 samples"), "{message}");
     assert!(here.join("runs/explore-photos/embeddings/manifest.json").is_file());
     // Existing embeddings are reused, a new photo causes a new run, and sets of other commands are not replaced.
-    let (_, told) = explored(here, &["explore", "photos", "--model", "runs/quickstart"]);
-    assert!(!told.contains("drawings") && told.contains("--overwrite"), "{told}");
+    let (_, message) = explored(here, &["explore", "photos", "--model", "runs/quickstart"]);
+    assert!(!message.contains("drawings") && message.contains("--overwrite"), "{message}");
     fs::copy(here.join("photos/0.png"), here.join("photos/again.png")).unwrap();
     assert_eq!(explored(here, &["explore", "photos"]).0["rows"], 4);
     assert!(explored(here, &["explore", "toy/classes", "--views", "image"]).0["rows"].as_u64().unwrap() > 4);

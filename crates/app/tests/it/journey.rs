@@ -102,11 +102,11 @@ fn toy_world_to_search_and_back() {
     // An empty result prints the reason. -k 0 is rejected.
     let args = ["--json", "search", "set", "--id", id, "--where", "label=zzz", "--modality", "image,box_text"];
     let nothing = crate::conifer(folder.path(), &args);
-    let told = String::from_utf8(nothing.stderr).unwrap();
-    assert!(nothing.status.success() && nothing.stdout == b"[]\n", "{told}");
+    let message = String::from_utf8(nothing.stderr).unwrap();
+    assert!(nothing.status.success() && nothing.stdout == b"[]\n", "{message}");
     assert!(
-        told.contains("nothing found: 0 of ") && told.contains("no row has label=zzz; `label` is one of: "),
-        "{told}"
+        message.contains("nothing found: 0 of ") && message.contains("no row has label=zzz; `label` is one of: "),
+        "{message}"
     );
     let none = crate::conifer(folder.path(), &["search", "set", "--id", id, "-k", "0"]);
     assert!(!none.status.success() && String::from_utf8_lossy(&none.stderr).contains("expected 1 or more"));
@@ -280,8 +280,11 @@ fn trees_of_classes_are_printed_and_written() {
     good(folder.path(), &tree(&["breeds:.", "--below", "domestic dog", "--ids", "--out", "dogs.tsv"]));
     assert_eq!(std::fs::read_to_string(folder.path().join("dogs.tsv")).unwrap(), "n2\tn4\nn2\tn5\n");
     assert_eq!(good(folder.path(), &tree(&["edges:dogs.tsv"])), "n2\n  n4\n  n5\n");
-    let told: Value = serde_json::from_str(&good(folder.path(), &tree(&["edges:dogs.tsv", "--json"]))).unwrap();
-    assert_eq!(told, serde_json::json!({"root": "n2", "nodes": 3, "leaves": 2, "edges": [["n2", "n4"], ["n2", "n5"]]}));
+    let listing: Value = serde_json::from_str(&good(folder.path(), &tree(&["edges:dogs.tsv", "--json"]))).unwrap();
+    assert_eq!(
+        listing,
+        serde_json::json!({"root": "n2", "nodes": 3, "leaves": 2, "edges": [["n2", "n4"], ["n2", "n5"]]})
+    );
     good(folder.path(), &tree(&["breeds:.", "--out", "tree.svg"]));
     assert_eq!(std::fs::read_to_string(folder.path().join("tree.svg")).unwrap().matches("<path").count(), 4);
     refused(folder.path(), &tree(&["breeds:.", "--below", "pug"]), &["2 nodes called `pug`: `n4`, `n5`"]);
@@ -339,9 +342,9 @@ fn boxes_to_a_tree_of_parts() {
     let drawn = std::fs::read_to_string(folder.path().join("parts/tree.svg")).unwrap();
     assert!(drawn.contains(">Bicycle</text>") && drawn.contains(">100 %</tspan>"), "{drawn}");
     let args = [&args[..], &["--min-count", "61", "--json"]].concat();
-    let told: Value = serde_json::from_str(&good(folder.path(), &args)).unwrap();
+    let graph: Value = serde_json::from_str(&good(folder.path(), &args)).unwrap();
     assert_eq!(
-        (&told["boxes"], &told["broken"]["bad_box"], &told["edges"]),
+        (&graph["boxes"], &graph["broken"]["bad_box"], &graph["edges"]),
         (&120.into(), &1.into(), &serde_json::json!([]))
     );
     std::fs::write(folder.path().join("bad.csv"), header.replace("LabelName", "Label")).unwrap();
@@ -355,19 +358,19 @@ fn boxes_to_a_tree_of_parts() {
 #[test]
 fn a_short_quickstart_measures_embeds_and_suggests_a_query() {
     let folder = tempfile::tempdir().unwrap();
-    let told = good(folder.path(), &["--json", "quickstart", "--out", "quick", "--steps", "2"]);
-    let told: Value = serde_json::from_str(&told).unwrap();
+    let output = good(folder.path(), &["--json", "quickstart", "--out", "quick", "--steps", "2"]);
+    let output: Value = serde_json::from_str(&output).unwrap();
     let quick = folder.path().join("quick");
     for file in ["config.toml", "metrics.jsonl", "report.html", "towers/weights.safetensors", "embeddings"] {
         assert!(quick.join(file).exists(), "{file}");
     }
     // The built-in encoders know the classes before training, and each metric is reported before and after training.
     let value = |when: &str, split: &str, metric: &str| {
-        let rows = told[when].as_array().unwrap();
+        let rows = output[when].as_array().unwrap();
         let row = rows.iter().find(|it| it["split"] == split && it["metric"] == metric);
         row.unwrap_or_else(|| panic!("{when} {split} {metric}"))["value"].as_f64().unwrap()
     };
-    assert_eq!(told["untrained"].as_array().unwrap().len(), told["trained"].as_array().unwrap().len());
+    assert_eq!(output["untrained"].as_array().unwrap().len(), output["trained"].as_array().unwrap().len());
     // Chance is 1/80.
     assert!(value("untrained", "seen", "accuracy (macro)") > 0.05);
     assert!(value("untrained", "held_out_combinations", "accuracy (macro)") >= 0.0);
@@ -378,7 +381,7 @@ fn a_short_quickstart_measures_embeds_and_suggests_a_query() {
     assert!(page.find("In short").unwrap() < page.find("Numbers").unwrap());
 
     // The suggested query finds photos, and the class names are rows for walks.
-    let text = told["suggested"]["text"].as_str().unwrap();
+    let text = output["suggested"]["text"].as_str().unwrap();
     let search =
         ["--json", "search", "quick/embeddings", "--checkpoint", "quick", "--text", text, "--modality", "image"];
     let hits: Vec<Value> = serde_json::from_str(&good(folder.path(), &search)).unwrap();

@@ -45,19 +45,19 @@ fn folder() -> &'static Path {
 }
 
 /// A running server, killed on drop.
-struct Running {
+struct ServerProcess {
     child: Child,
     address: String,
 }
 
-impl Drop for Running {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         _ = self.child.kill();
         _ = self.child.wait();
     }
 }
 
-fn start(args: &[&str]) -> Running {
+fn start(args: &[&str]) -> ServerProcess {
     let (running, logs) = launch(args);
     // Drain the log, because a full pipe would block the server.
     std::thread::spawn(move || logs.lines().for_each(drop));
@@ -65,50 +65,50 @@ fn start(args: &[&str]) -> Running {
 }
 
 /// Starts a server; returns it with its log.
-fn launch(args: &[&str]) -> (Running, BufReader<ChildStdout>) {
+fn launch(args: &[&str]) -> (ServerProcess, BufReader<ChildStdout>) {
     let args = [args, &["--port", "0", "--json"]].concat();
     let mut child = command(folder(), &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut logs = BufReader::new(child.stdout.take().unwrap());
     let mut first = String::new();
     if logs.read_line(&mut first).unwrap() == 0 {
-        let mut told = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-        panic!("{args:?}: {told}");
+        let mut message = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+        panic!("{args:?}: {message}");
     }
     let first: Value = serde_json::from_str(&first).unwrap();
     let address = first["listening"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
     let mut stderr = child.stderr.take().unwrap();
     std::thread::spawn(move || _ = stderr.read_to_end(&mut Vec::new()));
-    (Running { child, address }, logs)
+    (ServerProcess { child, address }, logs)
 }
 
 /// A server with a model, photos and a class tree.
-fn whole() -> Running {
+fn whole() -> ServerProcess {
     let more = ["--checkpoint", "run", "--tree", "tree.tsv", "--max-upload", "1048576"];
     start(&[&["serve", "set"], &DATA[..], &more].concat())
 }
 
 /// Status, head and body of a response.
-struct Reply {
+struct HttpReply {
     status: u16,
     head: String,
     body: Vec<u8>,
 }
 
-impl Reply {
+impl HttpReply {
     fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&self.body)))
     }
 }
 
-impl Running {
+impl ServerProcess {
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream
     }
 
-    fn send(&self, method: &str, path: &str, more: &str, body: &[u8]) -> Reply {
+    fn send(&self, method: &str, path: &str, more: &str, body: &[u8]) -> HttpReply {
         let mut stream = self.connect();
         let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
         let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{length}{more}\r\n");
@@ -118,11 +118,11 @@ impl Running {
         answer(stream)
     }
 
-    fn get(&self, path: &str) -> Reply {
+    fn get(&self, path: &str) -> HttpReply {
         self.send("GET", path, "", b"")
     }
 
-    fn post(&self, path: &str, body: &Value) -> Reply {
+    fn post(&self, path: &str, body: &Value) -> HttpReply {
         self.send("POST", path, "", body.to_string().as_bytes())
     }
 
@@ -146,14 +146,14 @@ impl Running {
 }
 
 /// Reads a response until the connection closes.
-fn answer(mut stream: TcpStream) -> Reply {
+fn answer(mut stream: TcpStream) -> HttpReply {
     let mut bytes = Vec::new();
     // A connection reset after the response is not an error.
     _ = stream.read_to_end(&mut bytes);
     let end = bytes.windows(4).position(|it| it == b"\r\n\r\n").unwrap_or_else(|| panic!("no head: {bytes:?}"));
     let head = String::from_utf8(bytes[..end].to_vec()).unwrap().to_lowercase();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Reply { status, head, body: bytes[end + 4..].to_vec() }
+    HttpReply { status, head, body: bytes[end + 4..].to_vec() }
 }
 
 fn rows(answer: &Value) -> Vec<usize> {
@@ -228,11 +228,11 @@ fn cells_answer_as_all_rows_do() {
 fn texts_photos_rows_and_pictures() {
     let server = whole();
     let at = folder();
-    let told = good(at, &["--json", "search", "set", "--checkpoint", "run", "--text", "a red cake", "-k", "5"]);
-    let told: Value = serde_json::from_str(&told).unwrap();
-    let told: Vec<usize> = told.as_array().unwrap().iter().map(|it| it["row"].as_u64().unwrap() as usize).collect();
+    let hits = good(at, &["--json", "search", "set", "--checkpoint", "run", "--text", "a red cake", "-k", "5"]);
+    let hits: Value = serde_json::from_str(&hits).unwrap();
+    let hits: Vec<usize> = hits.as_array().unwrap().iter().map(|it| it["row"].as_u64().unwrap() as usize).collect();
     let found = server.good("/api/search", &json!({ "query": { "text": "a red cake" }, "k": 5 }));
-    assert_eq!(rows(&found), told);
+    assert_eq!(rows(&found), hits);
     let both = json!({ "query": { "all": [{ "text": "a red cake" }, { "row": 2 }] }, "k": 5 });
     assert_eq!(rows(&server.good("/api/search", &both)).len(), 5);
 

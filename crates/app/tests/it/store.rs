@@ -100,8 +100,8 @@ fn a_damaged_version_is_set_aside_and_comes_back() {
 
     std::fs::rename(&file, here.join("store/versions/00000003.json.damaged")).unwrap();
     let unlisted = |args: &[&str]| -> Value {
-        let told: Value = serde_json::from_str(&good(here, args)).unwrap();
-        told["unlisted"].clone()
+        let report: Value = serde_json::from_str(&good(here, args)).unwrap();
+        report["unlisted"].clone()
     };
     let segment = "store/segments/00000003";
     assert_eq!(good(here, &["store", "append", "store", "c"]), "version 4: 45 rows\n");
@@ -128,7 +128,7 @@ fn a_damaged_version_is_set_aside_and_comes_back() {
 
 /// A write operation on the store.
 #[derive(Clone, Copy, Debug)]
-enum Work {
+enum StoreWrite {
     Append,
     Delete,
     Compact,
@@ -145,7 +145,7 @@ fn two_hundred_kills_lose_nothing() {
     write_set(&here.join("set"), 0..300);
     good(here, &["store", "create", "store", "set"]);
     let mut there: BTreeSet<usize> = (0..300).collect();
-    let (mut next, mut kills, mut midway, mut told, mut silent) = (300, 0, 0, 0, 0);
+    let (mut next, mut kills, mut midway, mut reported, mut silent) = (300, 0, 0, 0, 0);
     // Any sequence works. This one is the same in every run (Knuth's MMIX generator).
     let mut state = 1_u64;
     let mut random = |below: usize| {
@@ -159,24 +159,24 @@ fn two_hundred_kills_lose_nothing() {
         if kills == 200 {
             break;
         }
-        let work = [Work::Append, Work::Delete, Work::Append, Work::Compact][random(4)];
+        let work = [StoreWrite::Append, StoreWrite::Delete, StoreWrite::Append, StoreWrite::Compact][random(4)];
         let mut after = there.clone();
         let args: &[&str] = match work {
-            Work::Append => {
+            StoreWrite::Append => {
                 std::fs::remove_dir_all(here.join("set")).unwrap();
                 write_set(&here.join("set"), next..next + 100);
                 after.extend(next..next + 100);
                 next += 100;
                 &["store", "append", "store", "set"]
             }
-            Work::Delete => {
+            StoreWrite::Delete => {
                 // Delete enough rows to keep the store small, from all segments.
                 after.retain(|_| random(3) > 0);
                 let gone = there.difference(&after).map(|i| format!("row {i}\n"));
                 std::fs::write(here.join("ids"), gone.collect::<String>() + "row none\n").unwrap();
                 &["store", "delete", "store", "--ids", "ids"]
             }
-            Work::Compact => &["store", "compact", "store"],
+            StoreWrite::Compact => &["store", "compact", "store"],
         };
         let begun = Instant::now();
         let mut child = command(here, args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -213,7 +213,7 @@ fn two_hundred_kills_lose_nothing() {
         let what = format!("round {round}, {work:?}, killed: {killed}, said {said:?}");
         if said.contains("version") || !killed {
             assert!(found == after, "{what}: {} rows of {}", found.len(), after.len());
-            told += usize::from(killed);
+            reported += usize::from(killed);
         } else {
             assert!(found == after || found == there, "{what}: {} rows of {}", found.len(), there.len());
             silent += usize::from(found == after && found != there);
@@ -227,7 +227,7 @@ fn two_hundred_kills_lose_nothing() {
         there = found;
     }
     eprintln!(
-        "of {kills} kills, {midway} left temporary files, {silent} came between commit and report, {told} after the report"
+        "of {kills} kills, {midway} left temporary files, {silent} came between commit and report, {reported} after the report"
     );
     assert!(midway > 20, "{midway}");
 }
@@ -239,12 +239,12 @@ fn a_store_is_exported() {
     write_set(&here.join("a"), 0..300);
     good(here, &["store", "create", "store", "a"]);
     good(here, &["store", "delete", "store", "--id", "row 0"]);
-    let told = |to: &str| -> Value {
-        let told = good(here, &["--json", "export", "store", "--to", to, "--out", to, "--name", "photos"]);
-        serde_json::from_str(&told).unwrap()
+    let export = |to: &str| -> Value {
+        let output = good(here, &["--json", "export", "store", "--to", to, "--out", to, "--name", "photos"]);
+        serde_json::from_str(&output).unwrap()
     };
     assert_eq!(
-        (&told("qdrant")["rows"], &told("lancedb")["dim"], &told("parquet")["rows"]),
+        (&export("qdrant")["rows"], &export("lancedb")["dim"], &export("parquet")["rows"]),
         (&299.into(), &5.into(), &299.into())
     );
     let read = |name: &str| std::fs::read_to_string(here.join(name)).unwrap();
@@ -275,18 +275,18 @@ fn a_store_is_exported() {
     let end = file.len();
     assert_eq!((&file[..4], &file[end - 4..]), (&b"PAR1"[..], &b"PAR1"[..]));
     let mut at = end - 8 - word(end - 8);
-    let footer = Thrift::read(&file, &mut at, 12);
+    let footer = ThriftValue::read(&file, &mut at, 12);
     assert_eq!((at, footer.field(3).number()), (end - 8, 299));
     let columns = footer.field(4).items()[0].field(1).items();
     let mut names = Vec::new();
     for column in columns {
-        let told = column.field(3);
-        let path: Vec<&str> = told.field(3).items().iter().map(Thrift::text).collect();
-        let mut at = told.field(9).number() as usize;
+        let metadata = column.field(3);
+        let path: Vec<&str> = metadata.field(3).items().iter().map(ThriftValue::text).collect();
+        let mut at = metadata.field(9).number() as usize;
         let begin = at;
-        let page = Thrift::read(&file, &mut at, 12);
-        assert_eq!(at - begin + page.field(3).number() as usize, told.field(7).number() as usize, "{path:?}");
-        assert_eq!(page.field(5).field(1).number(), told.field(5).number());
+        let page = ThriftValue::read(&file, &mut at, 12);
+        assert_eq!(at - begin + page.field(3).number() as usize, metadata.field(7).number() as usize, "{path:?}");
+        assert_eq!(page.field(5).field(1).number(), metadata.field(5).number());
         if path[0] == "vector" {
             // 299 lists of five: per list a run of one 0 and a run of four 1. Then 1495 definition levels of 1.
             assert_eq!((word(at), &file[at + 4..at + 8]), (299 * 4, &[2, 0, 8, 1][..]));
@@ -338,14 +338,14 @@ fn a_store_is_exported() {
 
 /// A value of Thrift's compact protocol.
 #[derive(Debug)]
-enum Thrift {
+enum ThriftValue {
     Number(i64),
     Text(String),
-    Items(Vec<Thrift>),
-    Fields(Vec<(u8, Thrift)>),
+    Items(Vec<ThriftValue>),
+    Fields(Vec<(u8, ThriftValue)>),
 }
 
-impl Thrift {
+impl ThriftValue {
     fn read(file: &[u8], at: &mut usize, kind: u8) -> Self {
         let byte = |at: &mut usize| {
             *at += 1;
@@ -365,24 +365,24 @@ impl Thrift {
         match kind {
             5 | 6 => {
                 let value = varint(at);
-                Thrift::Number((value >> 1) as i64 ^ -((value & 1) as i64))
+                ThriftValue::Number((value >> 1) as i64 ^ -((value & 1) as i64))
             }
             8 => {
                 let length = varint(at) as usize;
                 *at += length;
-                Thrift::Text(String::from_utf8(file[*at - length..*at].to_vec()).unwrap())
+                ThriftValue::Text(String::from_utf8(file[*at - length..*at].to_vec()).unwrap())
             }
             9 => {
                 let head = byte(at);
                 let count = if head >> 4 == 15 { varint(at) } else { u64::from(head >> 4) };
-                Thrift::Items((0..count).map(|_| Self::read(file, at, head & 15)).collect())
+                ThriftValue::Items((0..count).map(|_| Self::read(file, at, head & 15)).collect())
             }
             12 => {
                 let (mut fields, mut number) = (Vec::new(), 0);
                 loop {
                     let head = byte(at);
                     if head == 0 {
-                        return Thrift::Fields(fields);
+                        return ThriftValue::Fields(fields);
                     }
                     number += head >> 4;
                     fields.push((number, Self::read(file, at, head & 15)));
@@ -392,23 +392,23 @@ impl Thrift {
         }
     }
 
-    fn field(&self, number: u8) -> &Thrift {
-        let Thrift::Fields(fields) = self else { panic!("{self:?}") };
+    fn field(&self, number: u8) -> &ThriftValue {
+        let ThriftValue::Fields(fields) = self else { panic!("{self:?}") };
         &fields.iter().find(|(it, _)| *it == number).unwrap().1
     }
 
-    fn items(&self) -> &[Thrift] {
-        let Thrift::Items(items) = self else { panic!("{self:?}") };
+    fn items(&self) -> &[ThriftValue] {
+        let ThriftValue::Items(items) = self else { panic!("{self:?}") };
         items
     }
 
     fn number(&self) -> i64 {
-        let Thrift::Number(number) = self else { panic!("{self:?}") };
+        let ThriftValue::Number(number) = self else { panic!("{self:?}") };
         *number
     }
 
     fn text(&self) -> &str {
-        let Thrift::Text(text) = self else { panic!("{self:?}") };
+        let ThriftValue::Text(text) = self else { panic!("{self:?}") };
         text
     }
 }

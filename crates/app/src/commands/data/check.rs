@@ -5,7 +5,7 @@ use conifer_data::loader::guarded;
 use conifer_data::{Broken, PixelLimits, Sample};
 use serde_json::json;
 
-use crate::cli::DataSet;
+use crate::cli::DataArgs;
 use crate::output::{columns, note, print, print_json};
 use crate::progress;
 use crate::request::open_source;
@@ -15,7 +15,7 @@ const EXAMPLES: u64 = 3;
 
 /// Contents of the readable samples.
 #[derive(Default)]
-struct Counts {
+struct SampleCounts {
     photos: usize,
     captions: usize,
     phrases: usize,
@@ -26,7 +26,7 @@ struct Counts {
     taxa: HashSet<Vec<String>>,
 }
 
-impl Counts {
+impl SampleCounts {
     fn add(&mut self, sample: &mut Sample) {
         self.photos += usize::from(sample.image.is_some());
         self.captions += sample.captions.len();
@@ -44,11 +44,11 @@ impl Counts {
 }
 
 /// Reads every sample, and with `pixels` decodes every photo.
-pub(super) fn run(data: &DataSet, pixels: bool, as_json: bool) -> anyhow::Result<()> {
+pub(super) fn run(data: &DataArgs, pixels: bool, as_json: bool) -> anyhow::Result<()> {
     let source = open_source(data)?;
     let bar = progress::bar("samples", source.len());
     let (mut broken, mut examples) = (BTreeMap::<&str, u64>::new(), Vec::<Broken>::new());
-    let mut counts = Counts::default();
+    let mut counts = SampleCounts::default();
     let (mut ids, mut repeated) = (HashSet::new(), Vec::new());
     for index in 0..source.len() {
         let place = || format!("{}[{index}]", source.name());
@@ -87,7 +87,7 @@ pub(super) fn run(data: &DataSet, pixels: bool, as_json: bool) -> anyhow::Result
             repeated.len()
         ));
     }
-    let Counts { photos, captions, phrases, boxes, tiers, labelled, labels, taxa } = counts;
+    let SampleCounts { photos, captions, phrases, boxes, tiers, labelled, labels, taxa } = counts;
     if as_json {
         print_json(&json!({
             "samples": source.len(),

@@ -7,11 +7,11 @@ use conifer_atlas::TreeNode;
 use conifer_data::hierarchy::named::TREES;
 use serde_json::json;
 
-use crate::cli::Tree;
+use crate::cli::TreeArgs;
 use crate::output::{print, print_json};
 
 /// Prints or writes a class tree or a subtree of it.
-pub(super) fn run(args: &Tree, as_json: bool) -> anyhow::Result<()> {
+pub(super) fn run(args: &TreeArgs, as_json: bool) -> anyhow::Result<()> {
     let kinds = || TREES.iter().map(|it| it.kind).collect::<Vec<_>>().join(", ");
     let (kind, path) = args.tree.split_once(':').with_context(|| {
         format!("{}: expected KIND:PATH, such as wordnet:/usr/share/wordnet; kinds: {}", args.tree, kinds())

@@ -7,14 +7,14 @@ use conifer_data::PartRule;
 use conifer_data::build::{BuiltGraph, PartGraph, PartRow, PartThresholds, PartsSpec, build};
 use serde_json::json;
 
-use crate::cli::Parts;
+use crate::cli::PartsArgs;
 use crate::output::{note, print, print_json};
 use crate::progress;
 use crate::signal::stop_flag;
 
 /// Counts the box pairs, writes the part-of graph and prints it. After Ctrl-C the same command continues from a saved
 /// state.
-pub(super) fn run(args: Parts, as_json: bool) -> anyhow::Result<()> {
+pub(super) fn run(args: PartsArgs, as_json: bool) -> anyhow::Result<()> {
     let spec = PartsSpec {
         boxes: args.boxes,
         names: args.names,

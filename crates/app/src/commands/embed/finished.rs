@@ -6,14 +6,14 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use conifer_space::points::{Draft, SettingDifference, StoredSet, first_difference};
 
-use super::Job;
+use super::EmbedJob;
 
 /// The number of rows of the finished set at `out` if this job made it, or `None` if there is no finished set.
 ///
 /// # Errors
 /// The set was made by another job (the message names the first setting that differs), does not record its settings, or
 /// is damaged.
-pub(crate) fn finished_rows(job: &Job<'_>, out: &Path) -> anyhow::Result<Option<usize>> {
+pub(crate) fn finished_rows(job: &EmbedJob<'_>, out: &Path) -> anyhow::Result<Option<usize>> {
     // An unfinished draft means that an earlier command was allowed to replace the set.
     if Draft::is_begun(out) || !out.join("manifest.json").is_file() {
         return Ok(None);

@@ -16,7 +16,7 @@ use conifer_space::Modality;
 use crate::cli::EmbedView;
 
 /// A row of an embedding set without its point.
-pub(super) struct Line {
+pub(super) struct RowMetadata {
     id: String,
     modality: Modality,
     /// The class of the sample, for the photo and its captions. Empty for boxes and phrases, because the class of
@@ -24,30 +24,30 @@ pub(super) struct Line {
     label: String,
     /// Id of the sample; it connects the views of one sample.
     sample: String,
-    /// The text of the row; for a photo, a description of it (see [`told_of`]).
-    pub(super) words: String,
+    /// The text of the row; for a photo, a description of it (see [`description_of`]).
+    pub(super) text: String,
     /// Position in the photo: left, top, width and height as fractions of the photo, separated by commas. Empty for a
     /// whole photo, a text, and a box that is stored as a separate photo.
-    place: String,
+    bounds: String,
 }
 
 /// Names of the columns, in alphabetical order.
 pub(super) const COLUMNS: [&str; 4] = ["box", "label", "sample", "text"];
 
-impl Line {
-    fn new(sample: &Sample, id: String, modality: Modality, words: String) -> Self {
+impl RowMetadata {
+    fn new(sample: &Sample, id: String, modality: Modality, text: String) -> Self {
         let whole = matches!(modality, Modality::Image | Modality::Text);
         let label = sample.label.clone().filter(|_| whole).unwrap_or_default();
-        Self { id, modality, label, sample: sample.id.clone(), words, place: String::new() }
+        Self { id, modality, label, sample: sample.id.clone(), text, bounds: String::new() }
     }
 
-    fn at(self, place: &BBox) -> Self {
-        let BBox { x1, y1, x2, y2 } = place;
-        Self { place: format!("{x1},{y1},{},{}", x2 - x1, y2 - y1), ..self }
+    fn at(self, bounds: &BBox) -> Self {
+        let BBox { x1, y1, x2, y2 } = bounds;
+        Self { bounds: format!("{x1},{y1},{},{}", x2 - x1, y2 - y1), ..self }
     }
 
     pub(super) fn add_to(&self, draft: &mut conifer_space::points::Draft) -> conifer_space::Result<u64> {
-        draft.add(&self.id, self.modality, &[&self.place, &self.label, &self.sample, &self.words])
+        draft.add(&self.id, self.modality, &[&self.bounds, &self.label, &self.sample, &self.text])
     }
 }
 
@@ -61,35 +61,35 @@ pub(super) fn of_sample<T>(
     guarded(|| format!("{}[{index}]", source.name()), || read(source.get(index)?))
 }
 
-/// The rows of the photo and the boxes of a sample, with their pixels as returned by `see`.
+/// The rows of the photo and the boxes of a sample, with their pixels as returned by `preprocess`.
 ///
 /// # Errors
 /// The photo, or a box that is stored as a separate photo, cannot be read.
 pub(super) fn photos(
     sample: &Sample,
     views: &[EmbedView],
-    see: impl Fn(&Picture) -> Vec<u8>,
-) -> Result<Vec<(Line, Vec<u8>)>, Broken> {
+    preprocess: impl Fn(&Picture) -> Vec<u8>,
+) -> Result<Vec<(RowMetadata, Vec<u8>)>, Broken> {
     let limits = PixelLimits::default();
     let (Some(picture), Some(image)) = (sample.photo(&limits)?, &sample.image) else { return Ok(Vec::new()) };
     let mut rows = Vec::new();
     if views.contains(&EmbedView::Image) {
-        let words = told_of(sample, image);
-        rows.push((Line::new(sample, sample.id.clone(), Modality::Image, words), see(&picture)));
+        let text = description_of(sample, image);
+        rows.push((RowMetadata::new(sample, sample.id.clone(), Modality::Image, text), preprocess(&picture)));
     }
     if views.contains(&EmbedView::BoxImage) {
         for (p, phrase) in sample.phrases.iter().enumerate() {
             let crop =
                 phrase.crop.as_ref().map(|it| it.open(&limits).map_err(|it| it.within(&sample.id))).transpose()?;
             let cut = phrase.boxes.iter().map(|it| (crop_box(&picture, it), Some(it)));
-            for (b, (picture, place)) in cut.chain(crop.map(|it| (it, None))).enumerate() {
+            for (b, (picture, bounds)) in cut.chain(crop.map(|it| (it, None))).enumerate() {
                 let id = format!("{}#phrase{p}.box{b}", sample.id);
-                let line = Line::new(sample, id, Modality::BoxImage, phrase.text.clone());
-                let line = match place {
-                    Some(place) => line.at(place),
+                let line = RowMetadata::new(sample, id, Modality::BoxImage, phrase.text.clone());
+                let line = match bounds {
+                    Some(bounds) => line.at(bounds),
                     None => line,
                 };
-                rows.push((line, see(&picture)));
+                rows.push((line, preprocess(&picture)));
             }
         }
     }
@@ -98,7 +98,7 @@ pub(super) fn photos(
 
 /// The text shown for a photo in search results: its first caption, else its taxon and common name, else its class,
 /// else its file name. It never contains the parent folders, because results are shown to other people.
-fn told_of(sample: &Sample, image: &ImageRef) -> String {
+fn description_of(sample: &Sample, image: &ImageRef) -> String {
     if let Some(caption) = sample.captions.first() {
         return caption.clone();
     }
@@ -132,40 +132,40 @@ impl SharedTexts {
     }
 
     /// The rows for the texts of `sample` that no earlier sample had.
-    pub(super) fn rows(&mut self, sample: &Sample, views: &[EmbedView]) -> Vec<Line> {
+    pub(super) fn rows(&mut self, sample: &Sample, views: &[EmbedView]) -> Vec<RowMetadata> {
         let mut rows = Vec::new();
         if views.contains(&EmbedView::Taxa) {
             let last = sample.taxon.len();
-            for (rank, words) in sample.taxon_texts().into_iter().enumerate() {
+            for (rank, text) in sample.taxon_texts().into_iter().enumerate() {
                 // The label of a rank is its name, so that a class tree can find it.
                 let label = match &sample.label {
                     Some(label) if rank + 1 == last => label.clone(),
                     _ => class_name(&sample.taxon[..=rank]),
                 };
-                rows.extend(self.row("taxon", words, label));
+                rows.extend(self.row("taxon", text, label));
             }
         }
         if let (true, Some(tiers)) = (views.contains(&EmbedView::Tiers), &sample.tiers) {
-            rows.extend(tiers.positive.iter().filter_map(|words| self.row("tier", words.clone(), String::new())));
+            rows.extend(tiers.positive.iter().filter_map(|text| self.row("tier", text.clone(), String::new())));
         }
         rows
     }
 
-    fn row(&mut self, kind: &'static str, words: String, label: String) -> Option<Line> {
-        if !self.seen.insert((kind, words.clone())) {
+    fn row(&mut self, kind: &'static str, text: String, label: String) -> Option<RowMetadata> {
+        if !self.seen.insert((kind, text.clone())) {
             return None;
         }
-        let id = format!("{kind}:{words}");
+        let id = format!("{kind}:{text}");
         // The row belongs to no photo, so its sample id is unique.
-        Some(Line { sample: id.clone(), id, modality: Modality::Text, label, words, place: String::new() })
+        Some(RowMetadata { sample: id.clone(), id, modality: Modality::Text, label, text, bounds: String::new() })
     }
 }
 
 /// The text rows of a sample: captions and phrases.
-pub(super) fn texts(sample: &Sample, views: &[EmbedView]) -> Vec<Line> {
+pub(super) fn texts(sample: &Sample, views: &[EmbedView]) -> Vec<RowMetadata> {
     let mut rows = Vec::new();
     let mut add = |name: &str, i: usize, modality, text: &String| {
-        rows.push(Line::new(sample, format!("{}#{name}{i}", sample.id), modality, text.clone()));
+        rows.push(RowMetadata::new(sample, format!("{}#{name}{i}", sample.id), modality, text.clone()));
     };
     if views.contains(&EmbedView::Text) {
         sample.captions.iter().enumerate().for_each(|(i, text)| add("caption", i, Modality::Text, text));
@@ -206,17 +206,17 @@ pub(super) fn repeated(rows: &Path) -> anyhow::Result<Option<(usize, String)>> {
     Ok(first.map(|id| (count, id)))
 }
 
-/// Passes the id of every line to `seen` until it returns false.
-fn each_id(rows: &Path, mut seen: impl FnMut(&str) -> bool) -> anyhow::Result<()> {
+/// Passes the id of every line to `visit` until it returns false.
+fn each_id(rows: &Path, mut visit: impl FnMut(&str) -> bool) -> anyhow::Result<()> {
     #[derive(serde::Deserialize)]
-    struct Row {
+    struct RowId {
         id: String,
     }
     let place = || rows.display().to_string();
     let reader = BufReader::new(File::open(rows).with_context(place)?);
     for line in reader.lines() {
-        let row: Row = serde_json::from_str(&line.with_context(place)?).with_context(place)?;
-        if !seen(&row.id) {
+        let row: RowId = serde_json::from_str(&line.with_context(place)?).with_context(place)?;
+        if !visit(&row.id) {
             break;
         }
     }
@@ -240,26 +240,26 @@ mod tests {
         };
         let read: Vec<_> = (0..4).map(|index| of_sample(source.as_ref(), index, read)).collect();
         assert_eq!(read.iter().filter(|it| it.as_ref().is_ok_and(|&captions| captions > 0)).count(), 3);
-        let told = read[2].as_ref().unwrap_err().to_string();
-        assert_eq!(told, "sample `toy[2]`: undecodable_image: the parser panicked: column 7 of 3");
+        let message = read[2].as_ref().unwrap_err().to_string();
+        assert_eq!(message, "sample `toy[2]`: undecodable_image: the parser panicked: column 7 of 3");
     }
 
     #[test]
     fn a_photo_is_told_by_its_words() {
         let image = ImageRef::File("/home/me/photos/3.jpg".into());
         let names = |text: &str| text.split(' ').filter(|it| !it.is_empty()).map(str::to_owned).collect::<Vec<_>>();
-        let told = |captions: &[&str], taxon: &str, label: Option<&str>| {
+        let describe = |captions: &[&str], taxon: &str, label: Option<&str>| {
             let captions = captions.iter().map(|&it| it.to_owned()).collect();
             let label = label.map(str::to_owned);
-            told_of(&Sample { captions, taxon: names(taxon), label, ..Sample::default() }, &image)
+            description_of(&Sample { captions, taxon: names(taxon), label, ..Sample::default() }, &image)
         };
-        assert_eq!(told(&["a dog", "two"], "Aves Turdus merula", Some("x")), "a dog");
-        assert_eq!(told(&[], "Aves Turdus merula", Some("BLACKBIRD")), "Turdus merula (BLACKBIRD)");
-        assert_eq!(told(&[], "Aves Turdus merula", Some("Turdus merula")), "Turdus merula");
-        assert_eq!(told(&[], "Aves Turdus merula", None), "Turdus merula");
-        assert_eq!(told(&[], "Animal dog", Some("dog")), "dog");
-        assert_eq!(told(&[], "", Some("dog")), "dog");
-        assert_eq!(told(&[], "", None), "3.jpg");
+        assert_eq!(describe(&["a dog", "two"], "Aves Turdus merula", Some("x")), "a dog");
+        assert_eq!(describe(&[], "Aves Turdus merula", Some("BLACKBIRD")), "Turdus merula (BLACKBIRD)");
+        assert_eq!(describe(&[], "Aves Turdus merula", Some("Turdus merula")), "Turdus merula");
+        assert_eq!(describe(&[], "Aves Turdus merula", None), "Turdus merula");
+        assert_eq!(describe(&[], "Animal dog", Some("dog")), "dog");
+        assert_eq!(describe(&[], "", Some("dog")), "dog");
+        assert_eq!(describe(&[], "", None), "3.jpg");
     }
 
     #[test]
@@ -274,9 +274,9 @@ mod tests {
         let mut shared = SharedTexts::new();
         let mut rows = |sample: &Sample, views: &[EmbedView]| -> Vec<(String, String, String)> {
             let rows = shared.rows(sample, views).into_iter();
-            rows.map(|it| (it.id, it.label, it.words)).collect()
+            rows.map(|it| (it.id, it.label, it.text)).collect()
         };
-        let row = |id: &str, label: &str, words: &str| (id.to_owned(), label.to_owned(), words.to_owned());
+        let row = |id: &str, label: &str, text: &str| (id.to_owned(), label.to_owned(), text.to_owned());
         let both = [EmbedView::Taxa, EmbedView::Tiers];
         assert_eq!(
             rows(&bird("Aves Turdus merula", Some("BLACKBIRD")), &both),
@@ -302,10 +302,10 @@ mod tests {
         let source = open(&SourceSpec { kind: "toy".to_owned(), options, ..SourceSpec::default() }).unwrap();
         let sample = source.get(0).unwrap();
         let class = sample.label.clone().unwrap();
-        let seen = photos(&sample, &[EmbedView::Image, EmbedView::BoxImage], |_| Vec::new()).unwrap();
-        let told = texts(&sample, &[EmbedView::Text, EmbedView::BoxText]);
-        let lines: Vec<&Line> = seen.iter().map(|(line, _)| line).chain(&told).collect();
-        let (whole, parts): (Vec<&Line>, Vec<&Line>) =
+        let photo_rows = photos(&sample, &[EmbedView::Image, EmbedView::BoxImage], |_| Vec::new()).unwrap();
+        let text_rows = texts(&sample, &[EmbedView::Text, EmbedView::BoxText]);
+        let lines: Vec<&RowMetadata> = photo_rows.iter().map(|(line, _)| line).chain(&text_rows).collect();
+        let (whole, parts): (Vec<&RowMetadata>, Vec<&RowMetadata>) =
             lines.into_iter().partition(|it| matches!(it.modality, Modality::Image | Modality::Text));
         assert!(whole.len() >= 2 && whole.iter().all(|it| it.label == class));
         assert!(parts.len() >= 2 && parts.iter().all(|it| it.label.is_empty()));
@@ -321,7 +321,7 @@ mod tests {
         sample.phrases[0].boxes = vec![BBox { x1: 0.125, y1: 0.25, x2: 0.5, y2: 1.0 }];
         sample.phrases[0].crop = sample.image.clone();
         let rows = photos(&sample, &[EmbedView::Image, EmbedView::BoxImage], |_| Vec::new()).unwrap();
-        let places: Vec<&str> = rows.iter().map(|(line, _)| line.place.as_str()).collect();
+        let places: Vec<&str> = rows.iter().map(|(line, _)| line.bounds.as_str()).collect();
         assert_eq!(places, ["", "0.125,0.25,0.375,0.75", ""]);
     }
 }

@@ -7,8 +7,8 @@ use conifer_data::Broken;
 use conifer_space::points::sha256_hex;
 use rayon::prelude::*;
 
-use super::lines::{self, Line};
-use super::stream::{Job, Stream};
+use super::lines::{self, RowMetadata};
+use super::stream::{EmbedJob, EmbedStream};
 
 /// Number of samples that are read as one chunk.
 const CHUNK: usize = 32;
@@ -16,10 +16,10 @@ const CHUNK: usize = 32;
 const AHEAD: usize = 2;
 
 /// The rows and pixels of some samples.
-struct Chunk {
+struct PhotoChunk {
     /// Number of the sample after the last one of the chunk.
     end: usize,
-    rows: Vec<(Line, Vec<u8>)>,
+    rows: Vec<(RowMetadata, Vec<u8>)>,
     broken: Vec<(usize, Broken)>,
     /// Concatenated hashes of the pixels, in row order.
     hashes: String,
@@ -29,8 +29,8 @@ struct Chunk {
 ///
 /// All cores read photos while the model embeds the previous chunk. No batch spans two chunks, so the batches are the
 /// same in every run.
-pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
-    let (job, start) = (stream.job, stream.place.photos);
+pub(super) fn embed(stream: &mut EmbedStream<'_>) -> anyhow::Result<bool> {
+    let (job, start) = (stream.job, stream.progress.photos);
     if !job.with_photos() || start == job.source.len() {
         return Ok(true);
     }
@@ -60,7 +60,7 @@ pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
 }
 
 /// Reads, crops and resizes the photos of a chunk. Each core holds one photo at full size.
-fn read(job: &Job<'_>, first: usize) -> Chunk {
+fn read(job: &EmbedJob<'_>, first: usize) -> PhotoChunk {
     let end = (first + CHUNK).min(job.source.len());
     let see = |index: usize| {
         let pixels = |picture: &_| job.embedder.inner().pixels(picture, job.crop);
@@ -73,7 +73,7 @@ fn read(job: &Job<'_>, first: usize) -> Chunk {
         })
     };
     let samples: Vec<_> = (first..end).into_par_iter().map(hashed).collect();
-    let mut chunk = Chunk { end, rows: Vec::new(), broken: Vec::new(), hashes: String::new() };
+    let mut chunk = PhotoChunk { end, rows: Vec::new(), broken: Vec::new(), hashes: String::new() };
     for (index, sample) in (first..end).zip(samples) {
         match sample {
             Ok((rows, hashes)) => {
@@ -86,12 +86,12 @@ fn read(job: &Job<'_>, first: usize) -> Chunk {
     chunk
 }
 
-fn take(stream: &mut Stream<'_>, chunk: Chunk) -> anyhow::Result<()> {
+fn take(stream: &mut EmbedStream<'_>, chunk: PhotoChunk) -> anyhow::Result<()> {
     let embedder = stream.job.embedder.inner();
     for (index, broken) in &chunk.broken {
         stream.leave_out(*index, broken)?;
     }
-    let (lines, pixels): (Vec<Line>, Vec<Vec<u8>>) = chunk.rows.into_iter().unzip();
+    let (lines, pixels): (Vec<RowMetadata>, Vec<Vec<u8>>) = chunk.rows.into_iter().unzip();
     for (lines, pixels) in lines.chunks(embedder.batch()).zip(pixels.chunks(embedder.batch())) {
         let points = embedder.image_batch(pixels)?;
         let first = stream.draft.rows();
@@ -100,7 +100,7 @@ fn take(stream: &mut Stream<'_>, chunk: Chunk) -> anyhow::Result<()> {
         }
         stream.draft.put(first, &points)?;
     }
-    stream.saw(&chunk.hashes);
-    stream.place.photos = chunk.end;
+    stream.add_hashes(&chunk.hashes);
+    stream.progress.photos = chunk.end;
     Ok(())
 }

@@ -21,7 +21,7 @@ use crate::embedder::ModelEmbedder;
 use crate::progress;
 
 /// The inputs of an embedding job.
-pub(crate) struct Job<'a> {
+pub(crate) struct EmbedJob<'a> {
     pub(crate) embedder: &'a ModelEmbedder,
     pub(crate) source: &'a dyn Source,
     pub(crate) views: &'a [EmbedView],
@@ -34,7 +34,7 @@ pub(crate) struct Job<'a> {
 }
 
 /// The result of a job.
-pub(crate) struct Embedded {
+pub(crate) struct EmbedSummary {
     /// Number of rows of the set that have a point.
     pub(crate) rows: u64,
     /// Number of samples that cannot be read.
@@ -48,13 +48,13 @@ pub(crate) struct Embedded {
 /// Progress of a job. Every commit saves it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Place {
+pub(super) struct EmbedJobProgress {
     /// Number of samples whose photos are done.
     pub(super) photos: usize,
     /// Number of samples before the current window of texts.
     pub(super) texts: usize,
     /// The current window, once its rows are named.
-    pub(super) window: Option<Window>,
+    pub(super) window: Option<TextWindow>,
     /// Hash chain over the pixels and tokens that the encoders received.
     pub(super) seen: String,
 }
@@ -62,7 +62,7 @@ pub(super) struct Place {
 /// A partly embedded window of texts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Window {
+pub(super) struct TextWindow {
     /// Row of its first text.
     pub(super) row: u64,
     /// Hash over its texts.
@@ -72,10 +72,10 @@ pub(super) struct Window {
 }
 
 /// A running job.
-pub(super) struct Stream<'a> {
-    pub(super) job: &'a Job<'a>,
+pub(super) struct EmbedStream<'a> {
+    pub(super) job: &'a EmbedJob<'a>,
     pub(super) draft: Draft,
-    pub(super) place: Place,
+    pub(super) progress: EmbedJobProgress,
     /// Indices of the samples that cannot be read.
     pub(super) left_out: HashSet<usize>,
     first_left_out: Vec<String>,
@@ -90,16 +90,16 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Commits take at most 1/`SHARE` of the running time.
 const SHARE: u32 = 20;
 /// Maximum number of unreadable samples that are reported.
-const TOLD: usize = 5;
+const MOST_REPORTED: usize = 5;
 
-impl Job<'_> {
+impl EmbedJob<'_> {
     /// Embeds into the set `out`, and continues where an earlier run of the same job stopped. When `stop` is set, it
     /// stops after the current batch.
     ///
     /// # Errors
     /// There is an unfinished set of another job; there is nothing to embed; the model or the disk fails. Committed
     /// work is kept.
-    pub(crate) fn run(&self, out: &Path, stop: &AtomicBool) -> anyhow::Result<Embedded> {
+    pub(crate) fn run(&self, out: &Path, stop: &AtomicBool) -> anyhow::Result<EmbedSummary> {
         let embedder = self.embedder.inner();
         let plan = DraftPlan {
             spec: embedder.spec().clone(),
@@ -109,16 +109,16 @@ impl Job<'_> {
             identity: self.identity()?,
         };
         let draft = Draft::open(out, plan)?;
-        let place = match draft.state() {
-            serde_json::Value::Null => Place::default(),
+        let progress = match draft.state() {
+            serde_json::Value::Null => EmbedJobProgress::default(),
             state => serde_json::from_value(state.clone()).context(
                 "the unfinished set was written by another version of conifer; use --overwrite to start over",
             )?,
         };
-        let mut stream = Stream {
+        let mut stream = EmbedStream {
             job: self,
             draft,
-            place,
+            progress,
             left_out: HashSet::new(),
             first_left_out: Vec::new(),
             stop,
@@ -127,7 +127,7 @@ impl Job<'_> {
         };
         stream.recall()?;
         let stopped = !(photos::embed(&mut stream)? && texts::embed(&mut stream)?);
-        let done = Embedded {
+        let done = EmbedSummary {
             rows: stream.draft.points(),
             left_out: stream.left_out.len(),
             first_left_out: stream.first_left_out.clone(),
@@ -156,7 +156,7 @@ impl Job<'_> {
         stream.draft.finish(Provenance {
             model: embedder.name().to_owned(),
             data: self.data.to_owned(),
-            hash: sha256_hex(format!("{weights}{}", stream.place.seen).as_bytes()),
+            hash: sha256_hex(format!("{weights}{}", stream.progress.seen).as_bytes()),
             conifer: env!("CARGO_PKG_VERSION").to_owned(),
             weights: weights.to_owned(),
         })?;
@@ -199,15 +199,15 @@ impl Job<'_> {
     }
 }
 
-impl Stream<'_> {
+impl EmbedStream<'_> {
     /// Reads from the draft which samples earlier runs could not read.
     fn recall(&mut self) -> anyhow::Result<()> {
         for entry in self.draft.notes()? {
             if let Some(index) = entry["index"].as_u64() {
                 self.left_out.insert(usize::try_from(index)?);
             }
-            if let (Some(told), true) = (entry["told"].as_str(), self.first_left_out.len() < TOLD) {
-                self.first_left_out.push(told.to_owned());
+            if let (Some(message), true) = (entry["told"].as_str(), self.first_left_out.len() < MOST_REPORTED) {
+                self.first_left_out.push(message.to_owned());
             }
         }
         Ok(())
@@ -217,7 +217,7 @@ impl Stream<'_> {
     pub(super) fn leave_out(&mut self, index: usize, broken: &Broken) -> anyhow::Result<()> {
         if self.left_out.insert(index) {
             self.draft.note(&json!({ "index": index, "told": broken.to_string() }))?;
-            if self.first_left_out.len() < TOLD {
+            if self.first_left_out.len() < MOST_REPORTED {
                 self.first_left_out.push(broken.to_string());
             }
         }
@@ -225,8 +225,8 @@ impl Stream<'_> {
     }
 
     /// Adds hashes of encoder inputs to the hash chain.
-    pub(super) fn saw(&mut self, hashes: &str) {
-        self.place.seen = sha256_hex(format!("{}{hashes}", self.place.seen).as_bytes());
+    pub(super) fn add_hashes(&mut self, hashes: &str) {
+        self.progress.seen = sha256_hex(format!("{}{hashes}", self.progress.seen).as_bytes());
     }
 
     /// Commits if enough time has passed. Returns false if the job should stop.
@@ -239,7 +239,7 @@ impl Stream<'_> {
 
     fn commit(&mut self) -> anyhow::Result<()> {
         let started = Instant::now();
-        self.draft.commit(serde_json::to_value(&self.place)?)?;
+        self.draft.commit(serde_json::to_value(&self.progress)?)?;
         self.pause = PAUSE.max(started.elapsed() * SHARE);
         self.committed = Instant::now();
         Ok(())

@@ -6,8 +6,8 @@ use conifer_learn::embed::by_length;
 use conifer_space::points::sha256_hex;
 use rayon::prelude::*;
 
-use super::lines::{self, Line, SharedTexts};
-use super::stream::{Stream, Window};
+use super::lines::{self, RowMetadata, SharedTexts};
+use super::stream::{EmbedStream, TextWindow};
 
 /// Minimum number of texts in a window. Within a window, texts are sorted by length and equal texts are embedded once.
 const WINDOW: usize = 1 << 16;
@@ -18,15 +18,15 @@ const CHUNK: usize = 1024;
 ///
 /// A window starts and ends at a sample boundary. All rows of a window are named first; then their points are written
 /// batch by batch, shortest texts first.
-pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
+pub(super) fn embed(stream: &mut EmbedStream<'_>) -> anyhow::Result<bool> {
     let samples = stream.job.source.len();
     if !stream.job.with_texts() {
         return Ok(true);
     }
-    let bar = stream.bar("texts", stream.place.texts);
+    let bar = stream.bar("texts", stream.progress.texts);
     let mut shared = SharedTexts::new();
     // Shared texts that an earlier run has embedded must not become rows again.
-    let before = stream.place.texts;
+    let before = stream.progress.texts;
     if stream.job.with_shared_texts() {
         for index in (0..before).filter(|index| !stream.left_out.contains(index)) {
             if let Ok(sample) = lines::of_sample(stream.job.source, index, Ok) {
@@ -34,15 +34,15 @@ pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
             }
         }
     }
-    while stream.place.texts < samples {
-        let start = stream.place.texts;
+    while stream.progress.texts < samples {
+        let start = stream.progress.texts;
         let (lines, end) = gather(stream, &mut shared, start)?;
         let share = |done: usize| (start + (end - start) * done / lines.len().max(1)) as u64;
         if !window(stream, &lines, |done| bar.set_position(share(done)))? {
             return Ok(false);
         }
-        stream.place.texts = end;
-        stream.place.window = None;
+        stream.progress.texts = end;
+        stream.progress.window = None;
         bar.set_position(end as u64);
     }
     bar.finish_and_clear();
@@ -50,7 +50,11 @@ pub(super) fn embed(stream: &mut Stream<'_>) -> anyhow::Result<bool> {
 }
 
 /// The text rows of the samples from `start` until the window is full, and the sample after the last one.
-fn gather(stream: &mut Stream<'_>, shared: &mut SharedTexts, start: usize) -> anyhow::Result<(Vec<Line>, usize)> {
+fn gather(
+    stream: &mut EmbedStream<'_>,
+    shared: &mut SharedTexts,
+    start: usize,
+) -> anyhow::Result<(Vec<RowMetadata>, usize)> {
     let job = stream.job;
     let (mut lines, mut next) = (Vec::new(), start);
     while next < job.source.len() && lines.len() < WINDOW {
@@ -72,44 +76,45 @@ fn gather(stream: &mut Stream<'_>, shared: &mut SharedTexts, start: usize) -> an
     Ok((lines, next))
 }
 
-/// Embeds a window, starting at the batch where an earlier run stopped. Calls `seen` with the number of finished texts.
-fn window(stream: &mut Stream<'_>, lines: &[Line], seen: impl Fn(usize)) -> anyhow::Result<bool> {
+/// Embeds a window, starting at the batch where an earlier run stopped. Calls `report` with the number of finished
+/// texts.
+fn window(stream: &mut EmbedStream<'_>, lines: &[RowMetadata], report: impl Fn(usize)) -> anyhow::Result<bool> {
     let embedder = stream.job.embedder.inner();
-    let texts: Vec<&str> = lines.iter().map(|line| line.words.as_str()).collect();
+    let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
     let rows = embedder.tokenize(&texts)?;
     let hash = |ids: &Vec<u32>| sha256_hex(&ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<_>>());
     let hashes = rows.par_iter().map(hash).collect::<Vec<_>>().concat();
     let name = sha256_hex(hashes.as_bytes());
-    let mut here = match stream.place.window.take() {
-        Some(here) if here.texts == name => here,
+    let mut current = match stream.progress.window.take() {
+        Some(current) if current.texts == name => current,
         Some(_) => bail!("the texts of the data have changed since the set was begun; use --overwrite to start over"),
         None => {
             let row = stream.draft.rows();
             for line in lines {
                 line.add_to(&mut stream.draft)?;
             }
-            stream.saw(&hashes);
-            Window { row, texts: name, batches: 0 }
+            stream.add_hashes(&hashes);
+            TextWindow { row, texts: name, batches: 0 }
         }
     };
     let dim = embedder.spec().dim;
     let different = by_length(&rows);
     let mut done = 0;
     for (number, batch) in different.chunks(embedder.batch()).enumerate() {
-        done += batch.iter().map(|(_, places)| places.len()).sum::<usize>();
-        if number < here.batches {
+        done += batch.iter().map(|(_, positions)| positions.len()).sum::<usize>();
+        if number < current.batches {
             continue;
         }
         let ids: Vec<&[u32]> = batch.iter().map(|(ids, _)| *ids).collect();
         let points = embedder.token_batch(&ids)?;
-        for ((_, places), point) in batch.iter().zip(points.chunks_exact(dim)) {
-            for &place in places {
-                stream.draft.put(here.row + place as u64, point)?;
+        for ((_, positions), point) in batch.iter().zip(points.chunks_exact(dim)) {
+            for &position in positions {
+                stream.draft.put(current.row + position as u64, point)?;
             }
         }
-        here.batches = number + 1;
-        stream.place.window = Some(here.clone());
-        seen(done);
+        current.batches = number + 1;
+        stream.progress.window = Some(current.clone());
+        report(done);
         if !stream.tick()? {
             return Ok(false);
         }

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 /// A JSONL file of records that results are appended to.
-pub(super) struct Log {
+pub(super) struct ResultLog {
     file: File,
     path: PathBuf,
     /// True if the last line has no line break.
     open_line: bool,
 }
 
-impl Log {
+impl ResultLog {
     /// Opens or creates the file. Rejects a file whose first line is not a record.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let place = || format!("--out {}", path.display());
@@ -54,19 +54,19 @@ impl Log {
     }
 }
 
-/// Returns true for a record as written by [`Log`].
+/// Returns true for a record as written by [`ResultLog`].
 fn is_record(line: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
-    struct Named {
+    struct RecordProbe {
         #[serde(rename = "benchmark")]
         _benchmark: String,
     }
-    serde_json::from_slice::<Named>(line).is_ok() && line.trim_ascii_start().starts_with(b"{")
+    serde_json::from_slice::<RecordProbe>(line).is_ok() && line.trim_ascii_start().starts_with(b"{")
 }
 
 /// A temporary file beside its target that replaces the target when it is complete, and is removed if it is dropped
 /// earlier. A target that is not a regular file (a pipe, a terminal) is written directly.
-pub(super) struct NewFile {
+pub(super) struct ReportFile {
     file: File,
     temporary: Option<PathBuf>,
     /// The path that the user gave.
@@ -76,7 +76,7 @@ pub(super) struct NewFile {
     overwrite: bool,
 }
 
-impl NewFile {
+impl ReportFile {
     /// Creates the temporary file. Fails if the target exists, unless `overwrite` is set.
     pub(super) fn create(named: &Path, overwrite: bool) -> anyhow::Result<Self> {
         let place = || format!("--out {}", named.display());
@@ -112,7 +112,7 @@ impl NewFile {
     }
 }
 
-impl Drop for NewFile {
+impl Drop for ReportFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
             // After the rename the file no longer exists. A leftover temporary file is harmless.
@@ -157,18 +157,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.md");
         std::fs::write(&path, "old").unwrap();
-        let message = said(NewFile::create(&path, false));
+        let message = said(ReportFile::create(&path, false));
         assert!(message.contains("report.md exists") && message.contains("--overwrite"), "{message}");
-        drop(NewFile::create(&path, true).unwrap());
+        drop(ReportFile::create(&path, true).unwrap());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
-        NewFile::create(&path, true).unwrap().finish(b"new").unwrap();
+        ReportFile::create(&path, true).unwrap().finish(b"new").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
         let other = folder.path().join("other.md");
-        let late = NewFile::create(&other, false).unwrap();
+        let late = ReportFile::create(&other, false).unwrap();
         std::fs::write(&other, "somebody's").unwrap();
         assert!(said(late.finish(b"new")).contains("exists"));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
-        assert!(NewFile::create(folder.path(), true).is_err());
+        assert!(ReportFile::create(folder.path(), true).is_err());
     }
 
     #[cfg(unix)]
@@ -181,13 +181,13 @@ mod tests {
         std::fs::write(at("deep/report.md"), "old").unwrap();
         std::fs::set_permissions(at("deep/report.md"), std::fs::Permissions::from_mode(0o640)).unwrap();
         symlink("deep/report.md", at("link.md")).unwrap();
-        assert!(said(NewFile::create(&at("link.md"), false)).contains("link.md exists"));
-        NewFile::create(&at("link.md"), true).unwrap().finish(b"new").unwrap();
+        assert!(said(ReportFile::create(&at("link.md"), false)).contains("link.md exists"));
+        ReportFile::create(&at("link.md"), true).unwrap().finish(b"new").unwrap();
         assert!(at("link.md").is_symlink());
         assert_eq!(std::fs::read_to_string(at("deep/report.md")).unwrap(), "new");
         assert_eq!(std::fs::metadata(at("deep/report.md")).unwrap().permissions().mode() & 0o777, 0o640);
         symlink("deep/none.md", at("dangling.md")).unwrap();
-        NewFile::create(&at("dangling.md"), false).unwrap().finish(b"new").unwrap();
+        ReportFile::create(&at("dangling.md"), false).unwrap().finish(b"new").unwrap();
         assert!(at("deep/none.md").is_file() && at("dangling.md").is_symlink());
     }
 
@@ -196,30 +196,30 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.jsonl");
         let line = format!("{RECORD}\n");
-        Log::open(&path).unwrap().append(&line).unwrap();
-        Log::open(&path).unwrap().append(&line).unwrap();
+        ResultLog::open(&path).unwrap().append(&line).unwrap();
+        ResultLog::open(&path).unwrap().append(&line).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), line.repeat(2));
         std::fs::write(&path, RECORD).unwrap();
-        Log::open(&path).unwrap().append(&line).unwrap();
+        ResultLog::open(&path).unwrap().append(&line).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), line.repeat(2));
         for other in ["# Report\n", "[\"benchmark\"]\n", "\n", "{\"name\": 1}\n", "{\"benchmark\": \"b\""] {
             std::fs::write(&path, other).unwrap();
-            let message = said(Log::open(&path));
+            let message = said(ResultLog::open(&path));
             assert!(message.contains("a.jsonl") && message.contains("records of conifer"), "{message}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), other);
         }
-        assert!(said(Log::open(folder.path())).contains("is a folder"));
+        assert!(said(ResultLog::open(folder.path())).contains("is a folder"));
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn a_failed_write_tells_its_cause() {
         let full = Path::new("/dev/full");
-        let message = said(Log::open(full).unwrap().append("{}\n"));
+        let message = said(ResultLog::open(full).unwrap().append("{}\n"));
         assert!(message.contains("--out /dev/full") && message.contains("No space left"), "{message}");
-        let message = said(NewFile::create(full, false).unwrap().finish(b"new"));
+        let message = said(ReportFile::create(full, false).unwrap().finish(b"new"));
         assert!(message.contains("No space left"), "{message}");
-        NewFile::create(Path::new("/dev/null"), false).unwrap().finish(b"new").unwrap();
+        ReportFile::create(Path::new("/dev/null"), false).unwrap().finish(b"new").unwrap();
         assert!(!Path::new("/dev/null").is_file());
     }
 }

@@ -11,14 +11,14 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::cache::CachedEmbedder;
-use crate::cli::{Eval, ReportFormat};
+use crate::cli::{EvalArgs, ReportFormat};
 use crate::embedder::ModelEmbedder;
 use crate::output::{note, print, print_json};
 
-use super::out::NewFile;
+use super::out::ReportFile;
 
 /// Evaluates every task of a suite and prints the paper's tables.
-pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> anyhow::Result<()> {
+pub(super) fn run(name: &str, args: &EvalArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     if let Some(name) = &args.name {
         let plain = !name.trim().is_empty() && !name.chars().any(char::is_control);
         anyhow::ensure!(plain, "--name is {name:?}; expected a name of one line, without control characters");
@@ -30,11 +30,11 @@ pub(super) fn run(name: &str, args: &Eval, as_json: bool, device: &Device) -> an
     anyhow::ensure!(root.is_dir(), "--root {} is not a folder", root.display());
     let checkpoint = args.checkpoint.as_deref().context("--suite needs a model: conifer eval MODEL --suite ...")?;
     // Open the output before the evaluation, so that an unwritable path fails early.
-    let out = args.out.as_deref().map(|path| NewFile::create(path, args.overwrite)).transpose()?;
+    let out = args.out.as_deref().map(|path| ReportFile::create(path, args.overwrite)).transpose()?;
     let model = ModelEmbedder::open(checkpoint, device)?.with_root_text(args.root_text.as_deref());
     let embedder = CachedEmbedder::new(model, args.cache.folder().as_deref());
     let settings = SuiteSettings { partial: args.partial, seed: args.seed };
-    let report = suite.run(&embedder, &Folder(root), settings, &mut |line| note(line));
+    let report = suite.run(&embedder, &FolderFinder(root), settings, &mut |line| note(line));
 
     let produced_by = json!({
         "conifer": env!("CARGO_PKG_VERSION"),
@@ -111,12 +111,12 @@ fn verdict(report: &SuiteReport, partial: bool) -> anyhow::Result<()> {
 }
 
 /// Finds data sets as subfolders of a folder.
-struct Folder<'a>(&'a Path);
+struct FolderFinder<'a>(&'a Path);
 
 /// The content of `source.toml`, which describes how to read a data set that is not built in or has another layout.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Described {
+struct SourceDescription {
     kind: String,
     /// Relative to the folder of the data set.
     path: Option<PathBuf>,
@@ -134,12 +134,12 @@ struct Described {
 const EXAMPLE: &str = "    kind = \"image_folder\"\n    path = \"photos\"\n    options = {}";
 const DESCRIPTION: &str = "source.toml";
 
-impl DataSetFinder for Folder<'_> {
+impl DataSetFinder for FolderFinder<'_> {
     fn data_set(&self, name: &str) -> Result<DataSetLookup> {
         let folder = self.0.join(name);
         let description = folder.join(DESCRIPTION);
         if !description.is_file() {
-            return self.known(name, &folder, &description);
+            return self.built_in(name, &folder, &description);
         }
         let refuse = |found: String| Error::Argument {
             name: description.display().to_string(),
@@ -147,7 +147,7 @@ impl DataSetFinder for Folder<'_> {
             expected: "kind, path, split, roots, options, tree".into(),
         };
         let text = std::fs::read_to_string(&description).map_err(|error| refuse(error.to_string()))?;
-        let described: Described = toml::from_str(&text).map_err(|error| refuse(error.to_string()))?;
+        let described: SourceDescription = toml::from_str(&text).map_err(|error| refuse(error.to_string()))?;
         let source = open(&SourceSpec {
             kind: described.kind,
             path: described.path.map(|path| folder.join(path)),
@@ -179,9 +179,9 @@ impl DataSetFinder for Folder<'_> {
     }
 }
 
-impl Folder<'_> {
+impl FolderFinder<'_> {
     /// A built-in data set in its standard layout.
-    fn known(&self, name: &str, folder: &Path, description: &Path) -> Result<DataSetLookup> {
+    fn built_in(&self, name: &str, folder: &Path, description: &Path) -> Result<DataSetLookup> {
         let Ok(set) = sets::find(name) else {
             return Ok(DataSetLookup::Absent {
                 layout: format!("no data set of this name is built in, so it needs {}", description.display()),
@@ -215,13 +215,13 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("letters");
         std::fs::create_dir(&folder).unwrap();
-        let finder = Folder(root.path());
+        let finder = FolderFinder(root.path());
         let DataSetLookup::Absent { layout, get } = finder.data_set("letters").unwrap() else {
             panic!("nothing is there")
         };
         assert!(layout.contains("letters/source.toml"), "{layout}");
         let example: String = get.lines().filter(|line| line.contains('=')).map(|line| format!("{line}\n")).collect();
-        assert_eq!(toml::from_str::<Described>(&example).unwrap().kind, "image_folder");
+        assert_eq!(toml::from_str::<SourceDescription>(&example).unwrap().kind, "image_folder");
 
         std::fs::write(folder.join("d.jsonl"), "{\"id\": \"a\", \"captions\": [\"a dog\"]}\n").unwrap();
         std::fs::write(folder.join("edges.txt"), "root a\nroot b\n").unwrap();

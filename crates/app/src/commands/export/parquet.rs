@@ -10,23 +10,23 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
-use super::Rows;
+use super::ExportRows;
 
 /// Rows per row group. A group is held in memory: 17 MB for vectors of 514 numbers.
 const GROUP: usize = 8192;
 const MAGIC: &[u8] = b"PAR1";
 
-pub(super) fn write(rows: &Rows<'_>, path: &Path, progress: &mut dyn FnMut(usize)) -> anyhow::Result<()> {
+pub(super) fn write(rows: &ExportRows<'_>, path: &Path, progress: &mut dyn FnMut(usize)) -> anyhow::Result<()> {
     let (set, timed) = (rows.rows, rows.time(0).is_some());
     let mut columns = vec![
-        Column::new("row", Kind::Integer),
-        Column::new("id", Kind::Text),
-        Column::new("modality", Kind::Text),
-        Column::new("vector", Kind::Floats(rows.vectors.dim())),
+        ParquetColumn::new("row", ParquetType::Integer),
+        ParquetColumn::new("id", ParquetType::Text),
+        ParquetColumn::new("modality", ParquetType::Text),
+        ParquetColumn::new("vector", ParquetType::Floats(rows.vectors.dim())),
     ];
-    columns.extend(timed.then(|| Column::new("time", Kind::Double)));
-    columns.extend(set.columns.keys().map(|name| Column::new(&format!("column_{name}"), Kind::Text)));
-    let mut out = Output { file: BufWriter::new(File::create(path)?), at: 0 };
+    columns.extend(timed.then(|| ParquetColumn::new("time", ParquetType::Double)));
+    columns.extend(set.columns.keys().map(|name| ParquetColumn::new(&format!("column_{name}"), ParquetType::Text)));
+    let mut out = ParquetWriter { file: BufWriter::new(File::create(path)?), at: 0 };
     out.write(MAGIC)?;
     let mut groups = Vec::new();
     for first in (0..set.len()).step_by(GROUP) {
@@ -45,7 +45,7 @@ pub(super) fn write(rows: &Rows<'_>, path: &Path, progress: &mut dyn FnMut(usize
             }
         }
         let chunks = columns.iter().zip(pages).map(|(column, values)| column.write(at.len(), &values, &mut out));
-        groups.push((at.len(), chunks.collect::<anyhow::Result<Vec<Chunk>>>()?));
+        groups.push((at.len(), chunks.collect::<anyhow::Result<Vec<ColumnChunk>>>()?));
         progress(at.end);
     }
     let footer = footer(&columns, &groups, set.len());
@@ -56,12 +56,12 @@ pub(super) fn write(rows: &Rows<'_>, path: &Path, progress: &mut dyn FnMut(usize
     Ok(())
 }
 
-struct Output {
+struct ParquetWriter {
     file: BufWriter<File>,
     at: usize,
 }
 
-impl Output {
+impl ParquetWriter {
     fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.file.write_all(bytes)?;
         self.at += bytes.len();
@@ -69,13 +69,13 @@ impl Output {
     }
 }
 
-struct Column {
+struct ParquetColumn {
     name: String,
-    kind: Kind,
+    kind: ParquetType,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum ParquetType {
     Integer,
     Double,
     Text,
@@ -84,39 +84,39 @@ enum Kind {
 }
 
 /// Location of the page of a column.
-struct Chunk {
+struct ColumnChunk {
     start: usize,
     bytes: usize,
     values: usize,
 }
 
-impl Column {
-    fn new(name: &str, kind: Kind) -> Self {
-        Column { name: name.to_owned(), kind }
+impl ParquetColumn {
+    fn new(name: &str, kind: ParquetType) -> Self {
+        ParquetColumn { name: name.to_owned(), kind }
     }
 
     /// Number of the physical type in `parquet.thrift`.
     fn physical(&self) -> i64 {
         match self.kind {
-            Kind::Integer => 2,
-            Kind::Floats(_) => 4,
-            Kind::Double => 5,
-            Kind::Text => 6,
+            ParquetType::Integer => 2,
+            ParquetType::Floats(_) => 4,
+            ParquetType::Double => 5,
+            ParquetType::Text => 6,
         }
     }
 
     /// Schema path of the values.
     fn path(&self) -> Vec<&str> {
         match self.kind {
-            Kind::Floats(_) => vec![&self.name, "list", "element"],
+            ParquetType::Floats(_) => vec![&self.name, "list", "element"],
             _ => vec![&self.name],
         }
     }
 
     /// Writes the values of `rows` rows as a page.
-    fn write(&self, rows: usize, values: &[u8], out: &mut Output) -> anyhow::Result<Chunk> {
+    fn write(&self, rows: usize, values: &[u8], out: &mut ParquetWriter) -> anyhow::Result<ColumnChunk> {
         let (mut levels, mut count) = (Vec::new(), rows);
-        if let Kind::Floats(dim) = self.kind {
+        if let ParquetType::Floats(dim) = self.kind {
             count = rows * dim;
             // Repetition levels: 0 starts a list, 1 continues it. An RLE run is the varint of twice its length, then
             // the level.
@@ -139,72 +139,72 @@ impl Column {
             }
         }
         let size = i32::try_from(levels.len() + values.len())?;
-        let mut header = Struct::default();
+        let mut header = ThriftStruct::default();
         header.integer(1, I32, 0).integer(2, I32, size.into()).integer(3, I32, size.into());
-        let mut page = Struct::default();
+        let mut page = ThriftStruct::default();
         page.integer(1, I32, i32::try_from(count)?.into()).integer(2, I32, 0).integer(3, I32, 3).integer(4, I32, 3);
         header.inner(5, page);
         let start = out.at;
         for part in [&header.end(), &levels, values] {
             out.write(part)?;
         }
-        Ok(Chunk { start, bytes: out.at - start, values: count })
+        Ok(ColumnChunk { start, bytes: out.at - start, values: count })
     }
 }
 
 /// Serialises `FileMetaData`.
-fn footer(columns: &[Column], groups: &[(usize, Vec<Chunk>)], rows: usize) -> Vec<u8> {
+fn footer(columns: &[ParquetColumn], groups: &[(usize, Vec<ColumnChunk>)], rows: usize) -> Vec<u8> {
     const REQUIRED: i64 = 0;
     const REPEATED: i64 = 2;
     let mut schema = vec![named("conifer", None, Some(columns.len()))];
     for column in columns {
         let physical = Some(column.physical());
         match column.kind {
-            Kind::Floats(_) => {
-                let mut list = Struct::default();
+            ParquetType::Floats(_) => {
+                let mut list = ThriftStruct::default();
                 list.integer(3, I32, REQUIRED).text(4, &column.name).integer(5, I32, 1).integer(6, I32, 3);
                 list.inner(10, union(3));
                 schema.push(list);
                 schema.push(named("list", Some(REPEATED), Some(1)));
                 schema.push(leaf("element", physical, REQUIRED));
             }
-            Kind::Text => {
+            ParquetType::Text => {
                 let mut field = leaf(&column.name, physical, REQUIRED);
                 field.integer(6, I32, 0).inner(10, union(1));
                 schema.push(field);
             }
-            Kind::Integer | Kind::Double => schema.push(leaf(&column.name, physical, REQUIRED)),
+            ParquetType::Integer | ParquetType::Double => schema.push(leaf(&column.name, physical, REQUIRED)),
         }
     }
-    let group = |(rows, chunks): &(usize, Vec<Chunk>)| {
+    let group = |(rows, chunks): &(usize, Vec<ColumnChunk>)| {
         let all = columns.iter().zip(chunks).map(|(column, chunk)| {
-            let mut told = Struct::default();
-            told.integer(1, I32, column.physical());
-            told.list(2, I32, vec![zigzag(0), zigzag(3)]);
-            told.list(3, BINARY, column.path().into_iter().map(binary).collect());
-            told.integer(4, I32, 0).integer(5, I64, chunk.values as i64);
-            told.integer(6, I64, chunk.bytes as i64).integer(7, I64, chunk.bytes as i64);
-            told.integer(9, I64, chunk.start as i64);
-            let mut column = Struct::default();
-            column.integer(2, I64, chunk.start as i64).inner(3, told);
+            let mut metadata = ThriftStruct::default();
+            metadata.integer(1, I32, column.physical());
+            metadata.list(2, I32, vec![zigzag(0), zigzag(3)]);
+            metadata.list(3, BINARY, column.path().into_iter().map(binary).collect());
+            metadata.integer(4, I32, 0).integer(5, I64, chunk.values as i64);
+            metadata.integer(6, I64, chunk.bytes as i64).integer(7, I64, chunk.bytes as i64);
+            metadata.integer(9, I64, chunk.start as i64);
+            let mut column = ThriftStruct::default();
+            column.integer(2, I64, chunk.start as i64).inner(3, metadata);
             column.end()
         });
-        let mut group = Struct::default();
+        let mut group = ThriftStruct::default();
         group.list(1, STRUCT, all.collect());
         let bytes: usize = chunks.iter().map(|it| it.bytes).sum();
         group.integer(2, I64, bytes as i64).integer(3, I64, *rows as i64);
         group.end()
     };
-    let mut file = Struct::default();
-    file.integer(1, I32, 1).list(2, STRUCT, schema.into_iter().map(Struct::end).collect());
+    let mut file = ThriftStruct::default();
+    file.integer(1, I32, 1).list(2, STRUCT, schema.into_iter().map(ThriftStruct::end).collect());
     file.integer(3, I64, rows as i64).list(4, STRUCT, groups.iter().map(group).collect());
     file.text(6, concat!("conifer version ", env!("CARGO_PKG_VERSION")));
     file.end()
 }
 
 /// A `SchemaElement` for the root or a group.
-fn named(name: &str, repetition: Option<i64>, children: Option<usize>) -> Struct {
-    let mut field = Struct::default();
+fn named(name: &str, repetition: Option<i64>, children: Option<usize>) -> ThriftStruct {
+    let mut field = ThriftStruct::default();
     if let Some(repetition) = repetition {
         field.integer(3, I32, repetition);
     }
@@ -216,8 +216,8 @@ fn named(name: &str, repetition: Option<i64>, children: Option<usize>) -> Struct
 }
 
 /// A `SchemaElement` for a leaf column.
-fn leaf(name: &str, physical: Option<i64>, repetition: i64) -> Struct {
-    let mut field = Struct::default();
+fn leaf(name: &str, physical: Option<i64>, repetition: i64) -> ThriftStruct {
+    let mut field = ThriftStruct::default();
     if let Some(physical) = physical {
         field.integer(1, I32, physical);
     }
@@ -226,9 +226,9 @@ fn leaf(name: &str, physical: Option<i64>, repetition: i64) -> Struct {
 }
 
 /// A `LogicalType` without parameters.
-fn union(field: u8) -> Struct {
-    let mut kind = Struct::default();
-    kind.inner(field, Struct::default());
+fn union(field: u8) -> ThriftStruct {
+    let mut kind = ThriftStruct::default();
+    kind.inner(field, ThriftStruct::default());
     kind
 }
 
@@ -247,12 +247,12 @@ const STRUCT: u8 = 12;
 
 /// A Thrift struct, serialised field by field in ascending field order.
 #[derive(Default)]
-struct Struct {
+struct ThriftStruct {
     bytes: Vec<u8>,
     last: u8,
 }
 
-impl Struct {
+impl ThriftStruct {
     fn field(&mut self, number: u8, kind: u8) {
         // The short form holds field number differences below 16.
         self.bytes.push((number - self.last) << 4 | kind);
@@ -271,7 +271,7 @@ impl Struct {
         self
     }
 
-    fn inner(&mut self, number: u8, value: Struct) -> &mut Self {
+    fn inner(&mut self, number: u8, value: ThriftStruct) -> &mut Self {
         self.field(number, STRUCT);
         self.bytes.extend(value.end());
         self

@@ -6,14 +6,19 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::Rows;
+use super::ExportRows;
 
 /// Points per request: a few megabytes at 512 numbers each, below Qdrant's limit of 32 MB.
 const BATCH: usize = 256;
 
 /// Writes `collection.json` (the body that creates the collection), `points.jsonl` (one upload request per line) and
 /// `upload.sh`.
-pub(super) fn write(rows: &Rows<'_>, name: &str, dir: &Path, progress: &mut dyn FnMut(usize)) -> anyhow::Result<()> {
+pub(super) fn write(
+    rows: &ExportRows<'_>,
+    name: &str,
+    dir: &Path,
+    progress: &mut dyn FnMut(usize),
+) -> anyhow::Result<()> {
     let collection = json!({ "vectors": { "size": rows.vectors.dim(), "distance": "Euclid" } });
     fs::write(dir.join("collection.json"), serde_json::to_vec_pretty(&collection)?)?;
     let mut out = BufWriter::new(File::create(dir.join("points.jsonl"))?);
@@ -29,7 +34,7 @@ pub(super) fn write(rows: &Rows<'_>, name: &str, dir: &Path, progress: &mut dyn 
     Ok(())
 }
 
-fn point(rows: &Rows<'_>, row: usize) -> anyhow::Result<Value> {
+fn point(rows: &ExportRows<'_>, row: usize) -> anyhow::Result<Value> {
     let set = rows.rows;
     // Nested, because a column may have the name of another payload field.
     let columns: Map<String, Value> =

@@ -5,13 +5,13 @@ use conifer_learn::train::Event;
 
 /// The logged series, by chart.
 #[derive(Default)]
-pub(super) struct Curves {
+pub(super) struct TrainingCurves {
     loss: Vec<Series>,
     scalars: Vec<Series>,
     gradient: Vec<(f64, f64)>,
 }
 
-impl Curves {
+impl TrainingCurves {
     pub(super) fn add(&mut self, event: &Event<'_>) {
         let Event::Step(record) = event else { return };
         let step = record.step as f64;

@@ -8,11 +8,11 @@ use conifer_eval::{Baseline, Context, EmbeddingModel as _, Options, Record, Reco
 use conifer_index::{Direction, Filter, FlatIndex, Query, Ranking};
 use conifer_space::{EmbeddingSet, Modality, space};
 
-use super::unseen::{Node, Unseen, nodes};
+use super::unseen::{ClassTreeNode, TestData, nodes};
 use crate::embedder::ModelEmbedder;
 
 /// A record with a title for readers who do not know the metrics.
-pub(super) struct Measured {
+pub(super) struct TitledRecord {
     pub(super) title: String,
     pub(super) record: Record,
 }
@@ -20,13 +20,13 @@ pub(super) struct Measured {
 /// Number of search hits that are judged.
 const FIRST: usize = 10;
 /// Minimum number of classes below an inner node for it to be used as a query.
-const CLASSES: usize = 3;
+const MIN_CLASSES: usize = 3;
 
 /// Prompt templates as in human captions: the class alone, with an article, and as a photo.
 const PROMPTS: [&str; 3] = ["{}", "a {}", "a photo of a {}"];
 
 /// Computes all metrics that do not need the embedding set.
-pub(super) fn measure(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Result<Vec<Measured>> {
+pub(super) fn measure(embedder: &ModelEmbedder, unseen: &TestData) -> anyhow::Result<Vec<TitledRecord>> {
     let templates = PROMPTS.map(str::to_owned).to_vec();
     let options = Options { prompts: "quickstart".into(), templates, ..Options::default() };
     let run = |name: &str, source: &dyn Source| -> anyhow::Result<Vec<Record>> {
@@ -39,7 +39,7 @@ pub(super) fn measure(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Resu
             if let Some(split) = split {
                 record.split = split.to_owned();
             }
-            measured.push(Measured { title: title.replace("{}", &record.split.replace('_', " ")), record });
+            measured.push(TitledRecord { title: title.replace("{}", &record.split.replace('_', " ")), record });
         }
     };
     let accuracy = |record: &Record| record.metric == "accuracy (macro)";
@@ -73,9 +73,9 @@ pub(super) fn measure(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Resu
 
 /// Metrics of the class tree: which inner node is nearest to photos of held-out classes, and the precision of searches
 /// below an inner node.
-fn class_records(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Result<Vec<(String, Record)>> {
+fn class_records(embedder: &ModelEmbedder, unseen: &TestData) -> anyhow::Result<Vec<(String, Record)>> {
     let nodes = nodes();
-    let inner: Vec<&Node> = nodes.iter().filter(|node| !node.is_leaf).collect();
+    let inner: Vec<&ClassTreeNode> = nodes.iter().filter(|node| !node.is_leaf).collect();
     let texts: Vec<String> = inner.iter().map(|node| node.text.clone()).collect();
     let names = embedder.texts(&texts)?;
     let space = space::<f32>(embedder.spec())?;
@@ -120,7 +120,7 @@ fn class_records(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Result<Ve
     let index = FlatIndex::new(&set)?;
     let (mut precision, mut chance) = (Vec::new(), 0.0);
     for (i, node) in inner.iter().enumerate() {
-        if ToyClass::all().filter(|class| class.is_a(node.name)).count() < CLASSES {
+        if ToyClass::all().filter(|class| class.is_a(node.name)).count() < MIN_CLASSES {
             continue;
         }
         let query = Query::new(&set.spec, &names[i * dim..(i + 1) * dim]);
@@ -147,10 +147,10 @@ fn pictures(embedder: &ModelEmbedder, gallery: &dyn Source) -> anyhow::Result<(V
 }
 
 /// Table rows: each metric after training, before training and of a trivial baseline.
-pub(super) fn table(before: &[Measured], after: &[Measured]) -> Vec<Vec<String>> {
+pub(super) fn table(before: &[TitledRecord], after: &[TitledRecord]) -> Vec<Vec<String>> {
     let head = ["what", "trained", "95 %", "before", "trivial", "better than trivial"];
     let mut rows = vec![head.map(String::from).to_vec()];
-    for (i, Measured { title, record }) in after.iter().enumerate() {
+    for (i, TitledRecord { title, record }) in after.iter().enumerate() {
         rows.push(vec![
             title.clone(),
             format!("{:.3}", record.value),

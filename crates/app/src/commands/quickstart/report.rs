@@ -7,20 +7,20 @@ use conifer_data::toy::Scene;
 use conifer_index::{Direction, Filter, FlatIndex, Place, Query, Ranking};
 use conifer_space::{EmbeddingSet, Modality, space};
 
-use super::curves::Curves;
-use super::measure::{Measured, table};
+use super::curves::TrainingCurves;
+use super::measure::{TitledRecord, table};
 use super::suggest::Suggestion;
-use super::unseen::Unseen;
+use super::unseen::TestData;
 use super::walks::{starts, walk};
 use crate::pictures::thumbnail;
 
 /// The results of a quickstart.
-pub(super) struct Findings<'a> {
-    pub(super) unseen: &'a Unseen,
+pub(super) struct QuickstartResults<'a> {
+    pub(super) unseen: &'a TestData,
     pub(super) set: &'a EmbeddingSet,
-    pub(super) before: &'a [Measured],
-    pub(super) after: &'a [Measured],
-    pub(super) curves: &'a Curves,
+    pub(super) before: &'a [TitledRecord],
+    pub(super) after: &'a [TitledRecord],
+    pub(super) curves: &'a TrainingCurves,
     pub(super) suggestion: &'a Suggestion,
     pub(super) seconds: f64,
 }
@@ -33,7 +33,7 @@ const WALKS: usize = 4;
 const HITS: usize = 6;
 
 /// Builds the page.
-pub(super) fn report(it: &Findings<'_>) -> anyhow::Result<Report> {
+pub(super) fn report(it: &QuickstartResults<'_>) -> anyhow::Result<Report> {
     let index = FlatIndex::new(it.set)?;
     let mut rows = table(it.before, it.after);
     let head = rows.remove(0);
@@ -97,7 +97,7 @@ pub(super) fn report(it: &Findings<'_>) -> anyhow::Result<Report> {
 }
 
 /// The summary in three sentences.
-fn in_short(it: &Findings<'_>) -> Vec<String> {
+fn in_short(it: &QuickstartResults<'_>) -> Vec<String> {
     let value = |metric: &str, split: &str| {
         let found = it.after.iter().find(|it| it.record.metric == metric && it.record.split == split);
         found.map_or(f64::NAN, |it| 100.0 * it.record.value)
@@ -140,7 +140,7 @@ fn depths(set: &EmbeddingSet) -> anyhow::Result<String> {
     Ok(histogram("Distance from the root", "distance", &groups))
 }
 
-fn walk_strip(it: &Findings<'_>, index: &FlatIndex, row: usize) -> anyhow::Result<Block> {
+fn walk_strip(it: &QuickstartResults<'_>, index: &FlatIndex, row: usize) -> anyhow::Result<Block> {
     let walk = walk(it.unseen, it.set, index, row)?;
     let (sample, _) = photographed(it, row)?;
     let mut figures = vec![photo(sample, String::new(), false)];
@@ -157,7 +157,7 @@ fn walk_strip(it: &Findings<'_>, index: &FlatIndex, row: usize) -> anyhow::Resul
 }
 
 /// The first photos of a search below a general word.
-fn below(it: &Findings<'_>, index: &FlatIndex, text: &str) -> anyhow::Result<Block> {
+fn below(it: &QuickstartResults<'_>, index: &FlatIndex, text: &str) -> anyhow::Result<Block> {
     let row = it.set.columns["text"].iter().position(|other| other == text);
     let row = row.with_context(|| format!("the set has no row `{text}`"))?;
     let photos = Filter::Modality(&[Modality::Image]);
@@ -166,14 +166,14 @@ fn below(it: &Findings<'_>, index: &FlatIndex, text: &str) -> anyhow::Result<Blo
     Ok(Block::Strip { heading: text.to_owned(), figures: judged(it, text, &rows)? })
 }
 
-fn suggested(it: &Findings<'_>) -> anyhow::Result<Block> {
+fn suggested(it: &QuickstartResults<'_>) -> anyhow::Result<Block> {
     let Suggestion { text, right, of, rows } = it.suggestion;
     let figures = judged(it, text, rows)?;
     Ok(Block::Strip { heading: format!("{right} of the first {of} are right"), figures })
 }
 
 /// Figures of the photos in `rows`. Photos of which the text is true have a frame.
-fn judged(it: &Findings<'_>, text: &str, rows: &[usize]) -> anyhow::Result<Vec<Figure>> {
+fn judged(it: &QuickstartResults<'_>, text: &str, rows: &[usize]) -> anyhow::Result<Vec<Figure>> {
     let figure = |&row: &usize| {
         let (sample, scene) = photographed(it, row)?;
         let marked = it.unseen.truths.holds(text, scene) == Some(true);
@@ -183,7 +183,7 @@ fn judged(it: &Findings<'_>, text: &str, rows: &[usize]) -> anyhow::Result<Vec<F
 }
 
 /// A photo and its nearest captions.
-fn captions_of(it: &Findings<'_>, index: &FlatIndex, number: usize) -> anyhow::Result<Block> {
+fn captions_of(it: &QuickstartResults<'_>, index: &FlatIndex, number: usize) -> anyhow::Result<Block> {
     let row = starts(it.set)[number];
     let (sample, _) = photographed(it, row)?;
     let names = &it.set.columns["sample"];
@@ -199,7 +199,7 @@ fn captions_of(it: &Findings<'_>, index: &FlatIndex, number: usize) -> anyhow::R
 }
 
 /// The sample and the scene of the photo in a row.
-fn photographed<'a>(it: &Findings<'a>, row: usize) -> anyhow::Result<(&'a Sample, &'a Scene)> {
+fn photographed<'a>(it: &QuickstartResults<'a>, row: usize) -> anyhow::Result<(&'a Sample, &'a Scene)> {
     let id = &it.set.columns["sample"][row];
     let number = it.unseen.shown_samples.iter().position(|sample| sample.id == *id);
     let number = number.with_context(|| format!("no sample `{id}` among those that were embedded"))?;

@@ -9,16 +9,16 @@ use conifer_eval::EmbeddingModel as _;
 use conifer_space::points::Element;
 use conifer_space::{EmbeddingSet, Modality};
 
-use super::unseen::{Unseen, nodes};
+use super::unseen::{TestData, nodes};
 use super::walks::CLASS_WORDS;
 use crate::cli::EmbedView;
-use crate::commands::embed::{Job, embed_all};
+use crate::commands::embed::{EmbedJob, embed_all};
 use crate::embedder::ModelEmbedder;
 
 /// Embeds everything and writes the set to `folder`.
-pub(super) fn embed(embedder: &ModelEmbedder, unseen: &Unseen, folder: &Path) -> anyhow::Result<EmbeddingSet> {
+pub(super) fn embed(embedder: &ModelEmbedder, unseen: &TestData, folder: &Path) -> anyhow::Result<EmbeddingSet> {
     let views = [EmbedView::Image, EmbedView::Text, EmbedView::BoxImage, EmbedView::BoxText];
-    let job = Job {
+    let job = EmbedJob {
         embedder,
         source: &unseen.shown,
         views: &views,
@@ -35,7 +35,7 @@ pub(super) fn embed(embedder: &ModelEmbedder, unseen: &Unseen, folder: &Path) ->
 }
 
 /// A set in memory with only the photos and class names, which is enough for walks.
-pub(super) fn of_walks(embedder: &ModelEmbedder, unseen: &Unseen) -> anyhow::Result<EmbeddingSet> {
+pub(super) fn of_walks(embedder: &ModelEmbedder, unseen: &TestData) -> anyhow::Result<EmbeddingSet> {
     let images: Vec<ImageRef> = unseen.shown_samples.iter().filter_map(|it| it.image.clone()).collect();
     let column = |of: &dyn Fn(&conifer_data::Sample) -> String| unseen.shown_samples.iter().map(of).collect::<Vec<_>>();
     let mut set = EmbeddingSet {

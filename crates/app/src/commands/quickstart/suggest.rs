@@ -6,7 +6,7 @@ use conifer_index::{Filter, FlatIndex, Query, Ranking};
 use conifer_space::{EmbeddingSet, Modality};
 use serde::Serialize;
 
-use super::unseen::{Unseen, nodes};
+use super::unseen::{TestData, nodes};
 use crate::embedder::ModelEmbedder;
 
 /// Number of hits that are judged.
@@ -27,7 +27,7 @@ pub(super) struct Suggestion {
 /// The first text whose first hits are all right, or else the text with the most right hits. Texts are tried in this
 /// order: a class with a colour, a class, a general word. Only texts that are true of at least [`FIRST`] scenes of the
 /// set are tried.
-pub(super) fn suggest(embedder: &ModelEmbedder, unseen: &Unseen, set: &EmbeddingSet) -> anyhow::Result<Suggestion> {
+pub(super) fn suggest(embedder: &ModelEmbedder, unseen: &TestData, set: &EmbeddingSet) -> anyhow::Result<Suggestion> {
     let nodes = nodes();
     let leaves = || nodes.iter().filter(|node| node.is_leaf);
     let coloured = leaves().flat_map(|node| Colour::ALL.iter().map(move |colour| (node, colour)));

@@ -18,7 +18,7 @@ const PER_HELD_OUT_CLASS: usize = 24;
 /// Number of scenes in the embedding set; some of them show a single object.
 const SHOWN: usize = 300;
 
-pub(super) struct Unseen {
+pub(super) struct TestData {
     /// Scenes of seen classes; most show several objects.
     pub(super) scenes: ToyWorld,
     /// Single objects of seen classes, in colours and places that occur in training.
@@ -39,7 +39,7 @@ pub(super) struct Unseen {
 }
 
 /// A node of the class tree, except the root.
-pub(super) struct Node {
+pub(super) struct ClassTreeNode {
     pub(super) name: &'static str,
     /// The name with its article.
     pub(super) text: String,
@@ -48,7 +48,7 @@ pub(super) struct Node {
     pub(super) level: usize,
 }
 
-impl Unseen {
+impl TestData {
     /// Creates the data of the `test` split, or of `val` for comparing settings.
     pub(super) fn new(resolution: u32, split: ToySplit) -> anyhow::Result<Self> {
         let seen = ToyConfig { size: SCENES, resolution, split, classes: ClassChoice::Seen, ..ToyConfig::default() };
@@ -82,12 +82,12 @@ impl Unseen {
 }
 
 /// The nodes of the class tree whose names occur in training: all except the held-out classes.
-pub(super) fn nodes() -> Vec<Node> {
+pub(super) fn nodes() -> Vec<ClassTreeNode> {
     let level = |name: &str| ToyClass::all().find_map(|class| class.path().iter().position(|it| *it == name));
     class_words()
         .into_iter()
         .filter(|(name, _)| !ToyClass::named(name).is_some_and(ToyClass::is_held_out))
-        .map(|(name, text)| Node {
+        .map(|(name, text)| ClassTreeNode {
             name,
             text,
             is_leaf: ToyClass::named(name).is_some(),

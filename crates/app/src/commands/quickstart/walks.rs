@@ -5,8 +5,8 @@ use conifer_eval::{Baseline, Record, RecordKey};
 use conifer_index::{Filter, FlatIndex, Place, Query, Stop, Traversal};
 use conifer_space::{EmbeddingSet, Modality};
 
-use super::measure::Measured;
-use super::unseen::{Unseen, nodes};
+use super::measure::TitledRecord;
+use super::unseen::{TestData, nodes};
 
 /// Number of photos whose walks are judged.
 const WALKS: usize = 100;
@@ -14,7 +14,7 @@ const WALKS: usize = 100;
 pub(super) const CLASS_WORDS: &str = "class words";
 
 /// A walk and its judgement.
-pub(super) struct Walk {
+pub(super) struct JudgedWalk {
     pub(super) stops: Vec<Stop>,
     /// For each station except the root: whether the photo shows it, or a descendant of it.
     pub(super) right: Vec<bool>,
@@ -25,7 +25,7 @@ pub(super) struct Walk {
 }
 
 /// The walk from the photo in row `row` to the root, with class names as stations.
-pub(super) fn walk(unseen: &Unseen, set: &EmbeddingSet, index: &FlatIndex, row: usize) -> anyhow::Result<Walk> {
+pub(super) fn walk(unseen: &TestData, set: &EmbeddingSet, index: &FlatIndex, row: usize) -> anyhow::Result<JudgedWalk> {
     let samples = &set.columns["sample"];
     let filter = Filter::Column { column: samples, wanted: &[CLASS_WORDS] };
     let stops = index.traverse_to_root(&Query::row(set, row), &Traversal::default(), &filter)?;
@@ -39,7 +39,7 @@ pub(super) fn walk(unseen: &Unseen, set: &EmbeddingSet, index: &FlatIndex, row: 
         })
         .collect();
     let is_there = |name: &str| scene.is_some_and(|scene: &Scene| shows(scene, name));
-    Ok(Walk {
+    Ok(JudgedWalk {
         right: met.iter().map(|node| is_there(node.name)).collect(),
         passes_class: met.iter().any(|node| node.is_leaf && is_there(node.name)),
         general_last: met.windows(2).all(|pair| pair[0].level >= pair[1].level),
@@ -53,7 +53,7 @@ pub(super) fn starts(set: &EmbeddingSet) -> Vec<usize> {
 }
 
 /// Metrics of the walks.
-pub(super) fn measure(unseen: &Unseen, set: &EmbeddingSet) -> anyhow::Result<Vec<Measured>> {
+pub(super) fn measure(unseen: &TestData, set: &EmbeddingSet) -> anyhow::Result<Vec<TitledRecord>> {
     let index = FlatIndex::new(set)?;
     let (starts, nodes) = (starts(set), nodes());
     let walks = starts.iter().map(|&row| walk(unseen, set, &index, row)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -68,7 +68,8 @@ pub(super) fn measure(unseen: &Unseen, set: &EmbeddingSet) -> anyhow::Result<Vec
         // If no walk has a station, the rate of true stations is 0.
         right.push(0.0);
     }
-    let of = |it: &dyn Fn(&Walk) -> bool| walks.iter().map(|walk| f64::from(u8::from(it(walk)))).collect::<Vec<f64>>();
+    let of =
+        |it: &dyn Fn(&JudgedWalk) -> bool| walks.iter().map(|walk| f64::from(u8::from(it(walk)))).collect::<Vec<f64>>();
     let at = |metric| RecordKey { benchmark: "quickstart", split: "walks", protocol: "names of classes", metric };
     let median = counts.get(counts.len() / 2).copied().unwrap_or_default() as f64;
     let counted = walks.iter().map(|walk| walk.right.len() as f64).collect::<Vec<f64>>();
@@ -89,5 +90,5 @@ pub(super) fn measure(unseen: &Unseen, set: &EmbeddingSet) -> anyhow::Result<Vec
             Record::of(at("walks that never turn more specific"), of(&|walk| walk.general_last), None, 0),
         ),
     ];
-    Ok(records.map(|(title, record)| Measured { title: title.to_owned(), record }).into())
+    Ok(records.map(|(title, record)| TitledRecord { title: title.to_owned(), record }).into())
 }

@@ -13,16 +13,16 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-use super::super::error::{Answer, Refusal};
-use super::super::part::Part;
-use super::told::Hit;
+use super::super::error::{HttpError, HttpResult};
+use super::super::part::ShardIdentity;
+use super::told::ShardHit;
 
 /// Maximum size of a response in bytes.
 const MOST_BYTES: usize = 64 << 20;
 
 /// Address, token and timeout for requests to one server.
 #[derive(Clone, Debug)]
-pub(crate) struct Client {
+pub(crate) struct ShardClient {
     /// The URL as the user gave it, for messages.
     pub(crate) url: String,
     authority: String,
@@ -33,31 +33,34 @@ pub(crate) struct Client {
 /// A server that holds one shard of the set.
 #[derive(Clone, Debug)]
 pub(crate) struct Shard {
-    pub(crate) client: Client,
+    pub(crate) client: ShardClient,
     /// The shard that the server held when the front started. Every response must come from the same shard.
-    pub(crate) part: Part,
+    pub(crate) identity: ShardIdentity,
     /// Number of rows of this shard.
     pub(crate) rows: usize,
 }
 
 /// A response of a server.
-pub(crate) struct Reply {
+pub(crate) struct ShardReply {
     pub(crate) bytes: Vec<u8>,
     status: StatusCode,
     headers: HeaderMap,
 }
 
-impl Client {
+impl ShardClient {
     /// # Errors
     /// The URL does not have the form `http://HOST[:PORT]`, or the host cannot be resolved.
     pub(crate) fn new(url: &str, token: Option<String>, limit: Duration) -> anyhow::Result<Self> {
-        let place = || format!("--shard {url}: expected http://HOST:PORT");
-        let uri: Uri = url.parse().with_context(place)?;
-        ensure!(uri.scheme_str() == Some("http") && matches!(uri.path(), "" | "/") && uri.query().is_none(), place());
-        let authority = uri.authority().with_context(place)?;
+        let expected = || format!("--shard {url}: expected http://HOST:PORT");
+        let uri: Uri = url.parse().with_context(expected)?;
+        ensure!(
+            uri.scheme_str() == Some("http") && matches!(uri.path(), "" | "/") && uri.query().is_none(),
+            expected()
+        );
+        let authority = uri.authority().with_context(expected)?;
         let port = authority.port_u16().unwrap_or(80);
         let authority = format!("{}:{port}", authority.host());
-        authority.to_socket_addrs().with_context(place)?;
+        authority.to_socket_addrs().with_context(expected)?;
         Ok(Self { url: url.to_owned(), authority, token, limit })
     }
 
@@ -65,7 +68,7 @@ impl Client {
     ///
     /// # Errors
     /// 503 with the URL of the server if it does not answer in time, returns a server error, or rejects the token.
-    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Answer<Reply> {
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> HttpResult<ShardReply> {
         match tokio::time::timeout(self.limit, self.exchange(method, path, body)).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => Err(self.gone(&format!("{error:#}"))),
@@ -73,7 +76,7 @@ impl Client {
         }
     }
 
-    async fn exchange(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> anyhow::Result<Reply> {
+    async fn exchange(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> anyhow::Result<ShardReply> {
         let stream = TcpStream::connect(&self.authority).await?;
         stream.set_nodelay(true)?;
         let (mut send, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
@@ -96,7 +99,7 @@ impl Client {
             }
         }
         connection.abort();
-        let reply = Reply { bytes, status: head.status, headers: head.headers };
+        let reply = ShardReply { bytes, status: head.status, headers: head.headers };
         // The client of the front cannot fix a server error or a rejected token, so both count as an unavailable shard.
         let closed = matches!(reply.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if closed || reply.status.is_server_error() {
@@ -105,30 +108,30 @@ impl Client {
         Ok(reply)
     }
 
-    fn gone(&self, why: &str) -> Refusal {
-        Refusal::unavailable(format!("the shard {} does not answer: {why}", self.url))
+    fn gone(&self, why: &str) -> HttpError {
+        HttpError::unavailable(format!("the shard {} does not answer: {why}", self.url))
     }
 
     /// Parses the JSON of a response. A client error of the server is passed on with its status and message.
-    pub(crate) fn read<T: DeserializeOwned>(&self, reply: &Reply) -> Answer<T> {
+    pub(crate) fn read<T: DeserializeOwned>(&self, reply: &ShardReply) -> HttpResult<T> {
         self.good(reply)?;
         serde_json::from_slice(&reply.bytes).map_err(|error| self.wrong(&error.to_string()))
     }
 
     /// Returns an error unless the response is a success.
-    pub(crate) fn good(&self, reply: &Reply) -> Answer<()> {
+    pub(crate) fn good(&self, reply: &ShardReply) -> HttpResult<()> {
         if reply.status.is_success() {
             return Ok(());
         }
         match reply.message() {
-            Some(message) if reply.status.is_client_error() => Err(Refusal::new(reply.status, message)),
+            Some(message) if reply.status.is_client_error() => Err(HttpError::new(reply.status, message)),
             _ => Err(self.wrong(&format!("status {}", reply.status))),
         }
     }
 
     /// The error for a response that a shard of this version cannot send.
-    pub(crate) fn wrong(&self, what: &str) -> Refusal {
-        Refusal::unavailable(format!("unexpected response of the shard {}: {what}", self.url))
+    pub(crate) fn wrong(&self, what: &str) -> HttpError {
+        HttpError::unavailable(format!("unexpected response of the shard {}: {what}", self.url))
     }
 }
 
@@ -136,14 +139,15 @@ impl Shard {
     /// Sends a request and checks that the response comes from the shard that the server held when the front started.
     ///
     /// # Errors
-    /// Those of [`Client::ask`]; 503 if the server now holds another set, another version of the set or another shard.
-    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Answer<Reply> {
+    /// Those of [`ShardClient::ask`]; 503 if the server now holds another set, another version of the set or another
+    /// shard.
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> HttpResult<ShardReply> {
         let reply = self.client.ask(method, path, body).await?;
-        match self.part.other(&reply.headers) {
+        match self.identity.other(&reply.headers) {
             None => Ok(reply),
-            Some(other) => Err(Refusal::unavailable(format!(
+            Some(other) => Err(HttpError::unavailable(format!(
                 "the shard {} serves {other}; expected {}, as at the start of this front",
-                self.client.url, self.part
+                self.client.url, self.identity
             ))),
         }
     }
@@ -154,7 +158,7 @@ impl Shard {
         method: Method,
         path: &str,
         body: Option<Vec<u8>>,
-    ) -> Answer<T> {
+    ) -> HttpResult<T> {
         self.client.read(&self.ask(method, path, body).await?)
     }
 
@@ -162,16 +166,16 @@ impl Shard {
     ///
     /// # Errors
     /// 503: the shard has no such row.
-    pub(crate) fn renumber(&self, mut hit: Hit) -> Answer<Hit> {
+    pub(crate) fn renumber(&self, mut hit: ShardHit) -> HttpResult<ShardHit> {
         if hit.row >= self.rows {
             return Err(self.client.wrong(&format!("row {}; the shard has {} rows", hit.row, self.rows)));
         }
-        hit.row = hit.row * self.part.of + self.part.part;
+        hit.row = hit.row * self.identity.count + self.identity.index;
         Ok(hit)
     }
 }
 
-impl Reply {
+impl ShardReply {
     pub(crate) fn is_absent(&self) -> bool {
         self.status == StatusCode::NOT_FOUND
     }
@@ -181,7 +185,7 @@ impl Reply {
     }
 
     fn message(&self) -> Option<String> {
-        let told: Value = serde_json::from_slice(&self.bytes).ok()?;
-        Some(told.get("error")?.get("message")?.as_str()?.to_owned())
+        let body: Value = serde_json::from_slice(&self.bytes).ok()?;
+        Some(body.get("error")?.get("message")?.as_str()?.to_owned())
     }
 }

@@ -4,28 +4,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::info::{Column, Depths, Info, MOST_VALUES};
-use super::told::Stop;
+use super::super::info::{ColumnSummary, DepthSummary, MOST_VALUES, ServerInfo};
+use super::told::ShardStop;
 
 /// Merges the stops of a path over all shards. Every shard has one stop per point of the path. At each point the most
 /// similar row of all shards is kept; ties go to the lower row number. With `each`, the result has one stop per point.
 /// Otherwise it lists each row once, where it first occurs, and ends with the root if the path goes to the root.
-pub(crate) fn path(shards: &[Vec<Stop>], to_root: bool, each: bool) -> Vec<Stop> {
+pub(crate) fn path(shards: &[Vec<ShardStop>], to_root: bool, each: bool) -> Vec<ShardStop> {
     let (mut stops, mut met, mut root) = (Vec::new(), BTreeSet::new(), None);
     for (i, first) in shards.first().into_iter().flatten().enumerate() {
         let at = first.at;
         let hits = shards.iter().filter_map(|it| it.get(i)?.hit.as_ref());
         match hits.min_by_key(|it| it.key(true)) {
             Some(hit) if each || met.insert(hit.row) => {
-                stops.push(Stop { at, root: false, hit: Some(hit.clone()) });
+                stops.push(ShardStop { at, root: false, hit: Some(hit.clone()) });
             }
             Some(_) => {}
-            None if each => stops.push(Stop { at, root: false, hit: None }),
+            None if each => stops.push(ShardStop { at, root: false, hit: None }),
             None => _ = root.get_or_insert(at),
         }
     }
     if to_root && !each {
-        stops.push(Stop { at: root.unwrap_or(1.0), root: true, hit: None });
+        stops.push(ShardStop { at: root.unwrap_or(1.0), root: true, hit: None });
     }
     stops
 }
@@ -33,7 +33,7 @@ pub(crate) fn path(shards: &[Vec<Stop>], to_root: bool, each: bool) -> Vec<Stop>
 /// Merges the descriptions of all shards. Counts are added. Each decile of depth is the mean over the shards, because
 /// each shard is practically a random sample of the rows. If a shard does not list all values of a column, `distinct`
 /// is a lower bound and `partial` is true.
-pub(crate) fn info(shards: &[Info]) -> Option<Info> {
+pub(crate) fn info(shards: &[ServerInfo]) -> Option<ServerInfo> {
     let mut all = shards.first()?.clone();
     all.shard = None;
     all.rows = shards.iter().map(|it| it.rows).sum();
@@ -49,7 +49,7 @@ pub(crate) fn info(shards: &[Info]) -> Option<Info> {
     Some(all)
 }
 
-fn column<'a>(name: &str, shards: impl Iterator<Item = &'a [Column]>) -> Column {
+fn column<'a>(name: &str, shards: impl Iterator<Item = &'a [ColumnSummary]>) -> ColumnSummary {
     let parts = shards.filter_map(|it| it.iter().find(|it| it.name == name));
     let (mut counts, mut whole, mut most): (BTreeMap<&str, usize>, bool, usize) = (BTreeMap::new(), true, 0);
     for part in parts {
@@ -63,12 +63,12 @@ fn column<'a>(name: &str, shards: impl Iterator<Item = &'a [Column]>) -> Column 
     let mut values: Vec<(String, usize)> = counts.into_iter().map(|(value, count)| (value.to_owned(), count)).collect();
     values.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     values.truncate(MOST_VALUES);
-    Column { name: name.to_owned(), distinct, values, partial: !whole }
+    ColumnSummary { name: name.to_owned(), distinct, values, partial: !whole }
 }
 
-fn depth<'a>(shards: impl Iterator<Item = &'a Depths>) -> Depths {
-    let shards: Vec<&Depths> = shards.collect();
-    let Some(first) = shards.first() else { return Depths { min: 0.0, max: 0.0, deciles: Vec::new() } };
+fn depth<'a>(shards: impl Iterator<Item = &'a DepthSummary>) -> DepthSummary {
+    let shards: Vec<&DepthSummary> = shards.collect();
+    let Some(first) = shards.first() else { return DepthSummary { min: 0.0, max: 0.0, deciles: Vec::new() } };
     let decile = |i: usize| {
         let each: Vec<f64> = shards.iter().filter_map(|it| it.deciles.get(i).copied().map(f64::from)).collect();
         (each.iter().sum::<f64>() / each.len() as f64) as f32
@@ -79,44 +79,47 @@ fn depth<'a>(shards: impl Iterator<Item = &'a Depths>) -> Depths {
     if let [least, .., most] = &mut deciles[..] {
         (*least, *most) = (min, max);
     }
-    Depths { min, max, deciles }
+    DepthSummary { min, max, deciles }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::Hit;
+    use super::super::told::ShardHit;
     use super::*;
 
     #[test]
     fn a_path_meets_each_row_once_and_the_root_last() {
         let at = |i: usize| i as f64 / 3.0;
-        let hit =
-            |i: usize, row: usize, score: f64| Stop { at: at(i), root: false, hit: Some(Hit::example(row, score)) };
-        let none = |i: usize| Stop { at: at(i), root: false, hit: None };
+        let hit = |i: usize, row: usize, score: f64| ShardStop {
+            at: at(i),
+            root: false,
+            hit: Some(ShardHit::example(row, score)),
+        };
+        let none = |i: usize| ShardStop { at: at(i), root: false, hit: None };
         // A tie at the first point, and no hit at the third.
         let shards = [
             vec![hit(0, 6, -0.5), hit(1, 6, -0.9), none(2), none(3)],
             vec![hit(0, 1, -0.5), hit(1, 3, -0.7), none(2), hit(3, 1, -0.1)],
         ];
-        let root = Stop { at: at(2), root: true, hit: None };
+        let root = ShardStop { at: at(2), root: true, hit: None };
         assert_eq!(path(&shards, true, false), [hit(0, 1, -0.5), hit(1, 3, -0.7), root]);
         assert_eq!(path(&shards, false, true), [hit(0, 1, -0.5), hit(1, 3, -0.7), none(2), hit(3, 1, -0.1)]);
         assert_eq!(path(&shards, false, false).len(), 2);
         let last = path(&[vec![hit(0, 1, -0.5)]], true, false);
-        assert_eq!(last[1], Stop { at: 1.0, root: true, hit: None });
+        assert_eq!(last[1], ShardStop { at: 1.0, root: true, hit: None });
     }
 
     #[test]
     fn columns_say_when_they_are_not_whole() {
         let shard = |distinct: usize, values: &[(&str, usize)]| {
             let values = values.iter().map(|(value, count)| ((*value).to_owned(), *count)).collect();
-            vec![Column { name: "label".to_owned(), distinct, values, partial: false }]
+            vec![ColumnSummary { name: "label".to_owned(), distinct, values, partial: false }]
         };
-        let of = |shards: &[Vec<Column>]| column("label", shards.iter().map(|it| &it[..]));
+        let of = |shards: &[Vec<ColumnSummary>]| column("label", shards.iter().map(|it| &it[..]));
         let whole = [shard(2, &[("car", 3), ("bus", 1)]), shard(1, &[("bus", 4)])];
         assert_eq!(of(&whole), shard(2, &[("bus", 5), ("car", 3)]).remove(0));
         let part = [shard(7, &[("car", 3)]), shard(1, &[("bus", 4)])];
-        let told = of(&part);
-        assert_eq!((told.distinct, told.partial), (7, true));
+        let merged = of(&part);
+        assert_eq!((merged.distinct, merged.partial), (7, true));
     }
 }

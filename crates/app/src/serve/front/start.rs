@@ -8,24 +8,24 @@ use axum::http::Method;
 use serde_json::json;
 use tokio::sync::{Mutex, Semaphore};
 
-use super::super::info::Info;
-use super::super::part::Whole;
-use super::super::start::{UPLOADS, door, run, token};
-use super::client::{Client, Shard};
-use super::{Front, router};
-use crate::cli::Front as Args;
+use super::super::info::ServerInfo;
+use super::super::part::SetIdentity;
+use super::super::start::{UPLOADS, bind, run, token};
+use super::client::{Shard, ShardClient};
+use super::{FrontServer, router};
+use crate::cli::FrontArgs;
 
-pub(crate) fn front(args: Args, as_json: bool) -> anyhow::Result<()> {
-    let (listener, gate) = door(&args.door, args.max_upload, as_json)?;
+pub(crate) fn front(args: FrontArgs, as_json: bool) -> anyhow::Result<()> {
+    let (listener, gate) = bind(&args.listen, args.max_upload, as_json)?;
     let token = args.shard_token_file.as_deref().map(token).transpose()?;
     // The rest of the time is for the response that names the slow shard.
-    let limit = Duration::from_secs_f64(args.door.timeout * 0.9);
-    let clients = args.shards.iter().map(|url| Client::new(url, token.clone(), limit));
+    let limit = Duration::from_secs_f64(args.listen.timeout * 0.9);
+    let clients = args.shards.iter().map(|url| ShardClient::new(url, token.clone(), limit));
     let clients = clients.collect::<anyhow::Result<Vec<_>>>()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (shards, info) = runtime.block_on(meet(clients))?;
+    let (shards, info) = runtime.block_on(connect(clients))?;
     let gate = Arc::new(gate);
-    let front = Front {
+    let front = FrontServer {
         shards,
         rows: info.set.rows,
         dim: info.space.dim,
@@ -35,43 +35,43 @@ pub(crate) fn front(args: Args, as_json: bool) -> anyhow::Result<()> {
         health: Mutex::new(None),
     };
     let what = format!("{} rows of {} shards", front.rows, front.shards.len());
-    run(listener, router(Arc::new(front), Arc::clone(&gate)), &gate, &args.door, as_json, &what)
+    run(listener, router(Arc::new(front), Arc::clone(&gate)), &gate, &args.listen, as_json, &what)
 }
 
 /// Requests the description of every shard and checks that the servers hold all shards of one set, in order. Returns
 /// the shards and the description of the first one.
-async fn meet(clients: Vec<Client>) -> anyhow::Result<(Vec<Arc<Shard>>, Info)> {
+async fn connect(clients: Vec<ShardClient>) -> anyhow::Result<(Vec<Arc<Shard>>, ServerInfo)> {
     let (of, mut first, mut shards) = (clients.len(), None, Vec::new());
     for (i, client) in clients.into_iter().enumerate() {
         let url = client.url.clone();
         let info = match client.ask(Method::GET, "/api/info", None).await {
-            Ok(reply) => client.read::<Info>(&reply),
-            Err(refusal) => Err(refusal),
+            Ok(reply) => client.read::<ServerInfo>(&reply),
+            Err(error) => Err(error),
         };
         let info = info.map_err(|error| anyhow::anyhow!(error.message)).context("requesting /api/info from a shard")?;
-        let part = info.part();
+        let shard = info.shard_identity();
         ensure!(
-            (part.part, part.of) == (i, of),
+            (shard.index, shard.count) == (i, of),
             "--shard {url}: the server holds part {}/{} of its set; expected a server started with --shard {i}/{of} at this position",
-            part.part,
-            part.of
+            shard.index,
+            shard.count
         );
-        let told = |set: &Whole| json!(set).to_string();
+        let text = |set: &SetIdentity| json!(set).to_string();
         let first = first.get_or_insert_with(|| info.clone());
         ensure!(
             info.set == first.set && info.space == first.space,
             "--shard {url}: the server holds a part of the set {}; expected a part of {}, as on the first shard: all shards need the same set, store version and --tree",
-            told(&info.set),
-            told(&first.set)
+            text(&info.set),
+            text(&first.set)
         );
-        let rows = part.rows(info.set.rows);
+        let rows = shard.rows(info.set.rows);
         ensure!(
             info.rows == rows,
             "--shard {url}: the server has {} rows; expected {rows} in part {i}/{of} of {} rows",
             info.rows,
             info.set.rows
         );
-        shards.push(Arc::new(Shard { client, part, rows }));
+        shards.push(Arc::new(Shard { client, identity: shard, rows }));
     }
     Ok((shards, first.context("expected at least one --shard")?))
 }

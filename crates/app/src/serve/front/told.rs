@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use conifer_space::Modality;
 use serde::{Deserialize, Serialize};
 
-/// A row, as [`super::super::hits::Hit`] serialises it. Numbers are `f64`, so that they are passed on without rounding.
+/// A row, as [`super::super::hits::RowReply`] serialises it. Numbers are `f64`, so that they are passed on without
+/// rounding.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub(crate) struct Hit {
+pub(crate) struct ShardHit {
     pub(crate) row: usize,
     id: String,
     modality: Modality,
@@ -22,20 +23,20 @@ pub(crate) struct Hit {
     angle_up: Option<f64>,
     columns: BTreeMap<String, String>,
     #[serde(rename = "box", skip_serializing_if = "Option::is_none")]
-    place: Option<[f64; 4]>,
+    bounds: Option<[f64; 4]>,
     thumbnail: bool,
 }
 
 /// Response of `POST /api/search`.
 #[derive(Deserialize)]
-pub(crate) struct Found {
-    pub(crate) query: About,
-    pub(crate) hits: Vec<Hit>,
+pub(crate) struct ShardSearchReply {
+    pub(crate) query: ShardQueryInfo,
+    pub(crate) hits: Vec<ShardHit>,
     pub(crate) rows_passing: usize,
 }
 
 #[derive(Deserialize, Serialize)]
-pub(crate) struct About {
+pub(crate) struct ShardQueryInfo {
     depth: f64,
     aperture: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,13 +45,13 @@ pub(crate) struct About {
 
 /// Response of `POST /api/point`.
 #[derive(Deserialize)]
-pub(crate) struct Point {
+pub(crate) struct ShardPoint {
     pub(crate) point: Vec<f64>,
 }
 
 /// Response of `POST /api/photos`.
 #[derive(Deserialize, Serialize)]
-pub(crate) struct Photo {
+pub(crate) struct ShardPhoto {
     photo: String,
     width: u32,
     height: u32,
@@ -58,24 +59,24 @@ pub(crate) struct Photo {
 
 /// Response of `POST /api/traverse`.
 #[derive(Deserialize)]
-pub(crate) struct Path {
-    pub(crate) stops: Vec<Stop>,
+pub(crate) struct ShardPath {
+    pub(crate) stops: Vec<ShardStop>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub(crate) struct Stop {
+pub(crate) struct ShardStop {
     pub(crate) at: f64,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) root: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) hit: Option<Hit>,
+    pub(crate) hit: Option<ShardHit>,
 }
 
-impl Hit {
+impl ShardHit {
     /// The sort key of a hit, in ascending order: the score, then the row. `large_first` negates the score.
-    pub(crate) fn key(&self, large_first: bool) -> Key {
+    pub(crate) fn key(&self, large_first: bool) -> HitKey {
         let score = self.score.unwrap_or(f64::NAN);
-        Key { score: if large_first { -score } else { score }, row: self.row }
+        HitKey { score: if large_first { -score } else { score }, row: self.row }
     }
 
     #[cfg(test)]
@@ -87,29 +88,29 @@ impl Hit {
     }
 }
 
-/// The sort key of a hit; see [`Hit::key`].
+/// The sort key of a hit; see [`ShardHit::key`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key {
+pub(crate) struct HitKey {
     score: f64,
     row: usize,
 }
 
-impl Ord for Key {
+impl Ord for HitKey {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.score.total_cmp(&other.score).then(self.row.cmp(&other.row))
     }
 }
 
-impl PartialOrd for Key {
+impl PartialOrd for HitKey {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Key {
+impl PartialEq for HitKey {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Key {}
+impl Eq for HitKey {}

@@ -70,24 +70,24 @@ pub(super) fn schemas() -> Value {
     let (text, number, count) =
         (json!({ "type": "string" }), json!({ "type": "number" }), json!({ "type": "integer", "minimum": 0 }));
     let numbers = |what: &str| json!({ "type": "array", "items": number, "description": what });
-    let said = |of: &Value, what: &str| with(of.clone(), json!({ "description": what }));
+    let described = |of: &Value, what: &str| with(of.clone(), json!({ "description": what }));
     let child = json!({
         "name": text,
-        "count": said(&count, "number of rows of this class and the classes below it"),
-        "children": said(&count, "number of child classes"),
+        "count": described(&count, "number of rows of this class and the classes below it"),
+        "children": described(&count, "number of child classes"),
     });
     let child = open(child, &["name", "count", "children"]);
     let letters =
         json!({ "type": "string", "description": "one letter per row: i image, t text, b box_image, p box_text" });
     let factor = json!({
-        "curv": said(&number, "c > 0; the curvature is -c"),
-        "mean": said(&number, "mean depth of the rows in the factor"),
-        "max": said(&number, "maximum depth of the rows in the factor"),
+        "curv": described(&number, "c > 0; the curvature is -c"),
+        "mean": described(&number, "mean depth of the rows in the factor"),
+        "max": described(&number, "maximum depth of the rows in the factor"),
     });
     json!({
         "Map": open(
             json!({
-                "rows": said(&list(count.clone()), "row numbers"),
+                "rows": described(&list(count.clone()), "row numbers"),
                 "x": numbers("x coordinate of each row in the unit disc"), "y": numbers("y coordinate of each row"),
                 "depth": numbers("distance of each row from the root"), "modality": letters,
             }),
@@ -95,22 +95,22 @@ pub(super) fn schemas() -> Value {
         ),
         "MapRow": open(
             json!({
-                "x": said(&number, "x coordinate in the unit disc"), "y": said(&number, "y coordinate in the unit disc"),
-                "aperture": said(&number, "half-aperture of its cone in radians"),
+                "x": described(&number, "x coordinate in the unit disc"), "y": described(&number, "y coordinate in the unit disc"),
+                "aperture": described(&number, "half-aperture of its cone in radians"),
             }),
             &["x", "y", "aperture"],
         ),
         "Boxes": open(
             json!({
-                "photo": said(&count, "the row of the whole photo; absent if the set has no such row"),
+                "photo": described(&count, "the row of the whole photo; absent if the set has no such row"),
                 "boxes": list(open(
                     json!({
                         "box": {
                             "type": "array", "items": { "type": "number" }, "minItems": 4, "maxItems": 4,
                             "description": "left, top, width, height as fractions of the photo",
                         },
-                        "rows": said(&list(count.clone()), "the rows of the box, one per phrase"),
-                        "texts": said(&list(text.clone()), "the phrases of the box"),
+                        "rows": described(&list(count.clone()), "the rows of the box, one per phrase"),
+                        "texts": described(&list(text.clone()), "the phrases of the box"),
                     }),
                     &["box", "rows", "texts"],
                 )),
@@ -121,9 +121,9 @@ pub(super) fn schemas() -> Value {
         "Top": open(json!({ "hits": list(reference("Hit")) }), &["hits"]),
         "Class": open(
             json!({
-                "node": open(json!({ "name": text, "count": said(&count, "number of rows of this class and the classes below it") }), &["name", "count"]),
-                "path": said(&list(text.clone()), "names from the root to the class"), "children": list(child),
-                "outside": said(&count, "number of rows with a label that is not in the tree"),
+                "node": open(json!({ "name": text, "count": described(&count, "number of rows of this class and the classes below it") }), &["name", "count"]),
+                "path": described(&list(text.clone()), "names from the root to the class"), "children": list(child),
+                "outside": described(&count, "number of rows with a label that is not in the tree"),
             }),
             &["node", "path", "children", "outside"],
         ),

@@ -7,11 +7,11 @@ use super::{exact, list, open, reference, with};
 use crate::ranking::{MOST_ANGLE, NAMES};
 
 pub(super) fn schemas() -> Value {
-    with(with(asked(), requests()), answers())
+    with(with(query_schemas(), requests()), answers())
 }
 
 /// The schemas of queries.
-fn asked() -> Value {
+fn query_schemas() -> Value {
     let one = |name: &str, of: Value| exact(json!({ name: of }), &[name]);
     let mut leaves = vec![
         one("text", json!({ "type": "string", "maxLength": 10_000, "description": "requires a server with a model" })),

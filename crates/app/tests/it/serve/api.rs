@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Running, folder, rows, start, whole};
+use super::{ServerProcess, folder, rows, start, whole};
 
 /// Status and message of an error response.
-fn refusal(server: &Running, path: &str, body: &str) -> (u16, String) {
+fn error_of(server: &ServerProcess, path: &str, body: &str) -> (u16, String) {
     let method = if body.is_empty() { "GET" } else { "POST" };
     let reply = server.send(method, path, "", body.as_bytes());
     (reply.status, reply.json()["error"]["message"].as_str().unwrap_or_default().to_owned())
@@ -100,7 +100,7 @@ fn a_refusal_names_the_field_its_value_and_what_was_expected() {
             assert_eq!(server.good(path, &Value::Null), json!([]));
             continue;
         }
-        let (status, message) = refusal(&server, path, body);
+        let (status, message) = error_of(&server, path, body);
         assert_eq!(status, 422, "{path} {body}: {message}");
         assert!(message.contains(expected), "{path} {body}: `{expected}` is not in: {message}");
         assert!(!message.contains("usize") && !message.contains("struct"), "{message}");
@@ -112,7 +112,7 @@ fn a_refusal_names_the_field_its_value_and_what_was_expected() {
         ("/api/tree?class=x", "unknown field `class`; expected `node`"),
         ("/api/rows/0/thumbnail?whole=yes", r#"`whole` is "yes"; expected true or false"#),
     ] {
-        let (status, message) = refusal(&server, path, "");
+        let (status, message) = error_of(&server, path, "");
         assert_eq!((status, message.contains(expected)), (422, true), "{path}: {message}");
     }
     // Both spellings of enum values are accepted, and `null` means absent.
@@ -131,13 +131,13 @@ fn a_refusal_names_the_field_its_value_and_what_was_expected() {
 fn a_front_refuses_in_the_words_of_a_server() {
     let server = start(&["serve", "set"]);
     let front = start(&["front", "--shard", &format!("http://{}", server.address)]);
-    let mut told = 0;
+    let mut invalid = 0;
     for (path, body, _) in WRONG {
-        let (status, message) = refusal(&server, path, body);
-        assert_eq!(refusal(&front, path, body), (status, message), "{path} {body}");
-        told += usize::from(status == 422);
+        let (status, message) = error_of(&server, path, body);
+        assert_eq!(error_of(&front, path, body), (status, message), "{path} {body}");
+        invalid += usize::from(status == 422);
     }
-    assert!(told > 25, "{told}");
+    assert!(invalid > 25, "{invalid}");
 }
 
 #[test]

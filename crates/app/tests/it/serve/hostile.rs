@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Running, answer, folder, rows, start, whole};
+use super::{ServerProcess, answer, folder, rows, start, whole};
 use crate::good;
 
 /// Asserts an error response in the API's format whose message contains all of `words`. Returns the status.
-fn told(server: &Running, method: &str, path: &str, body: &[u8], words: &[&str]) -> u16 {
+fn error_status(server: &ServerProcess, method: &str, path: &str, body: &[u8], words: &[&str]) -> u16 {
     let reply = server.send(method, path, "", body);
     let error = reply.json();
     assert_eq!(error["error"]["status"], reply.status, "{path}: {error}");
@@ -25,12 +25,12 @@ fn told(server: &Running, method: &str, path: &str, body: &[u8], words: &[&str])
 fn what_is_wrong_is_refused_with_its_status() {
     let server = whole();
     let dim = server.good("/api/info", &Value::Null)["space"]["dim"].as_u64().unwrap() as usize;
-    let search = |body: &str, words: &[&str]| told(&server, "POST", "/api/search", body.as_bytes(), words);
+    let search = |body: &str, words: &[&str]| error_status(&server, "POST", "/api/search", body.as_bytes(), words);
     // Invalid JSON.
     for body in ["", "{", r#"{"query""#, "\u{0}", r#"{"query":{"point":[NaN]}}"#, r#"{"query":{"row":0}} x"#] {
         assert_eq!(search(body, &["the body"]), 400, "{body}");
     }
-    assert_eq!(told(&server, "POST", "/api/search", b"\xff\xfe", &[]), 400);
+    assert_eq!(error_status(&server, "POST", "/api/search", b"\xff\xfe", &[]), 400);
     // Valid JSON with invalid content.
     let point = |coordinate: &str| format!(r#"{{"query":{{"point":[{}]}}}}"#, [coordinate].repeat(dim).join(","));
     for (body, words) in [
@@ -79,7 +79,7 @@ fn what_is_wrong_is_refused_with_its_status() {
     let steps = |steps: u64| json!({ "from": { "row": 0 }, "steps": steps }).to_string();
     for wrong in [0, 1, 201, u64::MAX] {
         let body = steps(wrong);
-        assert_eq!(told(&server, "POST", "/api/traverse", body.as_bytes(), &["`steps`", "2 to 200"]), 422);
+        assert_eq!(error_status(&server, "POST", "/api/traverse", body.as_bytes(), &["`steps`", "2 to 200"]), 422);
     }
     for (path, status) in [
         ("/api/rows/99999999", 404),
@@ -102,25 +102,25 @@ fn what_is_wrong_is_refused_with_its_status() {
         ("/nowhere", 404),
         ("//", 404),
     ] {
-        assert_eq!(told(&server, "GET", path, b"", &[]), status, "{path}");
+        assert_eq!(error_status(&server, "GET", path, b"", &[]), status, "{path}");
     }
-    assert_eq!(told(&server, "GET", "/api/search", b"", &["does not accept GET"]), 405);
-    assert_eq!(told(&server, "DELETE", "/api/rows/0", b"", &["does not accept DELETE"]), 405);
-    assert_eq!(told(&server, "POST", "/api/search", &vec![b' '; (1 << 20) + 1], &["1048576"]), 413);
+    assert_eq!(error_status(&server, "GET", "/api/search", b"", &["does not accept GET"]), 405);
+    assert_eq!(error_status(&server, "DELETE", "/api/rows/0", b"", &["does not accept DELETE"]), 405);
+    assert_eq!(error_status(&server, "POST", "/api/search", &vec![b' '; (1 << 20) + 1], &["1048576"]), 413);
     // Deep nesting: a recursive parser must limit its depth.
     let deep = format!("{}{}", r#"{"query":{"all":["#.repeat(10_000), "0");
-    assert_eq!(told(&server, "POST", "/api/search", deep.as_bytes(), &["recursion limit"]), 400);
+    assert_eq!(error_status(&server, "POST", "/api/search", deep.as_bytes(), &["recursion limit"]), 400);
 
     // A server without a model, photos and a class tree names the missing option.
     let bare = start(&["serve", "set"]);
     for (path, body) in [("/api/search", r#"{"query":{"text":"a"}}"#), ("/api/photos", "x")] {
-        assert_eq!(told(&bare, "POST", path, body.as_bytes(), &["--checkpoint"]), 422);
+        assert_eq!(error_status(&bare, "POST", path, body.as_bytes(), &["--checkpoint"]), 422);
     }
     assert_eq!(
-        told(&bare, "POST", "/api/search", br#"{"query":{"row":0},"subtree":"early"}"#, &["`early`", "--tree"]),
+        error_status(&bare, "POST", "/api/search", br#"{"query":{"row":0},"subtree":"early"}"#, &["`early`", "--tree"]),
         422
     );
-    assert_eq!(told(&bare, "GET", "/api/rows/0/thumbnail", b"", &["no picture"]), 404);
+    assert_eq!(error_status(&bare, "GET", "/api/rows/0/thumbnail", b"", &["no picture"]), 404);
 }
 
 /// A PNG header that claims this width and height, without image data.
@@ -142,7 +142,7 @@ fn png(width: u32, height: u32) -> Vec<u8> {
 #[test]
 fn photos_that_are_none_or_too_much() {
     let server = whole();
-    let photo = |bytes: &[u8], words: &[&str]| told(&server, "POST", "/api/photos", bytes, words);
+    let photo = |bytes: &[u8], words: &[&str]| error_status(&server, "POST", "/api/photos", bytes, words);
     assert_eq!(photo(b"no photo", &["the photo"]), 422);
     assert_eq!(photo(b"", &["the photo"]), 422);
     assert_eq!(photo(&png(60_000, 60_000), &["60000", "pixels"]), 413);
@@ -187,23 +187,23 @@ fn two_lengths_of_a_body_are_refused() {
         stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
         let head = format!("POST /api/search HTTP/1.1\r\nhost: localhost\r\n{fields}\r\n\r\n");
         stream.write_all(format!("{head}{chunked}").as_bytes()).unwrap();
-        let mut told = Vec::new();
+        let mut received = Vec::new();
         let mut piece = [0; 4096];
-        while !String::from_utf8_lossy(&told).contains("expected one of them") {
+        while !String::from_utf8_lossy(&received).contains("expected one of them") {
             match stream.read(&mut piece) {
                 Ok(0) | Err(_) => break,
-                Ok(read) => told.extend_from_slice(&piece[..read]),
+                Ok(read) => received.extend_from_slice(&piece[..read]),
             }
         }
         // This request would be smuggled if the connection stayed open. It is sent late, because a server that closes a
         // socket with unread bytes resets the connection, and a reset can discard the response.
         _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n");
-        _ = stream.read_to_end(&mut told);
-        let told = String::from_utf8_lossy(&told);
+        _ = stream.read_to_end(&mut received);
+        let received = String::from_utf8_lossy(&received);
         // Each response starts directly after the body of the previous one.
-        let statuses: Vec<&str> = told.split("HTTP/1.1 ").skip(1).map(|it| &it[..3]).collect();
-        assert_eq!(statuses, ["200", "400"], "{told}");
-        assert!(told.contains("both `Content-Length` and `Transfer-Encoding`; expected one of them"), "{told}");
+        let statuses: Vec<&str> = received.split("HTTP/1.1 ").skip(1).map(|it| &it[..3]).collect();
+        assert_eq!(statuses, ["200", "400"], "{received}");
+        assert!(received.contains("both `Content-Length` and `Transfer-Encoding`; expected one of them"), "{received}");
     }
     // A chunked body without `content-length` is accepted.
     let mut stream = server.connect();

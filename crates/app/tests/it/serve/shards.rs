@@ -8,47 +8,49 @@ use std::time::Instant;
 use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root};
 use serde_json::{Value, json};
 
-use super::{Reply, Running, answer, folder, start, whole};
+use super::{HttpReply, ServerProcess, answer, folder, start, whole};
 
 /// Changes the JSON response of a shard, given the path of the request.
-type Lie = Box<dyn Fn(&str, &mut Value) + Send>;
+type ResponseEdit = Box<dyn Fn(&str, &mut Value) + Send>;
 
 /// A proxy with a fixed address in front of a shard. Tests can replace the shard and change its responses.
-struct Relay {
+struct ShardRelay {
     url: String,
     behind: Arc<Mutex<String>>,
-    lie: Arc<Mutex<Option<Lie>>>,
+    edit: Arc<Mutex<Option<ResponseEdit>>>,
     /// Paths of the requests so far.
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl Relay {
-    fn to(shard: &Running) -> Self {
+impl ShardRelay {
+    fn to(shard: &ServerProcess) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let relay = Relay {
+        let relay = ShardRelay {
             url: format!("http://{}", listener.local_addr().unwrap()),
             behind: Arc::new(Mutex::new(shard.address.clone())),
-            lie: Arc::default(),
-            asked: Arc::default(),
+            edit: Arc::default(),
+            requests: Arc::default(),
         };
-        let (behind, lie, asked) = (Arc::clone(&relay.behind), Arc::clone(&relay.lie), Arc::clone(&relay.asked));
+        let (behind, edit, requests) =
+            (Arc::clone(&relay.behind), Arc::clone(&relay.edit), Arc::clone(&relay.requests));
         // The thread ends with the test process.
         std::thread::spawn(move || {
             for client in listener.incoming() {
-                let (behind, lie, asked) = (behind.lock().unwrap().clone(), Arc::clone(&lie), Arc::clone(&asked));
-                std::thread::spawn(move || pass_on(client.unwrap(), &behind, &lie, &asked));
+                let (behind, edit, requests) =
+                    (behind.lock().unwrap().clone(), Arc::clone(&edit), Arc::clone(&requests));
+                std::thread::spawn(move || pass_on(client.unwrap(), &behind, &edit, &requests));
             }
         });
         relay
     }
 
-    fn lies(&self, lie: impl Fn(&str, &mut Value) + Send + 'static) {
-        *self.lie.lock().unwrap() = Some(Box::new(lie));
+    fn set_edit(&self, edit: impl Fn(&str, &mut Value) + Send + 'static) {
+        *self.edit.lock().unwrap() = Some(Box::new(edit));
     }
 }
 
 /// Forwards one request and its response.
-fn pass_on(mut client: TcpStream, behind: &str, lie: &Mutex<Option<Lie>>, asked: &Mutex<Vec<String>>) {
+fn pass_on(mut client: TcpStream, behind: &str, edit: &Mutex<Option<ResponseEdit>>, requests: &Mutex<Vec<String>>) {
     let mut reader = BufReader::new(client.try_clone().unwrap());
     let (mut head, mut length) = (String::new(), 0);
     loop {
@@ -56,8 +58,8 @@ fn pass_on(mut client: TcpStream, behind: &str, lie: &Mutex<Option<Lie>>, asked:
         if reader.read_line(&mut line).unwrap_or(0) == 0 {
             return;
         }
-        if let Some(told) = line.to_lowercase().strip_prefix("content-length:") {
-            length = told.trim().parse().unwrap();
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
         }
         if line == "\r\n" {
             break;
@@ -67,17 +69,17 @@ fn pass_on(mut client: TcpStream, behind: &str, lie: &Mutex<Option<Lie>>, asked:
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
     let path = head.split(' ').nth(1).unwrap().to_owned();
-    asked.lock().unwrap().push(path.clone());
+    requests.lock().unwrap().push(path.clone());
     let mut shard = TcpStream::connect(behind).unwrap();
     shard.write_all(format!("{head}connection: close\r\n\r\n").as_bytes()).unwrap();
     shard.write_all(&body).unwrap();
-    let Reply { head, mut body, .. } = answer(shard);
+    let HttpReply { head, mut body, .. } = answer(shard);
     let head = head.replacen("http", "HTTP", 1);
-    if let Some(lie) = &*lie.lock().unwrap()
-        && let Ok(mut told) = serde_json::from_slice(&body)
+    if let Some(edit) = &*edit.lock().unwrap()
+        && let Ok(mut value) = serde_json::from_slice(&body)
     {
-        lie(&path, &mut told);
-        body = told.to_string().into_bytes();
+        edit(&path, &mut value);
+        body = value.to_string().into_bytes();
     }
     let lines = head.lines().filter(|it| !it.starts_with("content-length:") && !it.starts_with("connection:"));
     let head: String = lines.map(|it| format!("{it}\r\n")).collect();
@@ -102,7 +104,7 @@ fn front(urls: &[&str]) -> Vec<String> {
     args
 }
 
-fn start_front(urls: &[&str]) -> Running {
+fn start_front(urls: &[&str]) -> ServerProcess {
     start(&front(urls).iter().map(String::as_str).collect::<Vec<_>>())
 }
 
@@ -113,7 +115,7 @@ fn front_refused(urls: &[&str], words: &[&str]) {
 }
 
 /// Asserts that the response is 503 and that its message names the shard and contains `words`.
-fn is_of_shard(reply: &Reply, url: &str, words: &[&str]) {
+fn is_of_shard(reply: &HttpReply, url: &str, words: &[&str]) {
     let message = reply.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
     assert_eq!(reply.status, 503, "{}", reply.json());
     for word in [&[url], words].concat() {
@@ -121,12 +123,12 @@ fn is_of_shard(reply: &Reply, url: &str, words: &[&str]) {
     }
 }
 
-fn url(shard: &Running) -> String {
+fn url(shard: &ServerProcess) -> String {
     format!("http://{}", shard.address)
 }
 
 /// The response without `took_ms`.
-fn timeless(server: &Running, path: &str, body: &Value) -> Value {
+fn timeless(server: &ServerProcess, path: &str, body: &Value) -> Value {
     let mut answer = server.good(path, body);
     if let Some(fields) = answer.as_object_mut() {
         fields.shift_remove("took_ms");
@@ -137,7 +139,7 @@ fn timeless(server: &Running, path: &str, body: &Value) -> Value {
 #[test]
 fn a_front_answers_as_one_index() {
     let one = whole();
-    let mut shards: Vec<Running> = ["0/3", "1/3", "2/3"]
+    let mut shards: Vec<ServerProcess> = ["0/3", "1/3", "2/3"]
         .iter()
         .map(|part| {
             let more = ["--shard", part, "--checkpoint", "run", "--tree", "tree.tsv"];
@@ -259,7 +261,7 @@ fn only_parts_of_one_set_are_put_together() {
     front_refused(&[&url(&with_tree), &url(&others[0])], &[&url(&others[0]), "--tree"]);
 
     // A shard that is exchanged while the front runs is detected in the next response.
-    let relay = Relay::to(&before);
+    let relay = ShardRelay::to(&before);
     let server = start_front(&[&first_url, &relay.url]);
     let all = json!({ "query": { "row": 1 }, "k": 10 });
     assert_eq!(super::rows(&server.good("/api/search", &all)).len(), 10);
@@ -289,7 +291,7 @@ fn what_no_shard_says_is_refused() {
     plane(40).save(&at.path().join("set")).unwrap();
     let set = at.path().join("set").to_str().unwrap().to_owned();
     let shards = [start(&["serve", &set, "--shard", "0/2"]), start(&["serve", &set, "--shard", "1/2"])];
-    let relay = Relay::to(&shards[1]);
+    let relay = ShardRelay::to(&shards[1]);
     let server = start_front(&[&url(&shards[0]), &relay.url]);
     let search = json!({ "query": { "row": 0 }, "by": "similarity", "k": 5 });
     let ask = |path: &str| match path {
@@ -300,15 +302,15 @@ fn what_no_shard_says_is_refused() {
     };
     let paths = ["/api/search", "/api/traverse", "/api/point", "/api/info", "/api/rows?id=id1", "/api/rows/1"];
     for path in paths {
-        for lie in [json!([1]), json!(1), json!("x"), json!(null), json!({})] {
-            relay.lies(move |_, told| *told = lie.clone());
+        for edit in [json!([1]), json!(1), json!("x"), json!(null), json!({})] {
+            relay.set_edit(move |_, value| *value = edit.clone());
             is_of_shard(&ask(path), &relay.url, &["unexpected response of the shard"]);
         }
-        relay.lies(|_, _| {});
+        relay.set_edit(|_, _| {});
         assert_eq!(ask(path).status, 200, "{path}");
     }
-    type Change = fn(&mut Value);
-    let changes: [(&str, Change); 15] = [
+    type ResponseChange = fn(&mut Value);
+    let changes: [(&str, ResponseChange); 15] = [
         ("/api/search", |it| it["hits"][2]["score"] = Value::Null),
         ("/api/search", |it| _ = it["hits"][2].as_object_mut().unwrap().shift_remove("score")),
         ("/api/search", |it| it["hits"][2]["score"] = json!("zzz")),
@@ -329,7 +331,7 @@ fn what_no_shard_says_is_refused() {
         ("/api/rows/1", |it| it["row"] = json!(1)),
     ];
     for (i, (path, change)) in changes.into_iter().enumerate() {
-        relay.lies(move |_, told| change(told));
+        relay.set_edit(move |_, value| change(value));
         let reply = ask(path);
         assert_eq!(reply.status, 503, "change {i}: {}", reply.json());
         is_of_shard(&reply, &relay.url, &["unexpected response of the shard"]);
@@ -375,13 +377,13 @@ fn far_down_the_list_a_front_answers_as_one_index_up_to_its_limit() {
 #[test]
 fn how_the_shards_are_is_asked_once_in_a_while() {
     let shards = [start(&["serve", "set", "--shard", "0/2"]), start(&["serve", "set", "--shard", "1/2"])];
-    let relay = Relay::to(&shards[1]);
+    let relay = ShardRelay::to(&shards[1]);
     let server = start_front(&[&url(&shards[0]), &relay.url]);
     let started = Instant::now();
     (0..40).for_each(|_| server.is_well());
-    let asked = relay.asked.lock().unwrap().iter().filter(|it| *it == "/health").count();
+    let requests = relay.requests.lock().unwrap().iter().filter(|it| *it == "/health").count();
     let most = started.elapsed().as_secs_f64() + 1.0;
-    assert!(asked >= 1 && asked as f64 <= most, "{asked} times in {most} s");
+    assert!(requests >= 1 && requests as f64 <= most, "{requests} times in {most} s");
 }
 
 /// Without --tree the classes come from the labels. A shard also knows the labels of rows that it does not hold.
