@@ -2,7 +2,7 @@
 
 use conifer_data::toy::{Scene, shows};
 use conifer_eval::{Baseline, Place as At, Record};
-use conifer_index::{Filter, FlatIndex, Place, Query, Stop, Traversal};
+use conifer_index::{Filter, FlatIndex, Query, Stop, StopPlace, Traversal};
 use conifer_space::{EmbeddingSet, Modality};
 
 use super::measure::Measured;
@@ -34,8 +34,8 @@ pub(super) fn walk(unseen: &Unseen, set: &EmbeddingSet, index: &FlatIndex, row: 
     let met: Vec<_> = stops
         .iter()
         .filter_map(|stop| match stop.place {
-            Place::Row(row) => nodes.iter().find(|node| node.text == set.columns["text"][row]),
-            Place::Root => None,
+            StopPlace::Row(row) => nodes.iter().find(|node| node.text == set.columns["text"][row]),
+            StopPlace::Root => None,
         })
         .collect();
     let is_there = |name: &str| scene.is_some_and(|scene: &Scene| shows(scene, name));
