@@ -119,16 +119,16 @@ impl Augmented {
                 "[-sqrt(c) t(q), sqrt(c) q] of every factor, then 0",
             )
         };
-        let mut told = json!({
+        let mut description = json!({
             "metric": "euclidean", "dim": self.dim(), "vector": row, "query": query, "exact_order": self.is_exact(),
             "spec": self.spec,
         });
         if !self.is_plain() {
-            told["bound"] = json!(self.bound);
-            told["sum_of_cosh"] =
+            description["bound"] = json!(self.bound);
+            description["sum_of_cosh"] =
                 json!("(squared distance - bound - |query|^2) / 2 = sum over factors of cosh(sqrt(c) d)");
         }
-        told
+        description
     }
 
     /// True if the vectors are the points.

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::query::Query;
-use crate::table::Table;
+use crate::table::SearchTable;
 use crate::traverse::Cone;
 
 /// Selects the rows that a search may return. [`Filter::And`], [`Filter::Or`] and [`Filter::Not`] combine filters.
@@ -103,21 +103,21 @@ fn sorted<T: Ord + Copy>(wanted: &[T]) -> Vec<T> {
 }
 
 impl Filter<'_> {
-    /// Returns the rows that pass. Row `i` of the set is row `place(i)` of the table.
+    /// Returns the rows that pass. Row `i` of the set is row `position(i)` of the table.
     ///
     /// # Errors
     /// Fails if the length of a column is not the number of rows, if a row is out of range, if a depth is NaN, or if an
     /// apex is not exactly one point of the space.
-    pub(crate) fn bitmap(&self, table: &Table, place: &(dyn Fn(usize) -> usize + Sync)) -> Result<Bitmap> {
+    pub(crate) fn bitmap(&self, table: &SearchTable, position: &(dyn Fn(usize) -> usize + Sync)) -> Result<Bitmap> {
         let rows = table.len();
         let all = |filters: &[Filter<'_>]| -> Result<Vec<Bitmap>> {
-            filters.iter().map(|filter| filter.bitmap(table, place)).collect()
+            filters.iter().map(|filter| filter.bitmap(table, position)).collect()
         };
         Ok(match self {
             Filter::All => Bitmap::of(rows, |_| true),
             Filter::Modality(wanted) => {
                 let wanted = sorted(wanted);
-                Bitmap::of(rows, |row| wanted.binary_search(&table.modality[place(row)]).is_ok())
+                Bitmap::of(rows, |row| wanted.binary_search(&table.modality[position(row)]).is_ok())
             }
             Filter::Column { column, wanted } => {
                 if column.len() != rows {
@@ -132,12 +132,12 @@ impl Filter<'_> {
                     return Err(Error::invalid("the depth of a filter", "NaN", "a number"));
                 }
                 let depths = table.depths();
-                Bitmap::of(rows, |row| (*least..=*most).contains(&depths[place(row)]))
+                Bitmap::of(rows, |row| (*least..=*most).contains(&depths[position(row)]))
             }
             Filter::Inside(apex, cone) => {
                 let apex = apex.single("the apex of a filter", table.space.as_ref())?;
                 Bitmap::of(rows, |row| {
-                    let point = table.row(place(row));
+                    let point = table.row(position(row));
                     let (least, scale) = (cone.min_radius, cone.aperture_scale);
                     table.space.cone_excess(apex, &point, least, scale, &table.root) <= 0.0
                 })
@@ -159,7 +159,7 @@ impl Filter<'_> {
             Filter::Or(filters) => {
                 all(filters)?.iter().fold(Bitmap::of(rows, |_| false), |any, one| any.combine(one, |a, b| a | b))
             }
-            Filter::Not(filter) => filter.bitmap(table, place)?.negated(),
+            Filter::Not(filter) => filter.bitmap(table, position)?.negated(),
         })
     }
 }

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::filter::Filter;
 use crate::query::{Hit, Query, Ranking};
 use crate::store::Snapshot;
-use crate::table::{Store, Table};
+use crate::table::{SearchTable, TablePrecision};
 
 /// An index that compares the query with every row of a set.
 ///
@@ -18,7 +18,7 @@ use crate::table::{Store, Table};
 /// The bounds allow for the rounding of the exact scores as measured up to norm 1e4 at curvatures 0.1 to 10. All
 /// published models stay within norm 10. Farther out the exact scores themselves lose digits.
 pub struct FlatIndex {
-    table: Table,
+    table: SearchTable,
 }
 
 impl FlatIndex {
@@ -35,7 +35,7 @@ impl FlatIndex {
     /// # Errors
     /// Returns the errors of [`FlatIndex::new`].
     pub fn of(set: EmbeddingSet) -> Result<Self> {
-        Ok(FlatIndex { table: Table::new(set, Store::Whole)? })
+        Ok(FlatIndex { table: SearchTable::new(set, TablePrecision::Full)? })
     }
 
     /// Indexes the rows of a snapshot. The points are shared, not copied. They are read once to check that they are
@@ -44,7 +44,7 @@ impl FlatIndex {
     /// # Errors
     /// Returns the errors of [`Snapshot::check`].
     pub fn on(rows: &Snapshot) -> Result<Self> {
-        Ok(FlatIndex { table: Table::of(rows)? })
+        Ok(FlatIndex { table: SearchTable::of(rows)? })
     }
 
     /// Stores the points rounded to half precision, in half the memory. Scores are the exact scores of the rounded
@@ -53,7 +53,7 @@ impl FlatIndex {
     /// # Errors
     /// Returns the errors of [`FlatIndex::new`]. Fails if the absolute value of a coordinate is above 65,504.
     pub fn half(set: &EmbeddingSet) -> Result<Self> {
-        Ok(FlatIndex { table: Table::new(geometry_of(set), Store::Half)? })
+        Ok(FlatIndex { table: SearchTable::new(geometry_of(set), TablePrecision::Half)? })
     }
 
     /// Number of rows.

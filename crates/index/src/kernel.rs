@@ -43,15 +43,15 @@ pub(crate) fn dot_error(dim: usize) -> f32 {
 
 /// Columns of a panel if there are enough points: [`WIDE`] on machines whose registers hold 24 sums.
 pub(crate) fn wide() -> usize {
-    struct Lanes32;
-    impl WithSimd for Lanes32 {
+    struct LaneCount;
+    impl WithSimd for LaneCount {
         type Output = usize;
         #[inline(always)]
         fn with_simd<S: Simd>(self) -> usize {
             S::lanes32()
         }
     }
-    if AutoArch::new().dispatch(Lanes32) >= LANES { WIDE } else { 1 }
+    if AutoArch::new().dispatch(LaneCount) >= LANES { WIDE } else { 1 }
 }
 
 /// Adds the dot products of `points` (a multiple of [`ROWS`]) with a panel of `width` columns, 1 or [`WIDE`], to `out`
@@ -87,21 +87,21 @@ pub(crate) fn add_dots<S: Simd>(panel: &[Lanes], width: usize, points: &[&[f32]]
 /// [`dot_error`].
 pub(crate) fn dots(queries: &[&[f32]], rows: &[f32], dim: usize) -> Vec<f32> {
     let mut out = vec![0.0; queries.len() * (rows.len() / dim)];
-    AutoArch::new().dispatch(Dots { queries, rows, dim, out: &mut out });
+    AutoArch::new().dispatch(RowDots { queries, rows, dim, out: &mut out });
     out
 }
 
 /// Up to this many queries, a panel would be mostly empty.
 const FEW: usize = 3;
 
-struct Dots<'a> {
+struct RowDots<'a> {
     queries: &'a [&'a [f32]],
     rows: &'a [f32],
     dim: usize,
     out: &'a mut [f32],
 }
 
-impl WithSimd for Dots<'_> {
+impl WithSimd for RowDots<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -142,7 +142,7 @@ impl WithSimd for Dots<'_> {
 }
 
 /// A stored coordinate.
-pub(crate) trait Stored: Copy + Send + Sync + 'static {
+pub(crate) trait StoredCoordinate: Copy + Send + Sync + 'static {
     fn wide(self) -> f32;
 
     /// Reads a number from exactly `size_of::<Self>()` little-endian bytes.
@@ -156,7 +156,7 @@ pub(crate) trait Stored: Copy + Send + Sync + 'static {
     fn dots_of_eight<S: Simd>(x: &[f32], y: &[Self], out: &mut Lanes) -> bool;
 }
 
-impl Stored for f32 {
+impl StoredCoordinate for f32 {
     #[inline(always)]
     fn wide(self) -> f32 {
         self
@@ -177,7 +177,7 @@ impl Stored for f32 {
     }
 }
 
-impl Stored for f16 {
+impl StoredCoordinate for f16 {
     /// Converts a finite number by its bits, so that it compiles to vector instructions. The exponent and mantissa are
     /// shifted to their position in an `f32`, and a multiplication corrects the exponent bias. This is also exact for
     /// subnormal numbers.
@@ -218,7 +218,7 @@ impl Stored for f16 {
 
 /// `<x, y>` with `y` in its stored precision.
 #[inline(always)]
-pub(crate) fn dot<S: Simd, E: Stored>(x: &[f32], y: &[E]) -> f32 {
+pub(crate) fn dot<S: Simd, E: StoredCoordinate>(x: &[f32], y: &[E]) -> f32 {
     E::dot::<S>(x, y)
 }
 
@@ -258,14 +258,14 @@ mod tests {
         }
     }
 
-    struct Both<'a> {
+    struct DotsProbe<'a> {
         panel: &'a [Lanes],
         width: usize,
         points: &'a [&'a [f32]],
         left: &'a [Vec<f32>],
     }
 
-    impl WithSimd for Both<'_> {
+    impl WithSimd for DotsProbe<'_> {
         type Output = (Vec<Lanes>, Vec<Vec<f32>>);
         #[inline(always)]
         fn with_simd<S: Simd>(self) -> Self::Output {
@@ -293,8 +293,8 @@ mod tests {
                 .map(|(k, column)| Lanes::from_fn(|lane| left[column * LANES + lane][k]))
                 .collect();
             let points: Vec<&[f32]> = right.iter().map(Vec::as_slice).collect();
-            let both = Both { panel: &panel, width, points: &points, left: &left };
-            let (tiles, singles) = AutoArch::new().dispatch(both);
+            let probe = DotsProbe { panel: &panel, width, points: &points, left: &left };
+            let (tiles, singles) = AutoArch::new().dispatch(probe);
             for (i, x) in left.iter().enumerate() {
                 for (j, y) in right.iter().enumerate() {
                     let terms = || x.iter().zip(y).map(|(a, b)| f64::from(*a) * f64::from(*b));

@@ -52,7 +52,7 @@ mod testing;
 mod tests;
 mod traverse;
 
-pub use cells::{CellIndex, Effort, Found, Partition};
+pub use cells::{CellHits, CellIndex, Effort, Partition};
 pub use compose::conjunction;
 pub use error::{Error, Result};
 pub use filter::Filter;
@@ -60,4 +60,4 @@ pub use flat::FlatIndex;
 pub use pairs::{score_pairs, score_rows};
 pub use query::{Direction, Gate, Hit, Query, Ranking};
 pub use store::{Snapshot, Store};
-pub use traverse::{Cone, Place, Step, Stop, Traversal};
+pub use traverse::{Cone, Step, Stop, StopPlace, Traversal};

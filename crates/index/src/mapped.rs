@@ -9,11 +9,11 @@ use std::marker::PhantomData;
 use half::f16;
 use memmap2::Mmap;
 
-use crate::kernel::Stored;
+use crate::kernel::StoredCoordinate;
 
 /// A little-endian array in a file that is never modified. The file may be deleted while it is mapped; it must not be
 /// truncated or changed.
-pub(crate) struct Mapped<E> {
+pub(crate) struct MappedArray<E> {
     map: Mmap,
     offset: usize,
     count: usize,
@@ -24,14 +24,14 @@ pub(crate) struct Mapped<E> {
 ///
 /// # Safety
 /// Every `size_of::<Self>()` aligned bytes must be a valid value.
-pub(crate) unsafe trait Plain: Stored {}
+pub(crate) unsafe trait MappedCoordinate: StoredCoordinate {}
 
 // SAFETY: every four bytes are a valid `f32`.
-unsafe impl Plain for f32 {}
+unsafe impl MappedCoordinate for f32 {}
 // SAFETY: `f16` is a transparent wrapper around `u16`.
-unsafe impl Plain for f16 {}
+unsafe impl MappedCoordinate for f16 {}
 
-impl<E: Plain> Mapped<E> {
+impl<E: MappedCoordinate> MappedArray<E> {
     /// Maps `count` numbers from byte `offset` on. Returns `None` if they cannot be mapped, because the machine is big
     /// endian or the numbers are not aligned in the file.
     ///
@@ -48,7 +48,12 @@ impl<E: Plain> Mapped<E> {
         }
         let offset = offset as usize;
         let aligned = (map.as_ptr() as usize + offset).is_multiple_of(align_of::<E>());
-        Ok((cfg!(target_endian = "little") && aligned).then_some(Mapped { map, offset, count, element: PhantomData }))
+        Ok((cfg!(target_endian = "little") && aligned).then_some(MappedArray {
+            map,
+            offset,
+            count,
+            element: PhantomData,
+        }))
     }
 
     #[inline(always)]

@@ -41,10 +41,10 @@ pub fn score_rows<R: Send>(
     row: impl Fn(usize, &[f32]) -> R + Sync,
 ) -> Result<Vec<R>> {
     let space = checked(spec, ranking, [("queries", queries), ("candidates", candidates)])?;
-    let Some(form) = Form::of(spec, ranking) else {
+    let Some(formula) = ScoreFormula::of(spec, ranking) else {
         return Ok(one_by_one(space.as_ref(), ranking, queries, candidates, row));
     };
-    let (table, count) = (Columns::new(spec, candidates), candidates.len() / spec.dim);
+    let (table, count) = (CandidateBlocks::new(spec, candidates), candidates.len() / spec.dim);
     let width = table.blocks() * LANES;
     let rows = (BLOCK_SCORES / width.max(1)).clamp(1, BLOCK_ROWS).next_multiple_of(GROUP);
     let blocks: Vec<Vec<R>> = queries
@@ -53,9 +53,9 @@ pub fn score_rows<R: Send>(
         .map_init(
             || vec![0.0_f32; rows * width],
             |scores, (block, queries)| {
-                let asked = queries.len() / spec.dim;
-                form.fill(&Rows::new(spec, queries), &table, scores, width);
-                (0..asked).map(|i| row(block * rows + i, &scores[i * width..][..count])).collect()
+                let in_block = queries.len() / spec.dim;
+                formula.fill(&QueryBlocks::new(spec, queries), &table, scores, width);
+                (0..in_block).map(|i| row(block * rows + i, &scores[i * width..][..count])).collect()
             },
         )
         .collect();
@@ -72,7 +72,7 @@ pub fn score_pairs(spec: &ManifoldSpec, ranking: Ranking, left: &[f32], right: &
         let found = format!("{} points", left.len() / spec.dim);
         return Err(Error::invalid("the left side", found, format!("{}, one a pair", right.len() / spec.dim)));
     }
-    let Some(form) = Form::of(spec, ranking) else {
+    let Some(formula) = ScoreFormula::of(spec, ranking) else {
         let pairs = left.par_chunks_exact(spec.dim).zip(right.par_chunks_exact(spec.dim));
         return Ok(pairs.map(|(x, y)| ranking.score(space.as_ref(), &Root::Origin, x, y)).collect());
     };
@@ -82,7 +82,7 @@ pub fn score_pairs(spec: &ManifoldSpec, ranking: Ranking, left: &[f32], right: &
     let scores: Vec<Vec<f32>> = blocks
         .map(|(left, right)| {
             let mut scores = vec![0.0; GROUP * LANES];
-            form.fill(&Rows::new(spec, left), &Columns::new(spec, right), &mut scores, LANES);
+            formula.fill(&QueryBlocks::new(spec, left), &CandidateBlocks::new(spec, right), &mut scores, LANES);
             (0..left.len() / spec.dim).map(|i| scores[i * LANES + i]).collect()
         })
         .collect();
@@ -109,7 +109,7 @@ fn checked(spec: &ManifoldSpec, ranking: Ranking, lists: [(&str, &[f32]); 2]) ->
 }
 
 /// Computes a score from the dot products and one number per point and factor.
-struct Form {
+struct ScoreFormula {
     metric: Metric,
     /// Coordinates per factor.
     dim: usize,
@@ -135,17 +135,17 @@ enum Metric {
     Lorentz,
 }
 
-/// [`Form::fill`] for the instruction set of this machine. It is a struct because closures are compiled as separate
-/// functions for the baseline instruction set.
-struct Fill<'a> {
-    form: &'a Form,
-    rows: &'a Rows,
-    table: &'a Columns,
+/// [`ScoreFormula::fill`] for the instruction set of this machine. It is a struct because closures are compiled as
+/// separate functions for the baseline instruction set.
+struct FillScores<'a> {
+    formula: &'a ScoreFormula,
+    rows: &'a QueryBlocks,
+    table: &'a CandidateBlocks,
     scores: &'a mut [f32],
     width: usize,
 }
 
-impl WithSimd for Fill<'_> {
+impl WithSimd for FillScores<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -154,7 +154,7 @@ impl WithSimd for Fill<'_> {
         for group in 0..self.table.blocks() {
             let blocks = self.scores.chunks_mut(GROUP * self.width).take(self.rows.blocks());
             for (block, scores) in blocks.enumerate() {
-                self.form.tile::<S>(self.rows, block, self.table, group, &mut tile);
+                self.formula.tile::<S>(self.rows, block, self.table, group, &mut tile);
                 for (score, values) in scores.chunks_mut(self.width).zip(&tile) {
                     score[group * LANES..][..LANES].copy_from_slice(values);
                 }
@@ -163,7 +163,7 @@ impl WithSimd for Fill<'_> {
     }
 }
 
-impl Form {
+impl ScoreFormula {
     /// Returns `None` if the ranking of this space has no such form.
     fn of(spec: &ManifoldSpec, ranking: Ranking) -> Option<Self> {
         let metric = match (spec.kind.as_str(), ranking) {
@@ -191,17 +191,17 @@ impl Form {
     }
 
     /// Writes the scores of `rows` against all candidates, with `width` scores per row.
-    fn fill(&self, rows: &Rows, table: &Columns, scores: &mut [f32], width: usize) {
-        AutoArch::new().dispatch(Fill { form: self, rows, table, scores, width });
+    fn fill(&self, rows: &QueryBlocks, table: &CandidateBlocks, scores: &mut [f32], width: usize) {
+        AutoArch::new().dispatch(FillScores { formula: self, rows, table, scores, width });
     }
 
     /// Computes one tile: a block of queries against a group of candidates.
     #[inline(always)]
     fn tile<S: Simd>(
         &self,
-        rows: &Rows,
+        rows: &QueryBlocks,
         block: usize,
-        table: &Columns,
+        table: &CandidateBlocks,
         group: usize,
         total: &mut [[f32; LANES]; GROUP],
     ) {
@@ -317,8 +317,8 @@ struct Interleaved<const WIDE: usize> {
     factors: usize,
 }
 
-type Columns = Interleaved<LANES>;
-type Rows = Interleaved<GROUP>;
+type CandidateBlocks = Interleaved<LANES>;
+type QueryBlocks = Interleaved<GROUP>;
 
 impl<const WIDE: usize> Interleaved<WIDE> {
     fn new(spec: &ManifoldSpec, points: &[f32]) -> Self {
@@ -359,7 +359,7 @@ impl<const WIDE: usize> Interleaved<WIDE> {
     }
 }
 
-/// Scores every pair with [`Space`], for spaces without a [`Form`].
+/// Scores every pair with [`Space`], for spaces without a [`ScoreFormula`].
 fn one_by_one<R: Send>(
     space: &dyn Space<f32>,
     ranking: Ranking,

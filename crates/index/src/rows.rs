@@ -6,52 +6,52 @@ use std::sync::Arc;
 use half::f16;
 
 use crate::error::{Error, Result};
-use crate::kernel::Stored as _;
-use crate::mapped::{Mapped, Plain};
+use crate::kernel::StoredCoordinate as _;
+use crate::mapped::{MappedArray, MappedCoordinate};
 
 /// Row-major coordinates, in memory or in memory-mapped files. A clone shares them.
 #[derive(Clone)]
-pub(crate) enum Rows {
+pub(crate) enum PointRows {
     /// Full precision, as computed by the model.
-    F32(Parts<f32>),
+    F32(GatheredRows<f32>),
     /// Rounded to half precision. The index then treats the rounded points as exact.
-    F16(Parts<f16>),
+    F16(GatheredRows<f16>),
 }
 
-/// Rows gathered from several parts in any order.
+/// Rows gathered from several arrays in any order.
 #[derive(Clone)]
-pub(crate) struct Parts<E> {
-    parts: Vec<Part<E>>,
-    /// `None` if the rows are those of a single part in its order.
-    places: Option<Arc<[Place]>>,
+pub(crate) struct GatheredRows<E> {
+    arrays: Vec<CoordinateArray<E>>,
+    /// `None` if the rows are those of a single array in its order.
+    locations: Option<Arc<[RowLocation]>>,
 }
 
 /// A contiguous array of coordinates.
 #[derive(Clone)]
-pub(crate) enum Part<E> {
+pub(crate) enum CoordinateArray<E> {
     Owned(Arc<Vec<E>>),
-    Mapped(Arc<Mapped<E>>),
+    Mapped(Arc<MappedArray<E>>),
 }
 
 /// Location of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) part: u32,
+pub(crate) struct RowLocation {
+    pub(crate) array: u32,
     pub(crate) row: u32,
 }
 
-/// A borrowed form of [`Parts`], for loops over many rows.
+/// A borrowed form of [`GatheredRows`], for loops over many rows.
 #[derive(Clone, Copy)]
-pub(crate) struct Lines<'a, E> {
-    whole: &'a [E],
-    parts: &'a [Part<E>],
-    places: Option<&'a [Place]>,
+pub(crate) struct RowsView<'a, E> {
+    single: &'a [E],
+    arrays: &'a [CoordinateArray<E>],
+    locations: Option<&'a [RowLocation]>,
 }
 
-impl Rows {
+impl PointRows {
     /// Takes the coordinates without rounding.
     pub(crate) fn owned(points: Vec<f32>) -> Self {
-        Rows::F32(Parts::whole(Part::Owned(Arc::new(points))))
+        PointRows::F32(GatheredRows::single(CoordinateArray::Owned(Arc::new(points))))
     }
 
     /// Rounds every coordinate to half precision.
@@ -62,15 +62,15 @@ impl Rows {
         let halves: Vec<f16> = points.iter().map(|v| f16::from_f32(*v)).collect();
         match halves.iter().position(|v| !v.is_finite()) {
             Some(i) => Err(Error::invalid("a coordinate to be stored in half precision", points[i], "at most 65504")),
-            None => Ok(Rows::F16(Parts::whole(Part::Owned(Arc::new(halves))))),
+            None => Ok(PointRows::F16(GatheredRows::single(CoordinateArray::Owned(Arc::new(halves))))),
         }
     }
 
     /// Number of rows of `dim` coordinates.
     pub(crate) fn len(&self, dim: usize) -> usize {
         match self {
-            Rows::F32(parts) => parts.len(dim),
-            Rows::F16(parts) => parts.len(dim),
+            PointRows::F32(gathered) => gathered.len(dim),
+            PointRows::F16(gathered) => gathered.len(dim),
         }
     }
 
@@ -78,10 +78,10 @@ impl Rows {
     #[inline(always)]
     pub(crate) fn row<'a>(&'a self, i: usize, dim: usize, scratch: &'a mut Vec<f32>) -> &'a [f32] {
         match self {
-            Rows::F32(parts) => parts.view().row(i, dim),
-            Rows::F16(parts) => {
+            PointRows::F32(gathered) => gathered.view().row(i, dim),
+            PointRows::F16(gathered) => {
                 scratch.clear();
-                scratch.extend(parts.view().row(i, dim).iter().map(|v| v.wide()));
+                scratch.extend(gathered.view().row(i, dim).iter().map(|v| v.wide()));
                 scratch
             }
         }
@@ -90,8 +90,8 @@ impl Rows {
     /// Row `i`, copied if the coordinates are not stored as `f32`.
     pub(crate) fn get(&self, i: usize, dim: usize) -> Cow<'_, [f32]> {
         match self {
-            Rows::F32(parts) => Cow::Borrowed(parts.view().row(i, dim)),
-            Rows::F16(parts) => Cow::Owned(parts.view().row(i, dim).iter().map(|v| v.wide()).collect()),
+            PointRows::F32(gathered) => Cow::Borrowed(gathered.view().row(i, dim)),
+            PointRows::F16(gathered) => Cow::Owned(gathered.view().row(i, dim).iter().map(|v| v.wide()).collect()),
         }
     }
 
@@ -99,84 +99,84 @@ impl Rows {
     /// copy.
     pub(crate) fn arrange(&mut self, dim: usize, order: &[u32]) {
         match self {
-            Rows::F32(parts) => parts.arrange(dim, order),
-            Rows::F16(parts) => parts.arrange(dim, order),
+            PointRows::F32(gathered) => gathered.arrange(dim, order),
+            PointRows::F16(gathered) => gathered.arrange(dim, order),
         }
     }
 
     /// These rows, without a copy of their coordinates. Every row number must be valid.
     pub(crate) fn select(&self, rows: &[usize]) -> Self {
         match self {
-            Rows::F32(parts) => Rows::F32(parts.select(rows)),
-            Rows::F16(parts) => Rows::F16(parts.select(rows)),
+            PointRows::F32(gathered) => PointRows::F32(gathered.select(rows)),
+            PointRows::F16(gathered) => PointRows::F16(gathered.select(rows)),
         }
     }
 }
 
-impl<E: Plain> Parts<E> {
-    pub(crate) fn whole(part: Part<E>) -> Self {
-        Parts { parts: vec![part], places: None }
+impl<E: MappedCoordinate> GatheredRows<E> {
+    pub(crate) fn single(array: CoordinateArray<E>) -> Self {
+        GatheredRows { arrays: vec![array], locations: None }
     }
 
     /// The rows at these locations, which must be valid.
-    pub(crate) fn gathered(parts: Vec<Part<E>>, places: Vec<Place>) -> Self {
-        Parts { parts, places: Some(places.into()) }
+    pub(crate) fn gathered(arrays: Vec<CoordinateArray<E>>, locations: Vec<RowLocation>) -> Self {
+        GatheredRows { arrays, locations: Some(locations.into()) }
     }
 
     pub(crate) fn len(&self, dim: usize) -> usize {
-        match &self.places {
-            Some(places) => places.len(),
-            None => self.view().whole.len() / dim,
+        match &self.locations {
+            Some(locations) => locations.len(),
+            None => self.view().single.len() / dim,
         }
     }
 
     #[inline(always)]
-    pub(crate) fn view(&self) -> Lines<'_, E> {
-        let whole = if self.places.is_none() { self.parts[0].numbers() } else { &[] };
-        Lines { whole, parts: &self.parts, places: self.places.as_deref() }
+    pub(crate) fn view(&self) -> RowsView<'_, E> {
+        let single = if self.locations.is_none() { self.arrays[0].numbers() } else { &[] };
+        RowsView { single, arrays: &self.arrays, locations: self.locations.as_deref() }
     }
 
     fn select(&self, rows: &[usize]) -> Self {
-        let place = |row: &usize| match &self.places {
+        let location = |row: &usize| match &self.locations {
             // An index holds less than 2^32 rows.
-            None => Place { part: 0, row: *row as u32 },
-            Some(places) => places[*row],
+            None => RowLocation { array: 0, row: *row as u32 },
+            Some(locations) => locations[*row],
         };
-        Parts::gathered(self.parts.clone(), rows.iter().map(place).collect())
+        GatheredRows::gathered(self.arrays.clone(), rows.iter().map(location).collect())
     }
 
     fn arrange(&mut self, dim: usize, order: &[u32]) {
-        if self.places.is_none()
-            && let Part::Owned(values) = &mut self.parts[0]
+        if self.locations.is_none()
+            && let CoordinateArray::Owned(values) = &mut self.arrays[0]
             && let Some(values) = Arc::get_mut(values)
         {
             return cycle(values, dim, order);
         }
-        let lines = self.view();
+        let view = self.view();
         let mut values = Vec::with_capacity(order.len() * dim);
-        order.iter().for_each(|row| values.extend_from_slice(lines.row(*row as usize, dim)));
-        *self = Parts::whole(Part::Owned(Arc::new(values)));
+        order.iter().for_each(|row| values.extend_from_slice(view.row(*row as usize, dim)));
+        *self = GatheredRows::single(CoordinateArray::Owned(Arc::new(values)));
     }
 }
 
-impl<E: Plain> Part<E> {
+impl<E: MappedCoordinate> CoordinateArray<E> {
     #[inline(always)]
     pub(crate) fn numbers(&self) -> &[E] {
         match self {
-            Part::Owned(values) => values,
-            Part::Mapped(mapped) => mapped.numbers(),
+            CoordinateArray::Owned(values) => values,
+            CoordinateArray::Mapped(mapped) => mapped.numbers(),
         }
     }
 }
 
-impl<'a, E: Plain> Lines<'a, E> {
+impl<'a, E: MappedCoordinate> RowsView<'a, E> {
     #[inline(always)]
     pub(crate) fn row(&self, i: usize, dim: usize) -> &'a [E] {
-        match self.places {
-            None => &self.whole[i * dim..][..dim],
-            Some(places) => {
-                let Place { part, row } = places[i];
-                &self.parts[part as usize].numbers()[row as usize * dim..][..dim]
+        match self.locations {
+            None => &self.single[i * dim..][..dim],
+            Some(locations) => {
+                let RowLocation { array, row } = locations[i];
+                &self.arrays[array as usize].numbers()[row as usize * dim..][..dim]
             }
         }
     }
@@ -190,16 +190,16 @@ fn cycle<T: Copy>(values: &mut [T], dim: usize, order: &[u32]) {
             continue;
         }
         let first: Vec<T> = values[start * dim..(start + 1) * dim].to_vec();
-        let mut place = start;
+        let mut position = start;
         loop {
-            done[place] = true;
-            let from = order[place] as usize;
+            done[position] = true;
+            let from = order[position] as usize;
             if from == start {
-                values[place * dim..(place + 1) * dim].copy_from_slice(&first);
+                values[position * dim..(position + 1) * dim].copy_from_slice(&first);
                 break;
             }
-            values.copy_within(from * dim..(from + 1) * dim, place * dim);
-            place = from;
+            values.copy_within(from * dim..(from + 1) * dim, position * dim);
+            position = from;
         }
     }
 }

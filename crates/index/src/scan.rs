@@ -4,22 +4,22 @@
 //! of it. Only the few rows whose bounds overlap those of the `k` best need exact scores. For an unknown space every
 //! row is scored exactly.
 
-mod form;
-mod places;
+mod formula;
 mod sweep;
 mod terms;
+mod values;
 
 use conifer_space::safe::bounds;
 use conifer_space::{ManifoldSpec, Root};
 
 use crate::kernel::dot_error;
 use crate::query::Ranking;
-use crate::rows::Rows;
-use form::{Form, Limit};
-use places::Places;
+use crate::rows::PointRows;
+use formula::{BoundFormula, FormulaLimit};
 pub(crate) use sweep::{BLOCK, Scratch, Sweep};
 use terms::Factor;
 pub(crate) use terms::{acosh_1p_below, turn_of};
+use values::RowValues;
 
 /// Precomputed values of all rows for the bounds.
 pub(crate) struct Scan {
@@ -28,14 +28,14 @@ pub(crate) struct Scan {
     at_origin: bool,
     /// The root; zeros for the origin.
     root: Vec<f32>,
-    rows: Places,
+    rows: RowValues,
 }
 
 /// The formulas that bound a ranking and its gate.
 #[derive(Clone, Copy)]
-pub(crate) struct Plan {
-    key: Form,
-    gate: Option<(Form, Limit)>,
+pub(crate) struct BoundPlan {
+    key: BoundFormula,
+    gate: Option<(BoundFormula, FormulaLimit)>,
 }
 
 /// A lower bound on scores, on one of three scales.
@@ -51,7 +51,7 @@ pub(crate) enum Floor {
 
 impl Scan {
     /// Precomputes the values of the rows; `None` if the space has no bounds.
-    pub(crate) fn new(spec: &ManifoldSpec, root: &Root, rows: &Rows) -> Option<Self> {
+    pub(crate) fn new(spec: &ManifoldSpec, root: &Root, rows: &PointRows) -> Option<Self> {
         if !matches!(spec.kind.as_str(), "sphere" | "euclidean" | "lorentz" | "product_l1" | "product_l2") {
             return None;
         }
@@ -68,21 +68,21 @@ impl Scan {
         let joining = 4.0 * errors::joining(spec.factors) as f32;
         let factors =
             curv.map(|curv| Factor { curv, unit: 1.0 / curv.sqrt(), rounding, root: square, joining }).collect();
-        let places = Places::of(spec, &at, rows);
-        Some(Scan { spec: spec.clone(), factors, at_origin: matches!(root, Root::Origin), root: at, rows: places })
+        let values = RowValues::of(spec, &at, rows);
+        Some(Scan { spec: spec.clone(), factors, at_origin: matches!(root, Root::Origin), root: at, rows: values })
     }
 
     /// Selects the bounds of a ranking; `None` if the space has no cheap bound for it.
-    pub(crate) fn plan(&self, ranking: Ranking) -> Option<Plan> {
-        let form = |ranking| Form::of(&self.spec, self.at_origin, ranking);
+    pub(crate) fn plan(&self, ranking: Ranking) -> Option<BoundPlan> {
+        let formula = |ranking| BoundFormula::of(&self.spec, self.at_origin, ranking);
         let gate = match ranking.gate() {
             Some(gate) => {
-                let form = form(gate.ranking())?;
-                Some((form, form.limit(&self.factors, gate.limit())))
+                let formula = formula(gate.ranking())?;
+                Some((formula, formula.limit(&self.factors, gate.limit())))
             }
             None => None,
         };
-        Some(Plan { key: form(ranking)?, gate })
+        Some(BoundPlan { key: formula(ranking)?, gate })
     }
 }
 

@@ -29,7 +29,7 @@ impl Bounds {
 pub(crate) struct Selection {
     k: usize,
     /// The k smallest upper bounds so far, with the largest on top.
-    highs: BinaryHeap<Total>,
+    highs: BinaryHeap<OrderedF32>,
     candidates: Vec<(f32, u32)>,
     /// Number of candidates at which [`Selection::prune`] runs next.
     prune_at: usize,
@@ -45,7 +45,7 @@ impl Selection {
             return;
         }
         self.candidates.push((bounds.low, row));
-        self.push_high(Total(bounds.high));
+        self.push_high(OrderedF32(bounds.high));
         if self.candidates.len() >= self.prune_at {
             self.prune();
             self.prune_at = 2 * self.candidates.len() + self.k + 256;
@@ -68,12 +68,12 @@ impl Selection {
     /// A row with a lower bound above this is not among the k best.
     pub(crate) fn threshold(&self) -> f32 {
         match self.highs.peek() {
-            Some(Total(high)) if self.highs.len() == self.k => *high,
+            Some(OrderedF32(high)) if self.highs.len() == self.k => *high,
             _ => f32::INFINITY,
         }
     }
 
-    fn push_high(&mut self, high: Total) {
+    fn push_high(&mut self, high: OrderedF32) {
         if self.highs.len() < self.k {
             self.highs.push(high);
         } else if let Some(mut largest) = self.highs.peek_mut()
@@ -91,23 +91,23 @@ impl Selection {
 
 /// `f32` with its total order.
 #[derive(Clone, Copy)]
-struct Total(f32);
+struct OrderedF32(f32);
 
-impl PartialEq for Total {
+impl PartialEq for OrderedF32 {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Total {}
+impl Eq for OrderedF32 {}
 
-impl PartialOrd for Total {
+impl PartialOrd for OrderedF32 {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Total {
+impl Ord for OrderedF32 {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.0.total_cmp(&other.0)
     }

@@ -43,11 +43,11 @@ use conifer_space::points::Element;
 use conifer_space::{EmbeddingSet, ManifoldSpec, Modality, Root, files};
 
 use crate::error::{Error, Result};
-use segment::{Content, Gone};
+use segment::{DeletedRows, SegmentContent};
 pub use snapshot::Snapshot;
-pub use upkeep::{Removed, Report};
+pub use upkeep::{Removed, StoreCheck};
 pub use version::Version;
-use version::{Manifest, Segment, file_name, number_of};
+use version::{Segment, VersionManifest, file_name, number_of};
 use writer::Writer;
 
 /// A store of embeddings on disk, see [`Store::append`], [`Store::delete`] and [`Store::snapshot`].
@@ -143,7 +143,7 @@ impl Store {
                 disk::create_dir(&fresh.join(folder))?;
             }
             disk::sync(fresh)?;
-            made.publish(&Manifest::new(spec, root, element), &[])?;
+            made.publish(&VersionManifest::new(spec, root, element), &[])?;
             fill(&made)
         })?;
         Ok((store, filled))
@@ -248,7 +248,7 @@ impl Store {
     /// # Errors
     /// Fails if there is no such version. Returns the errors of [`Store::snapshot`].
     pub fn snapshot_of(&self, number: u64) -> Result<Snapshot> {
-        Snapshot::assemble(&self.dir, &self.known(number)?)
+        Snapshot::assemble(&self.dir, &self.manifest_of(number)?)
     }
 
     /// Appends all rows of a set, without a check for duplicates: [`Store::append_with`] with [`Duplicates::Keep`].
@@ -300,14 +300,14 @@ impl Store {
     }
 
     /// Rows of a set whose id and modality the store already has.
-    fn repeated(&self, newest: &Manifest, set: &EmbeddingSet) -> Result<Vec<usize>> {
+    fn repeated(&self, newest: &VersionManifest, set: &EmbeddingSet) -> Result<Vec<usize>> {
         // Maps an id to the modalities of the rows of the store with this id.
         let mut there: HashMap<&str, Vec<Modality>> = set.ids.iter().map(|id| (id.as_str(), Vec::new())).collect();
         for segment in &newest.segments {
-            let (rows, gone) = segment::open(&self.dir, segment)?;
+            let (rows, deleted_rows) = segment::open(&self.dir, segment)?;
             for (row, (id, modality)) in rows.ids.iter().zip(&rows.modality).enumerate() {
                 if let Some(found) = there.get_mut(id.as_str())
-                    && !gone.contains(row)
+                    && !deleted_rows.contains(row)
                     && !found.contains(modality)
                 {
                     found.push(*modality);
@@ -318,7 +318,7 @@ impl Store {
     }
 
     fn write_rows(writer: Writer<'_>, set: &EmbeddingSet, progress: &mut dyn FnMut(usize)) -> Result<Version> {
-        let content = Content {
+        let content = SegmentContent {
             spec: &set.spec,
             root: &set.root,
             source: set.source.clone(),
@@ -343,7 +343,7 @@ impl Store {
     pub fn delete(&self, ids: &[String]) -> Result<Deletion> {
         let mut wanted: HashMap<&str, bool> = ids.iter().map(|id| (id.as_str(), false)).collect();
         let writer = Writer::begin(self)?;
-        let mut gone = Vec::new();
+        let mut deleted_rows = Vec::new();
         for segment in &writer.newest.segments {
             let (set, mut rows) = segment::open(&self.dir, segment)?;
             for (i, id) in set.ids.iter().enumerate() {
@@ -354,10 +354,10 @@ impl Store {
                     rows.insert(i);
                 }
             }
-            gone.push(rows);
+            deleted_rows.push(rows);
         }
         let absent = ids.iter().filter(|id| wanted.remove(id.as_str()) == Some(false)).cloned().collect();
-        let (version, rows) = writer.without(&gone)?;
+        let (version, rows) = writer.without(&deleted_rows)?;
         Ok(Deletion { version, rows, absent })
     }
 
@@ -368,27 +368,27 @@ impl Store {
     /// ([`Store::compact`]). Returns the errors of [`Store::delete`].
     pub fn delete_rows(&self, number: u64, rows: &[usize]) -> Result<Deletion> {
         let writer = Writer::begin(self)?;
-        let seen = self.known(number)?;
-        let mut places = Vec::new();
-        for (i, segment) in seen.segments.iter().enumerate() {
-            let (set, gone) = segment::open(&self.dir, segment)?;
-            places.extend((0..set.len()).filter(|row| !gone.contains(*row)).map(|row| (i, row)));
+        let old_version = self.manifest_of(number)?;
+        let mut locations = Vec::new();
+        for (i, segment) in old_version.segments.iter().enumerate() {
+            let (set, deleted_rows) = segment::open(&self.dir, segment)?;
+            locations.extend((0..set.len()).filter(|row| !deleted_rows.contains(*row)).map(|row| (i, row)));
         }
         let position = |old: &Segment| writer.newest.segments.iter().position(|it| it.name == old.name);
         let open = |it: &Segment| Ok(segment::open(&self.dir, it)?.1);
-        let mut gone: Vec<Gone> = writer.newest.segments.iter().map(open).collect::<Result<_>>()?;
+        let mut deleted_rows: Vec<DeletedRows> = writer.newest.segments.iter().map(open).collect::<Result<_>>()?;
         for row in rows {
-            let Some((segment, place)) = places.get(*row) else {
-                let expected = format!("a row below {}, of version {number}", places.len());
+            let Some((segment, location)) = locations.get(*row) else {
+                let expected = format!("a row below {}, of version {number}", locations.len());
                 return Err(Error::store(&self.dir, "a row to delete", row, expected));
             };
-            let Some(now) = position(&seen.segments[*segment]) else {
+            let Some(now) = position(&old_version.segments[*segment]) else {
                 let found = format!("of version {number}, older than the last compaction");
                 return Err(Error::store(&self.dir, "a row to delete", found, "a row of a later version"));
             };
-            gone[now].insert(*place);
+            deleted_rows[now].insert(*location);
         }
-        let (version, rows) = writer.without(&gone)?;
+        let (version, rows) = writer.without(&deleted_rows)?;
         Ok(Deletion { version, rows, absent: Vec::new() })
     }
 
@@ -410,7 +410,7 @@ impl Store {
         if rows.is_empty() {
             return writer.commit(&next, &[]);
         }
-        let content = Content {
+        let content = SegmentContent {
             spec: &rows.spec,
             root: &rows.root,
             source: rows.source.clone(),
@@ -424,7 +424,7 @@ impl Store {
     }
 
     /// Checks that a set can be appended to the store.
-    fn check_fits(&self, newest: &Manifest, set: &EmbeddingSet) -> Result<()> {
+    fn check_fits(&self, newest: &VersionManifest, set: &EmbeddingSet) -> Result<()> {
         if set.spec != newest.spec {
             let (found, expected) = (set.spec.to_string(), newest.spec.to_string());
             let (found, expected) = if found == expected {
@@ -472,7 +472,7 @@ impl Store {
 
     /// The manifest of the newest version. If it is damaged, this fails: an older version would silently lack committed
     /// changes.
-    fn newest(&self) -> Result<Manifest> {
+    fn newest(&self) -> Result<VersionManifest> {
         for _ in 1..TRIES {
             let number = self.newest_number()?.ok_or_else(|| self.no_version())?;
             match self.read(number) {
@@ -483,7 +483,7 @@ impl Store {
         self.read(self.newest_number()?.ok_or_else(|| self.no_version())?)
     }
 
-    fn known(&self, number: u64) -> Result<Manifest> {
+    fn manifest_of(&self, number: u64) -> Result<VersionManifest> {
         let numbers = self.numbers()?;
         if !numbers.contains(&number) {
             let there = numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
@@ -497,8 +497,8 @@ impl Store {
         self.read(number)
     }
 
-    fn read(&self, number: u64) -> Result<Manifest> {
-        Manifest::read(&self.dir.join(VERSIONS).join(file_name(number)), number)
+    fn read(&self, number: u64) -> Result<VersionManifest> {
+        VersionManifest::read(&self.dir.join(VERSIONS).join(file_name(number)), number)
     }
 
     fn no_version(&self) -> Error {

@@ -9,8 +9,8 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::query::{Hit, Ranking};
-use crate::rows::Rows;
-use crate::scan::{self, BLOCK, Floor, Plan, Scan, Scratch, Sweep};
+use crate::rows::PointRows;
+use crate::scan::{self, BLOCK, BoundPlan, Floor, Scan, Scratch, Sweep};
 use crate::select::{Bounds, Selection};
 use crate::store::Snapshot;
 
@@ -18,36 +18,36 @@ use crate::store::Snapshot;
 pub(crate) const GROUP: usize = 256;
 
 /// Rows that a thread takes at a time: enough to amortise the overhead, few enough to balance the load.
-pub(crate) const TAKEN: usize = 768;
+pub(crate) const CHUNK_ROWS: usize = 768;
 
-pub(crate) struct Table {
+pub(crate) struct SearchTable {
     pub(crate) spec: ManifoldSpec,
     pub(crate) root: Root,
     pub(crate) space: Box<dyn Space<f32>>,
     pub(crate) scan: Option<Scan>,
-    pub(crate) rows: Rows,
+    pub(crate) rows: PointRows,
     pub(crate) modality: Vec<Modality>,
     depths: OnceLock<Vec<f32>>,
     all: OnceLock<Vec<u32>>,
 }
 
-pub(crate) enum Store {
-    Whole,
+pub(crate) enum TablePrecision {
+    Full,
     Half,
 }
 
-impl Table {
+impl SearchTable {
     /// # Errors
     /// Fails if the set does not pass [`EmbeddingSet::check`], has 2^32 rows or more, or overflows half precision.
-    pub(crate) fn new(set: EmbeddingSet, store: Store) -> Result<Self> {
+    pub(crate) fn new(set: EmbeddingSet, precision: TablePrecision) -> Result<Self> {
         set.check()?;
         if u32::try_from(set.len()).is_err() {
             return Err(Error::invalid("the number of rows", set.len(), "less than 2^32"));
         }
         let EmbeddingSet { spec, root, modality, points, .. } = set;
-        let rows = match store {
-            Store::Whole => Rows::owned(points),
-            Store::Half => Rows::half(&points)?,
+        let rows = match precision {
+            TablePrecision::Full => PointRows::owned(points),
+            TablePrecision::Half => PointRows::half(&points)?,
         };
         Self::on(spec, root, rows, modality)
     }
@@ -62,9 +62,9 @@ impl Table {
     }
 
     /// The rows must be valid points of the space, fewer than 2^32.
-    fn on(spec: ManifoldSpec, root: Root, rows: Rows, modality: Vec<Modality>) -> Result<Self> {
+    fn on(spec: ManifoldSpec, root: Root, rows: PointRows, modality: Vec<Modality>) -> Result<Self> {
         let scan = Scan::new(&spec, &root, &rows);
-        Ok(Table {
+        Ok(SearchTable {
             space: space(&spec)?,
             spec,
             root,
@@ -143,18 +143,18 @@ impl Table {
         number: impl Fn(u32) -> usize + Sync,
     ) -> Vec<Vec<Hit>> {
         let of_group = |queries: &[&[f32]]| -> Vec<Vec<Hit>> {
-            let view = self.view(queries, ranking);
-            let taken = AtomicUsize::new(0);
-            let threads = rayon::current_num_threads().min(rows.len().div_ceil(TAKEN));
-            let seen = (0..threads).into_par_iter().map(|_| {
-                let mut looker = view.looker(k);
-                while let Some(rows) = rows.chunks(TAKEN).nth(taken.fetch_add(1, Ordering::Relaxed)) {
-                    looker.look(rows);
+            let prepared = self.prepare(queries, ranking);
+            let next_chunk = AtomicUsize::new(0);
+            let threads = rayon::current_num_threads().min(rows.len().div_ceil(CHUNK_ROWS));
+            let per_thread = (0..threads).into_par_iter().map(|_| {
+                let mut scanner = prepared.scanner(k);
+                while let Some(rows) = rows.chunks(CHUNK_ROWS).nth(next_chunk.fetch_add(1, Ordering::Relaxed)) {
+                    scanner.scan(rows);
                 }
-                looker.selections
+                scanner.selections
             });
             let merge = |a: Vec<Selection>, b: Vec<Selection>| a.into_iter().zip(b).map(|(a, b)| a.merge(b)).collect();
-            let selections = seen.reduce_with(merge).unwrap_or_default();
+            let selections = per_thread.reduce_with(merge).unwrap_or_default();
             let pairs = queries.par_iter().zip(selections);
             pairs.map(|(query, selection)| self.exact(query, ranking, k, selection.into_rows(), &number)).collect()
         };
@@ -162,17 +162,17 @@ impl Table {
     }
 
     /// Prepares a ranking for these queries.
-    pub(crate) fn view<'a>(&'a self, queries: &[&'a [f32]], ranking: Ranking) -> View<'a> {
+    pub(crate) fn prepare<'a>(&'a self, queries: &[&'a [f32]], ranking: Ranking) -> PreparedRanking<'a> {
         let plan = self.scan.as_ref().and_then(|scan| Some((scan, scan.plan(ranking)?)));
         let depths = if matches!(ranking, Ranking::Depth(_)) { self.depths() } else { &[] };
-        let sweep = plan.map(|(scan, plan): (&Scan, Plan)| Sweep::new(scan, plan, queries));
-        View { table: self, ranking, queries: queries.to_vec(), sweep, depths }
+        let sweep = plan.map(|(scan, plan): (&Scan, BoundPlan)| Sweep::new(scan, plan, queries));
+        PreparedRanking { table: self, ranking, queries: queries.to_vec(), sweep, depths }
     }
 }
 
 /// A table prepared for some queries and a ranking.
-pub(crate) struct View<'a> {
-    table: &'a Table,
+pub(crate) struct PreparedRanking<'a> {
+    table: &'a SearchTable,
     ranking: Ranking,
     queries: Vec<&'a [f32]>,
     /// `None` if there are no cheap bounds.
@@ -181,8 +181,8 @@ pub(crate) struct View<'a> {
 }
 
 /// The state of one thread of a scan.
-pub(crate) struct Looker<'a> {
-    view: &'a View<'a>,
+pub(crate) struct RowScanner<'a> {
+    prepared: &'a PreparedRanking<'a>,
     pub(crate) selections: Vec<Selection>,
     limits: Vec<f32>,
     scratch: Scratch,
@@ -190,12 +190,12 @@ pub(crate) struct Looker<'a> {
     found: Vec<(u32, u32)>,
 }
 
-impl<'a> View<'a> {
+impl<'a> PreparedRanking<'a> {
     /// Starts a scan for the `k` best rows of each query, `k >= 1`.
-    pub(crate) fn looker(&'a self, k: usize) -> Looker<'a> {
+    pub(crate) fn scanner(&'a self, k: usize) -> RowScanner<'a> {
         let count = self.queries.len();
-        Looker {
-            view: self,
+        RowScanner {
+            prepared: self,
             selections: (0..count).map(|_| Selection::new(k)).collect(),
             limits: vec![f32::INFINITY; count],
             scratch: Scratch::default(),
@@ -224,23 +224,23 @@ impl<'a> View<'a> {
     }
 }
 
-impl Looker<'_> {
+impl RowScanner<'_> {
     /// A row whose key is above this is not among the best rows of the query.
     pub(crate) fn threshold(&self, query: usize) -> f32 {
         self.limits[query]
     }
 
     /// Scans these rows.
-    pub(crate) fn look(&mut self, numbers: &[u32]) {
+    pub(crate) fn scan(&mut self, numbers: &[u32]) {
         numbers.chunks(BLOCK).for_each(|numbers| self.block(numbers));
     }
 
     fn block(&mut self, numbers: &[u32]) {
-        let Table { rows, spec, .. } = self.view.table;
-        match &self.view.sweep {
+        let SearchTable { rows, spec, .. } = self.prepared.table;
+        match &self.prepared.sweep {
             Some(sweep) => {
-                let depths = self.view.depths;
-                sweep.look(rows, numbers, depths, &self.limits, &mut self.scratch, &mut self.found);
+                let depths = self.prepared.depths;
+                sweep.find_candidates(rows, numbers, depths, &self.limits, &mut self.scratch, &mut self.found);
             }
             None => {
                 let queries = 0..self.selections.len() as u32;
@@ -251,7 +251,7 @@ impl Looker<'_> {
         for (i, query) in &self.found {
             let (row, query) = (numbers[*i as usize], *query as usize);
             let point = rows.row(row as usize, spec.dim, &mut self.wide);
-            if let Some(bounds) = self.view.bounds(query, row as usize, point) {
+            if let Some(bounds) = self.prepared.bounds(query, row as usize, point) {
                 self.selections[query].push(row, bounds);
                 self.limits[query] = self.selections[query].threshold();
             }

@@ -14,9 +14,9 @@ use crate::traverse::Cone;
 use crate::{Direction, Filter, FlatIndex, Gate, Hit, Query, Ranking};
 
 /// Random numbers for test cases.
-struct Random(SplitMix);
+struct TestRandom(SplitMix);
 
-impl Random {
+impl TestRandom {
     fn uniform(&mut self) -> f64 {
         self.0.uniform()
     }
@@ -40,14 +40,14 @@ impl Random {
 }
 
 /// A set with queries.
-struct Case {
+struct SearchCase {
     spec: ManifoldSpec,
     root: Root,
     rows: Vec<f32>,
     queries: Vec<f32>,
 }
 
-fn spec(random: &mut Random) -> ManifoldSpec {
+fn spec(random: &mut TestRandom) -> ManifoldSpec {
     let dims = [1, 2, 3, 7, 8, 16, 19, 33, 64, 65, 130];
     match random.below(5) {
         0 => ManifoldSpec::sphere(random.one_of(&dims[1..])),
@@ -66,24 +66,24 @@ fn spec(random: &mut Random) -> ManifoldSpec {
 
 /// Clusters, duplicates, near duplicates, opposite and scaled points, the root and points next to it. Norms are from
 /// 1e-6 to 1e4, either all of a size or spread.
-fn case(seed: u64) -> Case {
-    let random = &mut Random(SplitMix::new(seed));
+fn case(seed: u64) -> SearchCase {
+    let random = &mut TestRandom(SplitMix::new(seed));
     let spec = spec(random);
     let sphere = spec.kind == "sphere";
     let (spread, base) = (random.below(4), random.size(1e-6, 1e4));
-    let fresh = |random: &mut Random| -> Vec<f64> {
+    let fresh = |random: &mut TestRandom| -> Vec<f64> {
         let mut point = Vec::new();
         for _ in 0..spec.factors {
             let part: Vec<f64> = (0..spec.factor_dim()).map(|_| random.normal()).collect();
             let length = part.iter().map(|v| v * v).sum::<f64>().sqrt().max(1e-30);
-            let wanted = match spread {
+            let norm = match spread {
                 _ if sphere => 1.0,
                 0 => random.size(1e-6, 1e4),
                 1 => base * random.size(0.5, 2.0),
                 2 => random.size(0.01, 10.0),
                 _ => base * random.size(0.1, 1.0),
             };
-            point.extend(part.iter().map(|v| v / length * wanted));
+            point.extend(part.iter().map(|v| v / length * norm));
         }
         point
     };
@@ -97,11 +97,11 @@ fn case(seed: u64) -> Case {
         Root::Point(point) => point.clone(),
     };
     let centres: Vec<Vec<f64>> = (0..8).map(|_| fresh(random)).collect();
-    let near = |random: &mut Random, point: &[f64], share: f64| {
+    let near = |random: &mut TestRandom, point: &[f64], share: f64| {
         let unit = point.iter().map(|v| v * v).sum::<f64>().sqrt() / (point.len() as f64).sqrt();
         on_space(point.iter().map(|v| v + share * unit * random.normal()).collect())
     };
-    let pick = |random: &mut Random, rows: &[Vec<f64>]| -> Vec<f64> {
+    let pick = |random: &mut TestRandom, rows: &[Vec<f64>]| -> Vec<f64> {
         match random.below(12) {
             3..=5 => {
                 let (share, centre) = (random.size(1e-3, 0.5), random.below(8));
@@ -132,12 +132,12 @@ fn case(seed: u64) -> Case {
     // One by one, in a narrow panel, and in a wide one.
     let queries: Vec<Vec<f64>> = (0..random.one_of(&[1, 2, 3, 4, 5, 35])).map(|_| pick(random, &rows)).collect();
     let narrow = |points: Vec<Vec<f64>>| points.concat().into_iter().map(|v| v as f32).collect();
-    Case { rows: narrow(rows), queries: narrow(queries), spec, root }
+    SearchCase { rows: narrow(rows), queries: narrow(queries), spec, root }
 }
 
 /// The plain rankings, and two gated ones whose limit is the exact value of some row, or admits all rows or none.
-fn rankings(random: &mut Random, case: &Case) -> Vec<Ranking> {
-    let Case { spec, root, rows, queries } = case;
+fn rankings(random: &mut TestRandom, case: &SearchCase) -> Vec<Ranking> {
+    let SearchCase { spec, root, rows, queries } = case;
     let space = space::<f32>(spec).unwrap();
     let mut rankings = PLAIN.to_vec();
     for _ in 0..2 {
@@ -170,7 +170,7 @@ fn best(all: &[Vec<Hit>], k: usize, passes: &dyn Fn(usize) -> bool) -> Vec<Vec<(
 
 fn agree(seed: u64) {
     let mut case = case(seed);
-    let random = &mut Random(SplitMix::new(seed ^ 0xabc_def0));
+    let random = &mut TestRandom(SplitMix::new(seed ^ 0xabc_def0));
     let half = random.below(3) == 0 && case.rows.iter().all(|v| v.abs() < 6e4);
     if half {
         case.rows.iter_mut().for_each(|v| *v = half::f16::from_f32(*v).to_f32());
@@ -229,8 +229,8 @@ fn agree(seed: u64) {
 /// Compares every score with `f64`. The error budget is relative 2e-6 for distances and 4e-5 radians for angles, plus
 /// terms that grow with `sqrt(c) t` of both points ([`crate::scan::errors`]). For inner products it is that of the dot
 /// products, relative to the lengths.
-fn within_budget(case: &Case, ranking: Ranking, all: &[Vec<Hit>], context: &dyn Fn() -> String) {
-    let Case { spec, root, rows, queries } = case;
+fn within_budget(case: &SearchCase, ranking: Ranking, all: &[Vec<Hit>], context: &dyn Fn() -> String) {
+    let SearchCase { spec, root, rows, queries } = case;
     let space = space::<f64>(spec).unwrap();
     let wide = |point: &[f32]| -> Vec<f64> { point.iter().map(|v| f64::from(*v)).collect() };
     // Rounded to `f32`, as the exact scores use it.

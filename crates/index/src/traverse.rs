@@ -35,7 +35,7 @@ pub struct Cone {
 /// A row or the root that a traversal passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stop {
-    pub place: Place,
+    pub place: StopPlace,
     /// The fraction of the path, in [0, 1], at which it first is the nearest.
     pub at: f32,
     /// Its similarity to the sample there.
@@ -55,7 +55,7 @@ pub struct Step {
 
 /// The kinds of stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum StopPlace {
     /// A row of the index.
     Row(usize),
     /// The root.
@@ -90,12 +90,13 @@ impl FlatIndex {
             match step.nearest {
                 Some(hit) => push_new(&mut stops, hit, step.at),
                 None => {
-                    root_stop = root_stop.or(Some(Stop { place: Place::Root, at: step.at, similarity: step.to_end }))
+                    root_stop =
+                        root_stop.or(Some(Stop { place: StopPlace::Root, at: step.at, similarity: step.to_end }))
                 }
             }
         }
         let root = self.root_point()?;
-        let at_end = Stop { place: Place::Root, at: 1.0, similarity: self.space().similarity(&root, &root) };
+        let at_end = Stop { place: StopPlace::Root, at: 1.0, similarity: self.space().similarity(&root, &root) };
         stops.push(root_stop.unwrap_or(at_end));
         Ok(stops)
     }
@@ -261,7 +262,7 @@ fn fraction(i: usize, steps: usize) -> f32 {
 }
 
 fn push_new(stops: &mut Vec<Stop>, hit: Hit, at: f32) {
-    let place = Place::Row(hit.row);
+    let place = StopPlace::Row(hit.row);
     if stops.iter().all(|stop| stop.place != place) {
         stops.push(Stop { place, at, similarity: hit.score });
     }

@@ -8,9 +8,9 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{DispatchDevice, Flex, TensorMetadata};
 use burn::tensor::{DType, Tensor, TensorData};
 
-use crate::raw::View;
+use crate::raw::MatrixView;
 
-pub(crate) type Array = FloatTensor<Flex>;
+pub(crate) type FlexArray = FloatTensor<Flex>;
 
 /// True if the fused operations support a tensor: `f32` on the CPU.
 pub(crate) fn is_fused<const D: usize>(x: &Tensor<D>) -> bool {
@@ -24,33 +24,33 @@ pub(crate) fn computes_again<C: CheckpointStrategy>() -> bool {
 }
 
 /// A contiguous row-major array; copies only if `x` is not contiguous.
-pub(crate) fn dense(x: &Array) -> Array {
+pub(crate) fn dense(x: &FlexArray) -> FlexArray {
     x.to_contiguous()
 }
 
-pub(crate) fn numbers(x: &Array) -> &[f32] {
+pub(crate) fn numbers(x: &FlexArray) -> &[f32] {
     x.as_slice().unwrap_or_else(|| unreachable!("a dense array of f32"))
 }
 
 /// The numbers of an array in row-major order, without a copy if no other array shares them.
-pub(crate) fn into_numbers(x: Array) -> Vec<f32> {
+pub(crate) fn into_numbers(x: FlexArray) -> Vec<f32> {
     x.into_data().try_into_vec::<f32>().unwrap_or_else(|e| unreachable!("fused for f32 only: {e}"))
 }
 
 /// A strided view of a matrix, which may be transposed or a slice of another.
-pub(crate) fn matrix(x: &Array) -> View<'_> {
+pub(crate) fn matrix(x: &FlexArray) -> MatrixView<'_> {
     let (layout, shape) = (x.layout(), x.shape());
     let stride =
         |axis: usize| usize::try_from(layout.strides()[axis]).unwrap_or_else(|_| unreachable!("no flipped axes"));
-    View::new(&x.storage::<f32>()[layout.start_offset()..], [shape[0], shape[1]], [stride(0), stride(1)])
+    MatrixView::new(&x.storage::<f32>()[layout.start_offset()..], [shape[0], shape[1]], [stride(0), stride(1)])
 }
 
 /// Makes an array usable for [`matrix`], which needs non-negative strides.
-pub(crate) fn forwards(x: Array) -> Array {
+pub(crate) fn forwards(x: FlexArray) -> FlexArray {
     if x.layout().strides().iter().all(|&stride| stride >= 0) { x } else { dense(&x) }
 }
 
-pub(crate) fn array(values: Vec<f32>, shape: &[usize]) -> Array {
+pub(crate) fn array(values: Vec<f32>, shape: &[usize]) -> FlexArray {
     Flex::float_from_data(TensorData::new(values, shape.to_vec()), &Default::default())
 }
 

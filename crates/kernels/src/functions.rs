@@ -104,9 +104,9 @@ mod tests {
 
     use super::*;
 
-    struct Each<'a>(&'a [f32]);
+    struct FunctionProbe<'a>(&'a [f32]);
 
-    impl WithSimd for Each<'_> {
+    impl WithSimd for FunctionProbe<'_> {
         type Output = Vec<[f32; 3]>;
 
         #[inline(always)]
@@ -141,7 +141,7 @@ mod tests {
     fn accurate_over_the_whole_range() {
         let xs: Vec<f32> = (-8730..8870).map(|i| i as f32 * 0.01 + 0.003).filter(|x| *x < 88.7).collect();
         let mut worst = 0.0_f64;
-        for (&x, [exp, below, density]) in xs.iter().zip(AutoArch::new().dispatch(Each(&xs))) {
+        for (&x, [exp, below, density]) in xs.iter().zip(AutoArch::new().dispatch(FunctionProbe(&xs))) {
             let x = f64::from(x);
             assert!((f64::from(exp) / x.exp() - 1.0).abs() < 2e-7, "exp({x}) = {exp:e}");
             worst = worst.max((f64::from(below) - normal_exact(x)).abs());
@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn ends_and_numbers_that_are_none() {
-        let found = AutoArch::new().dispatch(Each(&[0.0, -200.0, f32::NEG_INFINITY, 200.0, f32::INFINITY, f32::NAN]));
+        let found =
+            AutoArch::new().dispatch(FunctionProbe(&[0.0, -200.0, f32::NEG_INFINITY, 200.0, f32::INFINITY, f32::NAN]));
         assert_eq!(found[0][0], 1.0);
         assert_eq!(found[1], [0.0, 0.0, 0.0]);
         assert_eq!(found[2], [0.0, 0.0, 0.0]);

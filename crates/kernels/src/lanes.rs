@@ -6,21 +6,21 @@
 use macerator::{Scalar, Simd, Vector};
 
 /// A register of `f32`: 16 lanes (AVX-512), 8 (AVX2) or 4.
-pub(crate) type Lanes<S> = Vector<S, f32>;
+pub(crate) type Register<S> = Vector<S, f32>;
 
-/// Numbers per [`Line`]: a multiple of the lanes of every machine, so that the data layout is always the same.
+/// Numbers per [`CacheLine`]: a multiple of the lanes of every machine, so that the data layout is always the same.
 pub(crate) const LINE: usize = 16;
 
 /// Sixteen numbers on one cache line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(align(64))]
-pub(crate) struct Line(pub(crate) [f32; LINE]);
+pub(crate) struct CacheLine(pub(crate) [f32; LINE]);
 
-impl Line {
-    pub(crate) const ZERO: Line = Line([0.0; LINE]);
+impl CacheLine {
+    pub(crate) const ZERO: CacheLine = CacheLine([0.0; LINE]);
 
     /// Copies `numbers` to `lines` and pads the last line with zeros.
-    pub(crate) fn fill(lines: &mut [Line], numbers: &[f32]) {
+    pub(crate) fn fill(lines: &mut [CacheLine], numbers: &[f32]) {
         for (line, numbers) in lines.iter_mut().zip(numbers.chunks(LINE)) {
             line.0[..numbers.len()].copy_from_slice(numbers);
             line.0[numbers.len()..].fill(0.0);
@@ -36,24 +36,24 @@ pub(crate) fn lanes<S: Simd>() -> usize {
 
 /// Loads a register from the start of `from`.
 #[inline(always)]
-pub(crate) fn load<S: Simd>(from: &[f32]) -> Lanes<S> {
+pub(crate) fn load<S: Simd>(from: &[f32]) -> Register<S> {
     bytemuck::pod_read_unaligned(bytemuck::cast_slice(&from[..lanes::<S>()]))
 }
 
 /// Stores a register at the start of `to`.
 #[inline(always)]
-pub(crate) fn store<S: Simd>(value: Lanes<S>, to: &mut [f32]) {
+pub(crate) fn store<S: Simd>(value: Register<S>, to: &mut [f32]) {
     to[..lanes::<S>()].copy_from_slice(bytemuck::cast_slice(std::slice::from_ref(&value)));
 }
 
 #[inline(always)]
-pub(crate) fn splat<S: Simd>(value: f32) -> Lanes<S> {
+pub(crate) fn splat<S: Simd>(value: f32) -> Register<S> {
     value.splat::<S>()
 }
 
 /// Sum of the lanes in a fixed order, in `f64`.
 #[inline(always)]
-pub(crate) fn total<S: Simd>(value: Lanes<S>) -> f64 {
+pub(crate) fn total<S: Simd>(value: Register<S>) -> f64 {
     let mut numbers = [0.0; LINE];
     store::<S>(value, &mut numbers);
     let mut sum = 0.0;
@@ -66,7 +66,7 @@ pub(crate) fn total<S: Simd>(value: Lanes<S>) -> f64 {
 /// `ln(1 + t)` for `t >= 0`, as [`conifer_space::vector::ln_1p`], but with a reciprocal instead of a division, which
 /// costs a few units in the last place.
 #[inline(always)]
-pub(crate) fn ln_1p<S: Simd>(t: Lanes<S>) -> Lanes<S> {
+pub(crate) fn ln_1p<S: Simd>(t: Register<S>) -> Register<S> {
     const ROOT_HALF: u32 = std::f32::consts::FRAC_1_SQRT_2.to_bits();
     const ONE: u32 = 1.0_f32.to_bits();
     let shifted = (t + splat::<S>(1.0)).reinterpret::<u32>() + (ONE - ROOT_HALF).splat::<S>();
@@ -88,7 +88,7 @@ pub(crate) fn ln_1p<S: Simd>(t: Lanes<S>) -> Lanes<S> {
 ///
 /// `x = n ln 2 + r` with `|r| <= ln(2) / 2`, and `exp(r)` is a series.
 #[inline(always)]
-pub(crate) fn exp<S: Simd>(x: Lanes<S>) -> Lanes<S> {
+pub(crate) fn exp<S: Simd>(x: Register<S>) -> Register<S> {
     // Below this the exponent does not fit into its eight bits.
     let least = splat::<S>(-87.33);
     let gone = x.lt(least);

@@ -47,13 +47,13 @@ mod trigonometry;
 
 pub use activation::{Activation, gelu, gelu_plain, quick_gelu, quick_gelu_plain};
 pub use alloc::{AllocStats, LargeBlockAllocator};
-pub use angle::{Answers, Bend, angle_contrast, pairwise_exterior_angle};
+pub use angle::{AngleGeometry, PairLabels, angle_contrast, pairwise_exterior_angle};
 pub use attention::{Mask, attention, attention_plain, self_attention, self_attention_plain};
-pub use cone::{Cone, cone_hinge};
-pub use distance::{DistanceRule, Norm, pairwise_distance, pairwise_distance_plain};
+pub use cone::{ConeHinge, cone_hinge};
+pub use distance::{DistanceNorm, DistanceRule, pairwise_distance, pairwise_distance_plain};
 pub use feed_forward::{feed_forward, feed_forward_plain};
 pub use layer_norm::{layer_norm, layer_norm_plain};
 pub use lift::lift;
 pub use linear::{linear, linear_add, linear_add_plain, linear_plain};
-pub use nce::{Asking, NceRule, info_nce, info_nce_plain, multi_positive_nce, multi_positive_nce_plain};
+pub use nce::{NceRule, QuerySide, info_nce, info_nce_plain, multi_positive_nce, multi_positive_nce_plain};
 pub use unit::{unit_rows, unit_rows_plain};

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 /// A matrix in a slice, with the entry `(i, j)` at `i row_stride + j column_stride`.
 #[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
+pub(crate) struct MatrixView<'a> {
     data: &'a [f32],
     rows: usize,
     columns: usize,
@@ -21,7 +21,7 @@ pub(crate) struct View<'a> {
     column_stride: usize,
 }
 
-impl<'a> View<'a> {
+impl<'a> MatrixView<'a> {
     /// # Panics
     /// Panics if an entry is outside of the slice.
     pub(crate) fn new(data: &'a [f32], [rows, columns]: [usize; 2], [row_stride, column_stride]: [usize; 2]) -> Self {
@@ -113,7 +113,7 @@ impl<'a> Panel<'a> {
     ///
     /// # Panics
     /// Panics if the shapes do not match.
-    pub(crate) fn product(&mut self, left: View<'_>, right: View<'_>, scale: f32) {
+    pub(crate) fn product(&mut self, left: MatrixView<'_>, right: MatrixView<'_>, scale: f32) {
         assert_eq!([self.rows, self.columns], [left.rows, right.columns], "shape of a product");
         // SAFETY: the panel has this shape, its numbers are initialised, and no other thread can access them.
         unsafe { multiply(self.start, self.stride, left, right, None, scale, Parallelism::None) }
@@ -134,7 +134,7 @@ fn area(rows: usize, columns: usize) -> usize {
 ///
 /// # Panics
 /// Panics if the shapes do not match.
-pub(crate) fn product(left: View<'_>, right: View<'_>) -> Vec<f32> {
+pub(crate) fn product(left: MatrixView<'_>, right: MatrixView<'_>) -> Vec<f32> {
     let count = area(left.rows, right.columns);
     if left.columns == 0 {
         return vec![0.0; count];
@@ -153,7 +153,7 @@ pub(crate) fn product(left: View<'_>, right: View<'_>) -> Vec<f32> {
 ///
 /// # Panics
 /// Panics if the shapes do not match.
-pub(crate) fn add_product(out: &mut [f32], left: View<'_>, right: View<'_>) {
+pub(crate) fn add_product(out: &mut [f32], left: MatrixView<'_>, right: MatrixView<'_>) {
     assert_eq!(out.len(), area(left.rows, right.columns), "shape of a product");
     // SAFETY: `out` has this shape and is initialised.
     unsafe { multiply(out.as_mut_ptr(), right.columns, left, right, Some(1.0), 1.0, Parallelism::Rayon(0)) }
@@ -167,15 +167,16 @@ pub(crate) fn add_product(out: &mut [f32], left: View<'_>, right: View<'_>) {
 unsafe fn multiply(
     out: *mut f32,
     stride: usize,
-    left: View<'_>,
-    right: View<'_>,
+    left: MatrixView<'_>,
+    right: MatrixView<'_>,
     keep: Option<f32>,
     scale: f32,
     parallelism: Parallelism,
 ) {
     assert_eq!(left.columns, right.rows, "inner sizes of a product");
     let step = |stride: usize| isize::try_from(stride).unwrap_or(isize::MAX);
-    // SAFETY: the operands are inside their slices (checked by `View::new`), and the caller guarantees the result.
+    // SAFETY: the operands are inside their slices (checked by `MatrixView::new`), and the caller guarantees the
+    // result.
     unsafe {
         gemm::gemm(
             left.rows,
@@ -213,13 +214,13 @@ pub(crate) fn new_rows<R: Send>(
 ) -> (Vec<f32>, Vec<R>) {
     let total = count * width;
     let mut out: Vec<f32> = Vec::with_capacity(total);
-    let room = &mut out.spare_capacity_mut()[..total];
-    let results = room
+    let spare = &mut out.spare_capacity_mut()[..total];
+    let results = spare
         .par_chunks_mut((BLOCK * width).max(1))
         .enumerate()
         .map(|(block, numbers)| write(block * BLOCK..((block + 1) * BLOCK).min(count), zeroed(numbers)))
         .collect();
-    // SAFETY: the blocks cover `room`, and `zeroed` initialised each of them.
+    // SAFETY: the blocks cover `spare`, and `zeroed` initialised each of them.
     unsafe { out.set_len(total) };
     (out, results)
 }
@@ -233,8 +234,8 @@ pub(crate) fn new_rows_beside<R: Send>(
     let (total, chunk) = (beside.len(), (BLOCK * width).max(1));
     let count = total.checked_div(width).unwrap_or(0);
     let mut out: Vec<f32> = Vec::with_capacity(total);
-    let room = &mut out.spare_capacity_mut()[..total];
-    let results = room
+    let spare = &mut out.spare_capacity_mut()[..total];
+    let results = spare
         .par_chunks_mut(chunk)
         .zip(beside.par_chunks_mut(chunk))
         .enumerate()
@@ -242,16 +243,16 @@ pub(crate) fn new_rows_beside<R: Send>(
             write(block * BLOCK..((block + 1) * BLOCK).min(count), zeroed(numbers), beside)
         })
         .collect();
-    // SAFETY: the blocks cover `room`, and `zeroed` initialised each of them.
+    // SAFETY: the blocks cover `spare`, and `zeroed` initialised each of them.
     unsafe { out.set_len(total) };
     (out, results)
 }
 
 /// Sets memory to zero. The caller writes to it next, while it is in the cache, so this costs little.
-fn zeroed(room: &mut [MaybeUninit<f32>]) -> &mut [f32] {
-    room.fill(MaybeUninit::new(0.0));
+fn zeroed(spare: &mut [MaybeUninit<f32>]) -> &mut [f32] {
+    spare.fill(MaybeUninit::new(0.0));
     // SAFETY: all numbers were just written, and `MaybeUninit<f32>` has the layout of `f32`.
-    unsafe { &mut *(std::ptr::from_mut(room) as *mut [f32]) }
+    unsafe { &mut *(std::ptr::from_mut(spare) as *mut [f32]) }
 }
 
 /// Runs `work` on a thread of the pool. On another thread each parallel loop in it would have to wait for a wake-up.
@@ -267,7 +268,7 @@ mod tests {
     fn products_of_strided_matrices() {
         // [[1, 2], [3, 4], [5, 6]] in rows of three, times its transpose, computed by hand.
         let data = [1.0, 2.0, 0.0, 3.0, 4.0, 0.0, 5.0, 6.0];
-        let a = View::new(&data, [3, 2], [3, 1]);
+        let a = MatrixView::new(&data, [3, 2], [3, 1]);
         let expected = [5.0, 11.0, 17.0, 11.0, 25.0, 39.0, 17.0, 39.0, 61.0];
         assert_eq!(product(a, a.transposed()), expected);
         let mut out = [1.0; 9];
@@ -276,7 +277,7 @@ mod tests {
         let mut wide = [7.0; 12];
         Panel::new(&mut wide, [3, 3], 4).product(a, a.transposed(), 2.0);
         assert_eq!(wide, [10.0, 22.0, 34.0, 7.0, 22.0, 50.0, 78.0, 7.0, 34.0, 78.0, 122.0, 7.0]);
-        assert_eq!(product(View::new(&data, [3, 0], [3, 1]), View::new(&data, [0, 2], [1, 1])), [0.0; 6]);
+        assert_eq!(product(MatrixView::new(&data, [3, 0], [3, 1]), MatrixView::new(&data, [0, 2], [1, 1])), [0.0; 6]);
     }
 
     /// Sizes whose product wraps around to a small number must be rejected by every constructor and product.
@@ -284,12 +285,12 @@ mod tests {
     fn sizes_beyond_the_addresses_are_refused() {
         const HALF: usize = 1 << (usize::BITS - 1);
         // The same number for all entries.
-        fn repeated(rows: usize, columns: usize) -> View<'static> {
-            View::new(&[1.0], [rows, columns], [0, 0])
+        fn repeated(rows: usize, columns: usize) -> MatrixView<'static> {
+            MatrixView::new(&[1.0], [rows, columns], [0, 0])
         }
         let attempts: [fn(); 6] = [
-            || _ = View::new(&[1.0], [3, 1], [HALF, 1]),
-            || _ = View::new(&[1.0], [2, 2], [usize::MAX, 1]),
+            || _ = MatrixView::new(&[1.0], [3, 1], [HALF, 1]),
+            || _ = MatrixView::new(&[1.0], [2, 2], [usize::MAX, 1]),
             || _ = Panel::new(&mut [0.0], [3, 1], HALF),
             || _ = Panel::cut(&mut [0.0; 4], HALF + 1, 4, 2),
             || _ = product(repeated(HALF, 1), repeated(1, 2)),

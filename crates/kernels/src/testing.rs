@@ -6,16 +6,16 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 
 use crate::testkit::{random, same_bits_on_any_number_of_threads};
 
-pub(crate) type Function<'a> = &'a dyn Fn(&[Tensor<2>]) -> Tensor<2>;
+pub(crate) type MatrixFunction<'a> = &'a dyn Fn(&[Tensor<2>]) -> Tensor<2>;
 
 /// A row-major matrix of numbers that `f32` represents exactly, so that both precisions have the same inputs.
 #[derive(Clone, Debug)]
-pub(crate) struct Matrix {
+pub(crate) struct TestMatrix {
     pub(crate) shape: [usize; 2],
     pub(crate) numbers: Vec<f64>,
 }
 
-impl Matrix {
+impl TestMatrix {
     /// [`random`] numbers in (-`size`, `size`), different for each seed.
     pub(crate) fn scattered(shape: [usize; 2], seed: u64, size: f64) -> Self {
         let number = |v: f32| f64::from((size * f64::from(v)) as f32);
@@ -32,11 +32,11 @@ impl Matrix {
 }
 
 /// The values of `f`, and the gradients of `sum_i w_i f_i` with respect to its arguments, with `w` from 0.1 to 1.9.
-pub(crate) fn outcome(f: Function<'_>, arguments: &[Matrix], dtype: DType) -> Vec<Vec<f64>> {
+pub(crate) fn outcome(f: MatrixFunction<'_>, arguments: &[TestMatrix], dtype: DType) -> Vec<Vec<f64>> {
     outcome_on(&Device::flex().autodiff(), f, arguments, dtype)
 }
 
-fn outcome_on(device: &Device, f: Function<'_>, arguments: &[Matrix], dtype: DType) -> Vec<Vec<f64>> {
+fn outcome_on(device: &Device, f: MatrixFunction<'_>, arguments: &[TestMatrix], dtype: DType) -> Vec<Vec<f64>> {
     let arguments: Vec<_> = arguments.iter().map(|it| it.tensor(device, dtype).require_grad()).collect();
     let out = f(&arguments);
     let weights = weights(out.dims()).tensor(device, dtype);
@@ -47,8 +47,8 @@ fn outcome_on(device: &Device, f: Function<'_>, arguments: &[Matrix], dtype: DTy
     found
 }
 
-fn weights(shape: [usize; 2]) -> Matrix {
-    let mut weights = Matrix::scattered(shape, 77, 0.9);
+fn weights(shape: [usize; 2]) -> TestMatrix {
+    let mut weights = TestMatrix::scattered(shape, 77, 0.9);
     weights.numbers.iter_mut().for_each(|w| *w = f64::from((1.0 + *w) as f32));
     weights
 }
@@ -56,7 +56,7 @@ fn weights(shape: [usize; 2]) -> Matrix {
 /// Compares the values and all gradients of `fused` in `f32` with `plain` in `f32` and `f64`. The relative error must
 /// be at most `bound`, or the error of `plain` in `f32` if that is larger (for example if a gradient nearly cancels).
 /// With gradient checkpointing and without autodiff, as for inference, the result must have the same bits.
-pub(crate) fn check(fused: Function<'_>, plain: Function<'_>, arguments: &[Matrix], bound: f64) {
+pub(crate) fn check(fused: MatrixFunction<'_>, plain: MatrixFunction<'_>, arguments: &[TestMatrix], bound: f64) {
     let found = outcome(fused, arguments, DType::F32);
     let twin = outcome(plain, arguments, DType::F32);
     let exact = outcome(plain, arguments, DType::F64);
@@ -76,10 +76,15 @@ pub(crate) fn check(fused: Function<'_>, plain: Function<'_>, arguments: &[Matri
 
 /// Compares the gradients of `fused` in `f32` with central differences of `plain` in `f64`. The error must be at most
 /// `bound` times the largest component.
-pub(crate) fn check_differences(fused: Function<'_>, plain: Function<'_>, arguments: &[Matrix], bound: f64) {
+pub(crate) fn check_differences(
+    fused: MatrixFunction<'_>,
+    plain: MatrixFunction<'_>,
+    arguments: &[TestMatrix],
+    bound: f64,
+) {
     const STEP: f64 = 1e-5;
     let device = Device::flex();
-    let loss = |arguments: &[Matrix]| {
+    let loss = |arguments: &[TestMatrix]| {
         let tensors: Vec<_> = arguments.iter().map(|it| it.tensor(&device, DType::F64)).collect();
         let out = plain(&tensors);
         let weights = weights(out.dims()).tensor(&device, DType::F64);
@@ -104,7 +109,7 @@ pub(crate) fn check_differences(fused: Function<'_>, plain: Function<'_>, argume
 }
 
 /// Checks that one, two, three and eight threads give the same bits.
-pub(crate) fn check_threads(fused: impl Fn(&[Tensor<2>]) -> Tensor<2> + Sync, arguments: &[Matrix]) {
+pub(crate) fn check_threads(fused: impl Fn(&[Tensor<2>]) -> Tensor<2> + Sync, arguments: &[TestMatrix]) {
     same_bits_on_any_number_of_threads(|| outcome(&fused, arguments, DType::F32));
 }
 

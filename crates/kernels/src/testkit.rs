@@ -23,16 +23,16 @@ pub(crate) fn curvatures(count: usize) -> Vec<f32> {
 
 /// An input of an operation: row-major numbers and their shape. A vector is a matrix with one row.
 #[derive(Clone, Debug)]
-pub(crate) struct Input(pub(crate) Vec<f32>, pub(crate) [usize; 2]);
+pub(crate) struct TestInput(pub(crate) Vec<f32>, pub(crate) [usize; 2]);
 
 /// The value, and the gradients of the sum of the outputs times `upstream` with respect to every input.
 pub(crate) fn outcome<const D: usize>(
-    inputs: &[Input],
+    inputs: &[TestInput],
     upstream: &[f32],
     run: impl Fn(Vec<Tensor<2>>) -> Tensor<D>,
 ) -> Vec<Vec<f64>> {
     let device = Device::flex().autodiff();
-    let leaf = |it: &Input| Tensor::<2>::from_data(TensorData::new(it.0.clone(), it.1), &device).require_grad();
+    let leaf = |it: &TestInput| Tensor::<2>::from_data(TensorData::new(it.0.clone(), it.1), &device).require_grad();
     let leaves: Vec<_> = inputs.iter().map(leaf).collect();
     let out = run(leaves.clone());
     let weights = Tensor::<D>::from_data(TensorData::new(upstream.to_vec(), out.dims()), &device);
@@ -46,7 +46,7 @@ pub(crate) fn outcome<const D: usize>(
 /// error: 0 for the values; for a gradient it is that of a difference quotient, whose four values are off by some units
 /// in the last place of the largest intermediate result.
 pub(crate) fn oracle(
-    inputs: &[Input],
+    inputs: &[TestInput],
     upstream: &[f32],
     run: impl Fn(&[Vec<f64>]) -> Vec<f64>,
 ) -> Vec<(Vec<f64>, f64)> {

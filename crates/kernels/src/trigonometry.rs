@@ -9,7 +9,7 @@ use crate::functions::fma as fma32;
 /// Numbers of `f64` per SIMD step: one register of AVX-512, two of AVX2.
 pub(crate) const WIDE: usize = 8;
 
-pub(crate) type Wide = [f64; WIDE];
+pub(crate) type F64Lanes = [f64; WIDE];
 
 /// `a b + c`, rounded once if the machine has an instruction for it.
 #[inline(always)]
@@ -153,9 +153,9 @@ mod tests {
 
     use super::*;
 
-    struct All(f64, f64);
+    struct TrigonometryProbe(f64, f64);
 
-    impl WithSimd for All {
+    impl WithSimd for TrigonometryProbe {
         type Output = [f64; 4];
 
         #[inline(always)]
@@ -166,7 +166,7 @@ mod tests {
     }
 
     fn at(x: f64, y: f64) -> [f64; 4] {
-        AutoArch::new().dispatch(All(x, y))
+        AutoArch::new().dispatch(TrigonometryProbe(x, y))
     }
 
     /// Covers quotients of components from 1e-30 to 1e30, sixteen per factor of two, in both half planes.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 pub use conifer_geometry::ConeShape;
 use conifer_geometry::RootT;
-use conifer_kernels::{self as kernels, Answers, Asking, NceRule};
+use conifer_kernels::{self as kernels, NceRule, PairLabels, QuerySide};
 use serde::{Deserialize, Serialize};
 
 use crate::methods::BatchSpace;
@@ -29,7 +29,7 @@ pub enum Denominator {
 /// (`logit_scale`, `[1]`), and k over all candidates or over the negatives only. Source: PHyCLIP Eq. 3, HyCoCLIP Eq. 5
 /// with the sign of the distance corrected (DEVIATIONS.md). With [`Denominator::Negatives`] N must be at least 2.
 pub fn info_nce(similarity: Tensor<2>, logit_scale: Tensor<1>, denominator: Denominator) -> Tensor<1> {
-    kernels::info_nce(similarity, logit_scale, denominator.rule(Asking::Rows))
+    kernels::info_nce(similarity, logit_scale, denominator.rule(QuerySide::Rows))
 }
 
 /// [`info_nce`] over the rows and over the columns of a square table, for both directions: `[B, B] -> ([B], [B])`.
@@ -39,7 +39,7 @@ pub fn info_nce_both_ways(
     denominator: Denominator,
 ) -> (Tensor<1>, Tensor<1>) {
     let [rows, _] = similarity.dims();
-    let losses = kernels::info_nce(similarity, logit_scale, denominator.rule(Asking::Both));
+    let losses = kernels::info_nce(similarity, logit_scale, denominator.rule(QuerySide::Both));
     (losses.clone().slice(0..rows), losses.slice(rows..2 * rows))
 }
 
@@ -64,11 +64,11 @@ pub fn multi_positive_nce(
 /// The losses are [`multi_positive_nce`] of `pi - X(whole, part)` and of `X(part, whole)`, where X is the exterior
 /// angle at its first argument. The first is largest when the part lies straight behind its whole, the second when the
 /// whole lies straight back towards the root. Source: Wang et al., Sec. 3.2.
-pub fn angle_contrast(space: &BatchSpace, points: &Tensor<2>, answers: &Arc<Answers>) -> (Tensor<1>, Tensor<1>) {
+pub fn angle_contrast(space: &BatchSpace, points: &Tensor<2>, answers: &Arc<PairLabels>) -> (Tensor<1>, Tensor<1>) {
     let [wholes, parts] = answers.shape();
     let fused = space.manifold.fused_angles(points, &space.root).and_then(|angles| {
         let (scale, tiny) = (space.logit_scale.clone(), angles.tiny);
-        kernels::angle_contrast(points.clone(), angles.curv, scale, answers, angles.bend, tiny)
+        kernels::angle_contrast(points.clone(), angles.curv, scale, answers, angles.geometry, tiny)
     });
     if let Some(losses) = fused {
         return (losses.clone().slice(0..wholes), losses.slice(wholes..wholes + parts));
@@ -91,7 +91,7 @@ pub(crate) fn select(points: &Tensor<2>, rows: &[u32]) -> Tensor<2> {
 }
 
 /// Masks `[W, P]` of the positives, and of the pairs in which both sides show the same thing.
-pub(crate) fn masks(answers: &Answers, device: &Device) -> [Tensor<2, Bool>; 2] {
+pub(crate) fn masks(answers: &PairLabels, device: &Device) -> [Tensor<2, Bool>; 2] {
     [answers.positive(), answers.same()].map(|cells| {
         let shape @ [rows, columns] = answers.shape();
         let mut table = vec![false; rows * columns];
@@ -101,8 +101,8 @@ pub(crate) fn masks(answers: &Answers, device: &Device) -> [Tensor<2, Bool>; 2] 
 }
 
 impl Denominator {
-    fn rule(self, asking: Asking) -> NceRule {
-        NceRule { asking, with_positive: self == Denominator::All }
+    fn rule(self, side: QuerySide) -> NceRule {
+        NceRule { side, with_positive: self == Denominator::All }
     }
 }
 

@@ -1,5 +1,5 @@
 use burn::tensor::Device;
-use conifer_index::{Cone, Filter, FlatIndex, Place, Query as Points, Traversal};
+use conifer_index::{Cone, Filter, FlatIndex, Query as Points, StopPlace, Traversal};
 use serde_json::json;
 
 use super::search::{label, row_json};
@@ -33,8 +33,8 @@ pub(crate) fn run(args: TraverseArgs, as_json: bool, device: &Device) -> anyhow:
             .enumerate()
             .map(|(i, stop)| {
                 let mut row = match stop.place {
-                    Place::Row(row) => row_json(&set, row, i + 1, f64::from(stop.similarity)),
-                    Place::Root => json!({ "rank": i + 1, "score": stop.similarity, "root": true }),
+                    StopPlace::Row(row) => row_json(&set, row, i + 1, f64::from(stop.similarity)),
+                    StopPlace::Root => json!({ "rank": i + 1, "score": stop.similarity, "root": true }),
                 };
                 row["at"] = json!(stop.at);
                 row
@@ -45,9 +45,11 @@ pub(crate) fn run(args: TraverseArgs, as_json: bool, device: &Device) -> anyhow:
     let mut rows = vec![["at", "modality", "id", "text"].map(String::from).to_vec()];
     rows.extend(path.iter().map(|stop| {
         let [modality, id, text] = match stop.place {
-            Place::Row(row) => [set.modality[row].name(), set.ids[row].as_str(), label(&set, row).unwrap_or_default()]
-                .map(String::from),
-            Place::Root => ["", "[ROOT]", ""].map(String::from),
+            StopPlace::Row(row) => {
+                [set.modality[row].name(), set.ids[row].as_str(), label(&set, row).unwrap_or_default()]
+                    .map(String::from)
+            }
+            StopPlace::Root => ["", "[ROOT]", ""].map(String::from),
         };
         vec![format!("{:.2}", stop.at), modality, id, text]
     }));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use conifer_index::{Cone, Hit as Found, Place, Query as Points, Step, Traversal};
+use conifer_index::{Cone, Hit as Found, Query as Points, Step, StopPlace, Traversal};
 use serde::Serialize;
 
 use super::Server;
@@ -107,8 +107,8 @@ pub(crate) async fn traverse(State(server): State<Arc<Server>>, headers: HeaderM
                 Some(end) => flat.traverse_between(&start, end, &settings, &filter)?,
             };
             let stops = path.into_iter().map(|stop| match stop.place {
-                Place::Root => StopReply { at: stop.at, root: true, hit: None },
-                Place::Row(row) => StopReply { at: stop.at, root: false, hit: hit_reply(row, stop.similarity) },
+                StopPlace::Root => StopReply { at: stop.at, root: true, hit: None },
+                StopPlace::Row(row) => StopReply { at: stop.at, root: false, hit: hit_reply(row, stop.similarity) },
             });
             json(&TraverseReply { stops: stops.collect() })
         })

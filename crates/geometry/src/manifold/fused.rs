@@ -2,7 +2,7 @@
 //! not support (another root, dtype or device); the space then composes tensor operations instead.
 
 use burn::tensor::Tensor;
-use conifer_kernels::{Bend, Cone};
+use conifer_kernels::{AngleGeometry, ConeHinge};
 use conifer_space::safe::{EPS_F64, MAX_RAPIDITY};
 
 use super::curvature::Curvature;
@@ -30,7 +30,7 @@ pub(super) fn cone_hinge(
     let RootT::Origin = root else { return None };
     let ConeShape { min_radius, aperture_scale, max_aperture } = *shape;
     let (tiny, straight) = (safe::tiny(parent.dtype()), EPS_F64);
-    let cone = Cone { min_radius, aperture_scale, max_aperture, tiny, straight };
+    let cone = ConeHinge { min_radius, aperture_scale, max_aperture, tiny, straight };
     conifer_kernels::cone_hinge(parent.clone(), child.clone(), curv.tensor(parent), cone)
 }
 
@@ -39,7 +39,7 @@ pub struct FusedAngles {
     /// Curvatures `[K]`; ones in Euclidean space.
     pub curv: Tensor<1>,
     /// Hyperbolic or flat geometry.
-    pub bend: Bend,
+    pub geometry: AngleGeometry,
     /// Lengths up to this value count as zero.
     pub tiny: f64,
 }
@@ -47,11 +47,11 @@ pub struct FusedAngles {
 /// [`super::Manifold::fused_angles`] of a hyperboloid or a product; without a curvature, of Euclidean space.
 pub(super) fn angles(like: &Tensor<2>, curv: Option<&Curvature>, root: &RootT) -> Option<FusedAngles> {
     let RootT::Origin = root else { return None };
-    let (bend, curv) = match curv {
-        Some(curv) => (Bend::Hyperbolic, curv.tensor(like)),
-        None => (Bend::Flat, Tensor::ones([1], (&like.device(), like.dtype()))),
+    let (geometry, curv) = match curv {
+        Some(curv) => (AngleGeometry::Hyperbolic, curv.tensor(like)),
+        None => (AngleGeometry::Flat, Tensor::ones([1], (&like.device(), like.dtype()))),
     };
-    Some(FusedAngles { curv, bend, tiny: safe::tiny(like.dtype()) })
+    Some(FusedAngles { curv, geometry, tiny: safe::tiny(like.dtype()) })
 }
 
 /// Fused [`super::Manifold::pairwise_exterior_angle`] of a space with fused angles.
@@ -61,6 +61,6 @@ pub(super) fn pairwise_exterior_angle(
     child: &Tensor<2>,
     root: &RootT,
 ) -> Option<Tensor<2>> {
-    let FusedAngles { curv, bend, tiny } = space.fused_angles(parent, root)?;
-    conifer_kernels::pairwise_exterior_angle(parent.clone(), child.clone(), curv, bend, tiny)
+    let FusedAngles { curv, geometry, tiny } = space.fused_angles(parent, root)?;
+    conifer_kernels::pairwise_exterior_angle(parent.clone(), child.clone(), curv, geometry, tiny)
 }

@@ -6,7 +6,7 @@
 //! Eqs. 1 to 10.
 
 use burn::tensor::Tensor;
-use conifer_kernels::{DistanceRule, Norm, pairwise_distance};
+use conifer_kernels::{DistanceNorm, DistanceRule, pairwise_distance};
 use conifer_space::ManifoldSpec;
 
 use super::curvature::Curvature;
@@ -31,7 +31,7 @@ impl LorentzManifold {
     }
 
     fn pairs(&self, x: Tensor<2>, y: Tensor<2>, negative: bool) -> Tensor<2> {
-        let rule = DistanceRule { norm: Norm::L1, floor: safe::acosh_floor(x.dtype()), negative };
+        let rule = DistanceRule { norm: DistanceNorm::L1, floor: safe::acosh_floor(x.dtype()), negative };
         let curv = self.curv.tensor(&x);
         pairwise_distance(x, y, curv, rule)
     }

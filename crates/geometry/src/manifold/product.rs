@@ -4,7 +4,7 @@
 //! and on `[K, B, d]` for pairwise functions.
 
 use burn::tensor::Tensor;
-use conifer_kernels::{DistanceRule, Norm, pairwise_distance};
+use conifer_kernels::{DistanceNorm, DistanceRule, pairwise_distance};
 use conifer_space::ManifoldSpec;
 
 use super::curvature::Curvature;
@@ -17,22 +17,26 @@ struct ProductManifold {
     factors: usize,
     factor_dim: usize,
     curv: Curvature,
-    norm: Norm,
+    norm: DistanceNorm,
 }
 
 /// The l1 entry in [`super::MANIFOLDS`].
-pub(super) const ENTRY_L1: ManifoldEntry =
-    ManifoldEntry { kind: "product_l1", build: |spec, curv| Box::new(ProductManifold::new(spec, curv, Norm::L1)) };
+pub(super) const ENTRY_L1: ManifoldEntry = ManifoldEntry {
+    kind: "product_l1",
+    build: |spec, curv| Box::new(ProductManifold::new(spec, curv, DistanceNorm::L1)),
+};
 
 /// The l2 entry in [`super::MANIFOLDS`].
-pub(super) const ENTRY_L2: ManifoldEntry =
-    ManifoldEntry { kind: "product_l2", build: |spec, curv| Box::new(ProductManifold::new(spec, curv, Norm::L2)) };
+pub(super) const ENTRY_L2: ManifoldEntry = ManifoldEntry {
+    kind: "product_l2",
+    build: |spec, curv| Box::new(ProductManifold::new(spec, curv, DistanceNorm::L2)),
+};
 
 impl Manifold for ProductManifold {
     fn spec(&self) -> ManifoldSpec {
         let build = match self.norm {
-            Norm::L1 => ManifoldSpec::product_l1,
-            Norm::L2 => ManifoldSpec::product_l2,
+            DistanceNorm::L1 => ManifoldSpec::product_l1,
+            DistanceNorm::L2 => ManifoldSpec::product_l2,
         };
         build(self.factors, self.factor_dim, self.curv.values())
     }
@@ -79,7 +83,7 @@ impl Manifold for ProductManifold {
 
     /// Mean over factors (PHyCLIP averages its entailment terms in the same way).
     fn exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<1> {
-        rows(Norm::L1, self.factor_angles(parent, child, root))
+        rows(DistanceNorm::L1, self.factor_angles(parent, child, root))
     }
 
     fn fused_angles(&self, like: &Tensor<2>, root: &RootT) -> Option<FusedAngles> {
@@ -97,14 +101,14 @@ impl Manifold for ProductManifold {
 
     /// Mean over factors.
     fn half_aperture(&self, parent: Tensor<2>, min_radius: f64, root: &RootT) -> Tensor<1> {
-        rows(Norm::L1, self.factor_apertures(parent, min_radius, root))
+        rows(DistanceNorm::L1, self.factor_apertures(parent, min_radius, root))
     }
 
     /// `mean_i max(0, ext_i - eta aperture_i)` (PHyCLIP Eqs. 5 and 6).
     fn cone_hinge(&self, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape, root: &RootT) -> Tensor<1> {
         fused::cone_hinge(&parent, &child, &self.curv, shape, root).unwrap_or_else(|| {
             let (space, root) = (self.by_row(&parent), self.root(root));
-            rows(Norm::L1, space.cone_hinge(self.split(parent), self.split(child), shape, root))
+            rows(DistanceNorm::L1, space.cone_hinge(self.split(parent), self.split(child), shape, root))
         })
     }
 
@@ -120,16 +124,16 @@ impl Manifold for ProductManifold {
 }
 
 /// Aggregates distances, angles or hinges of the factors: `[B, K, 1] -> [B]`.
-fn rows(norm: Norm, lengths: Tensor<3>) -> Tensor<1> {
+fn rows(norm: DistanceNorm, lengths: Tensor<3>) -> Tensor<1> {
     let mean = match norm {
-        Norm::L1 => lengths.mean_dim(1),
-        Norm::L2 => safe::sqrt(lengths.square().mean_dim(1)),
+        DistanceNorm::L1 => lengths.mean_dim(1),
+        DistanceNorm::L2 => safe::sqrt(lengths.square().mean_dim(1)),
     };
     mean.squeeze_dims(&[1, 2])
 }
 
 impl ProductManifold {
-    fn new(spec: &ManifoldSpec, curv: Option<Tensor<1>>, norm: Norm) -> Self {
+    fn new(spec: &ManifoldSpec, curv: Option<Tensor<1>>, norm: DistanceNorm) -> Self {
         let curv = Curvature::new(spec, curv);
         ProductManifold { factors: spec.factors, factor_dim: spec.factor_dim(), curv, norm }
     }

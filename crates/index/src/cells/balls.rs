@@ -12,12 +12,12 @@ use conifer_space::spaces::lorentz::time_excess;
 use conifer_space::{ManifoldSpec, Root, Space, space};
 use rayon::prelude::*;
 
-use super::discs::{Discs, Known, Whole};
+use super::discs::{CellExtent, Discs, FactorExtent};
 use crate::error::Result;
 use crate::kernel::dot_error;
 use crate::query::{Direction, Gate, Ranking};
 use crate::scan::errors;
-use crate::table::Table;
+use crate::table::SearchTable;
 
 /// The centres and radii of all cells.
 pub(super) struct Balls {
@@ -32,7 +32,7 @@ pub(super) struct Balls {
     /// `[cells, factors]`: upper bound on the distance from the centre to a row; on the sphere the length of the chord.
     radii: Vec<f64>,
     /// `[cells, factors]`: distance from the root to the centre.
-    reach: Vec<Span>,
+    reach: Vec<Interval>,
     /// `[cells, factors]`, hyperboloids only: the largest angle at the origin between the centre and a row, and the
     /// range of the distances of the rows from the origin.
     sectors: Vec<Sector>,
@@ -40,42 +40,42 @@ pub(super) struct Balls {
     shallow: Vec<f32>,
     /// `[cells]`: upper bound on the distance from the centre to a row, over all factors.
     whole: Vec<f64>,
-    at_root: Vec<Place>,
-    places: Vec<Place>,
+    root_norms: Vec<PointNorms>,
+    norms: Vec<PointNorms>,
 }
 
 /// An interval that contains a distance or an angle.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct Interval {
     low: f64,
     high: f64,
 }
 
 /// The distance and the angle between two points in one factor.
 #[derive(Clone, Copy)]
-struct Between {
-    dist: Span,
+struct PairGeometry {
+    dist: Interval,
     /// The angle between them at the origin of a hyperboloid; [0, pi] elsewhere, and if one of them is the origin.
-    apart: Span,
+    apart: Interval,
 }
 
 /// A region of a hyperboloid in polar coordinates around the origin; lengths at curvature -1.
 #[derive(Clone, Copy)]
 struct Sector {
     angle: f64,
-    reach: Span,
+    reach: Interval,
 }
 
 /// `sqrt(c) t - 1` and `|x|` on a hyperboloid; the squared norm and the norm elsewhere.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct PointNorms {
     pub(super) excess: f64,
     pub(super) norm: f64,
 }
 
 /// Bounds of one cell for one query point.
 #[derive(Clone, Copy)]
-pub(super) struct Promise {
+pub(super) struct CellBound {
     /// Score at the centre, which gives the visiting order: smallest first.
     pub(super) order: f64,
     /// Lower bound on the rows' scores, on the scale of a distance, an angle, a depth or a negated inner product.
@@ -84,7 +84,7 @@ pub(super) struct Promise {
     pub(super) gate: Option<f64>,
 }
 
-impl Promise {
+impl CellBound {
     /// True if some row may pass the gate.
     pub(super) fn passes(&self, ranking: Ranking) -> bool {
         let limit = ranking.gate().map(|gate| f64::from(gate.limit()));
@@ -93,7 +93,7 @@ impl Promise {
 }
 
 impl Balls {
-    pub(super) fn new(table: &Table, centres: &[f32], cells: &[Range<usize>]) -> Result<Self> {
+    pub(super) fn new(table: &SearchTable, centres: &[f32], cells: &[Range<usize>]) -> Result<Self> {
         let spec = table.spec.clone();
         let (dim, count) = (spec.factor_dim(), spec.factors);
         let factor = |i: usize| match spec.curv.get(i) {
@@ -118,39 +118,41 @@ impl Balls {
             reach: Vec::new(),
             whole: Vec::new(),
             shallow: Vec::new(),
-            at_root: Vec::new(),
-            places: Vec::new(),
+            root_norms: Vec::new(),
+            norms: Vec::new(),
             root,
             spec,
         };
-        balls.at_root = balls.places_of(&balls.root);
-        balls.places = balls.centres.chunks_exact(balls.spec.dim).flat_map(|centre| balls.places_of(centre)).collect();
-        let places = |cell: usize| &balls.places[cell * count..(cell + 1) * count];
+        balls.root_norms = balls.norms_of(&balls.root);
+        balls.norms = balls.centres.chunks_exact(balls.spec.dim).flat_map(|centre| balls.norms_of(centre)).collect();
+        let norms = |cell: usize| &balls.norms[cell * count..(cell + 1) * count];
         balls.reach = (0..cells.len())
             .flat_map(|cell| (0..count).map(move |i| (cell, i)))
-            .map(|(cell, i)| balls.between(i, &balls.root, balls.at_root[i], balls.centre(cell), places(cell)[i]).dist)
+            .map(|(cell, i)| {
+                balls.between(i, &balls.root, balls.root_norms[i], balls.centre(cell), norms(cell)[i]).dist
+            })
             .collect();
         let measured: Vec<(Vec<f64>, Vec<Sector>, f64, f32)> = cells
             .par_iter()
             .enumerate()
             .map(|(cell, rows)| {
                 let mut radii = vec![0.0_f64; count];
-                let nowhere = Sector { angle: 0.0, reach: Span { low: f64::INFINITY, high: 0.0 } };
+                let nowhere = Sector { angle: 0.0, reach: Interval { low: f64::INFINITY, high: 0.0 } };
                 let mut sectors = vec![nowhere; count];
                 let (mut whole, mut shallow) = (0.0_f64, f32::INFINITY);
                 for row in rows.clone() {
                     let point = table.row(row);
                     let wide: Vec<f64> = point.iter().map(|v| f64::from(*v)).collect();
-                    let at = balls.places_of(&wide);
-                    let pairs: Vec<Between> = (0..count)
-                        .map(|i| balls.between(i, balls.centre(cell), places(cell)[i], &wide, at[i]))
+                    let at = balls.norms_of(&wide);
+                    let pairs: Vec<PairGeometry> = (0..count)
+                        .map(|i| balls.between(i, balls.centre(cell), norms(cell)[i], &wide, at[i]))
                         .collect();
                     radii.iter_mut().zip(&pairs).for_each(|(most, pair)| *most = most.max(pair.dist.high));
                     for (i, sector) in sectors.iter_mut().enumerate() {
                         let far = balls.rapidity(i, at[i]);
                         sector.angle = sector.angle.max(pairs[i].apart.high);
                         sector.reach =
-                            Span { low: sector.reach.low.min(far.low), high: sector.reach.high.max(far.high) };
+                            Interval { low: sector.reach.low.min(far.low), high: sector.reach.high.max(far.high) };
                     }
                     whole = whole.max(balls.joined(pairs.iter().map(|pair| pair.dist.high)));
                     shallow = shallow.min(table.space.depth(&point, &table.root));
@@ -168,38 +170,41 @@ impl Balls {
     }
 
     /// Computes the values of a query point that all cells share.
-    pub(super) fn asked(&self, point: &[f32]) -> Asked {
+    pub(super) fn query_point(&self, point: &[f32]) -> BallQuery {
         let wide: Vec<f64> = point.iter().map(|v| f64::from(*v)).collect();
-        let places = self.places_of(&wide);
+        let norms = self.norms_of(&wide);
         let depths =
-            (0..self.spec.factors).map(|i| self.between(i, &self.root, self.at_root[i], &wide, places[i]).dist);
-        Asked { depths: depths.collect(), point: wide, places }
+            (0..self.spec.factors).map(|i| self.between(i, &self.root, self.root_norms[i], &wide, norms[i]).dist);
+        BallQuery { depths: depths.collect(), point: wide, norms }
     }
 
-    pub(super) fn promise(&self, asked: &Asked, cell: usize, ranking: Ranking) -> Promise {
-        let pairs: Vec<Between> = (0..self.spec.factors)
+    pub(super) fn cell_bound(&self, query_point: &BallQuery, cell: usize, ranking: Ranking) -> CellBound {
+        let pairs: Vec<PairGeometry> = (0..self.spec.factors)
             .map(|i| {
                 let at = cell * self.spec.factors + i;
-                self.between(i, &asked.point, asked.places[i], self.centre(cell), self.places[at])
+                self.between(i, &query_point.point, query_point.norms[i], self.centre(cell), self.norms[at])
             })
             .collect();
         let at_centre = || self.joined(pairs.iter().map(|pair| pair.dist.low));
         let (order, floor) = match ranking {
-            Ranking::Distance => (at_centre(), self.distance(asked, cell, &pairs)),
+            Ranking::Distance => (at_centre(), self.distance(query_point, cell, &pairs)),
             Ranking::Similarity | Ranking::Gated(_) if self.spec.kind != "sphere" => {
-                (at_centre(), self.distance(asked, cell, &pairs))
+                (at_centre(), self.distance(query_point, cell, &pairs))
             }
-            Ranking::Similarity | Ranking::Gated(_) | Ranking::Inner => (at_centre(), self.inner(asked, cell, &pairs)),
-            Ranking::Angle(direction) => {
-                (self.angle_at_centre(asked, cell, &pairs, direction), self.angle(asked, cell, &pairs, direction))
+            Ranking::Similarity | Ranking::Gated(_) | Ranking::Inner => {
+                (at_centre(), self.inner(query_point, cell, &pairs))
             }
+            Ranking::Angle(direction) => (
+                self.angle_at_centre(query_point, cell, &pairs, direction),
+                self.angle(query_point, cell, &pairs, direction),
+            ),
             Ranking::Depth(_) => (f64::from(self.shallow[cell]), f64::from(self.shallow[cell])),
         };
         let gate = ranking.gate().map(|gate| match gate {
-            Gate::Angle(direction, _) => self.angle(asked, cell, &pairs, direction),
-            Gate::Distance(_) => self.distance(asked, cell, &pairs),
+            Gate::Angle(direction, _) => self.angle(query_point, cell, &pairs, direction),
+            Gate::Distance(_) => self.distance(query_point, cell, &pairs),
         });
-        Promise { order, floor, gate }
+        CellBound { order, floor, gate }
     }
 
     /// Faster bounds for hyperboloids and their products; `None` for other spaces.
@@ -207,32 +212,38 @@ impl Balls {
         if self.spec.curv.is_empty() {
             return None;
         }
-        let known = (0..self.places.len()).map(|i| Known {
-            norm: self.places[i].norm,
+        let factor_extents = (0..self.norms.len()).map(|i| FactorExtent {
+            norm: self.norms[i].norm,
             radius: self.radii[i],
             angle: self.sectors[i].angle,
             reach: (self.sectors[i].reach.low, self.sectors[i].reach.high),
         });
-        let whole = |(radius, shallow): (&f64, &f32)| Whole { radius: *radius, shallow: *shallow };
-        let wholes = self.whole.iter().zip(&self.shallow).map(whole).collect();
-        Some(Discs::new(&self.spec, self.roots.iter().all(|root| *root == Root::Origin), centres, known, wholes))
+        let extent = |(radius, shallow): (&f64, &f32)| CellExtent { radius: *radius, shallow: *shallow };
+        let extents = self.whole.iter().zip(&self.shallow).map(extent).collect();
+        Some(Discs::new(
+            &self.spec,
+            self.roots.iter().all(|root| *root == Root::Origin),
+            centres,
+            factor_extents,
+            extents,
+        ))
     }
 
     /// Lower bound on the distance: `d(q, y) >= d(q, m) - r`, in the whole space and in every factor.
-    fn distance(&self, asked: &Asked, cell: usize, pairs: &[Between]) -> f64 {
+    fn distance(&self, query_point: &BallQuery, cell: usize, pairs: &[PairGeometry]) -> f64 {
         if self.spec.kind == "sphere" {
             // The arc is 2 atan2(|q - y|, |q + y|). Rows may lie off the sphere within the tolerance, so only the
             // chords are bounded.
             let radius = self.radii[cell];
-            let along = sums(&asked.point, self.centre(cell), |a, b| [(a + b) * (a + b)])[0].sqrt()
+            let along = sums(&query_point.point, self.centre(cell), |a, b| [(a + b) * (a + b)])[0].sqrt()
                 * (1.0 + bounds::ROUNDED)
                 + radius;
             let arc = 2.0 * (pairs[0].dist.low - radius).max(0.0).atan2(along);
-            return arc * (1.0 - self.dist_error(asked, cell)) - bounds::HALF_THE_DIGITS;
+            return arc * (1.0 - self.dist_error(query_point, cell)) - bounds::HALF_THE_DIGITS;
         }
-        let parts = pairs.iter().enumerate().map(|(i, pair)| self.factor_distance(asked, cell, i, *pair));
+        let parts = pairs.iter().enumerate().map(|(i, pair)| self.factor_distance(query_point, cell, i, *pair));
         let whole = self.joined(pairs.iter().map(|pair| pair.dist.low)) - self.whole[cell];
-        self.joined(parts).max(whole).max(0.0) * (1.0 - self.dist_error(asked, cell))
+        self.joined(parts).max(whole).max(0.0) * (1.0 - self.dist_error(query_point, cell))
     }
 
     /// Lower bound on the distance in one factor: the better of `d(q, m) - r` and the bound of the sector.
@@ -240,13 +251,13 @@ impl Balls {
     /// Seen from the origin, the rows are at distance `a` and at an angle of at least `theta` to the query, which is at
     /// distance `D`: `cosh d >= cosh D cosh a - sinh D sinh a cos(theta)`. The minimum is at `tanh a = tanh D
     /// cos(theta)`, where `sinh d = sinh D sin(theta)`, or at the nearest end of the range of `a`.
-    fn factor_distance(&self, asked: &Asked, cell: usize, i: usize, pair: Between) -> f64 {
+    fn factor_distance(&self, query_point: &BallQuery, cell: usize, i: usize, pair: PairGeometry) -> f64 {
         let at = cell * self.spec.factors + i;
         let by_radius = (pair.dist.low - self.radii[at]).max(0.0);
         let Some(curv) = self.spec.curv.get(i) else { return by_radius };
         let Sector { angle, reach } = self.sectors[at];
         let theta = (pair.apart.low - angle).max(0.0);
-        let far = self.rapidity(i, asked.places[i]).low;
+        let far = self.rapidity(i, query_point.norms[i]).low;
         let at = |a: f64| {
             // cosh(D - a) + sinh D sinh a (1 - cos theta): the same without cancellation of large numbers.
             let half = (theta / 2.0).sin();
@@ -267,32 +278,32 @@ impl Balls {
     }
 
     /// `sqrt(c)` times the distance of a point from the origin.
-    fn rapidity(&self, i: usize, place: Place) -> Span {
-        let rapidity = self.spec.curv.get(i).map_or(0.0, |curv| (curv.sqrt() * place.norm).asinh());
-        Span { low: rapidity * (1.0 - bounds::ROUNDED), high: rapidity * (1.0 + bounds::ROUNDED) }
+    fn rapidity(&self, i: usize, norms: PointNorms) -> Interval {
+        let rapidity = self.spec.curv.get(i).map_or(0.0, |curv| (curv.sqrt() * norms.norm).asinh());
+        Interval { low: rapidity * (1.0 - bounds::ROUNDED), high: rapidity * (1.0 + bounds::ROUNDED) }
     }
 
     /// Lower bound on the negated inner product.
-    fn inner(&self, asked: &Asked, cell: usize, pairs: &[Between]) -> f64 {
+    fn inner(&self, query_point: &BallQuery, cell: usize, pairs: &[PairGeometry]) -> f64 {
         let rounding = 8.0 * f64::from(dot_error(self.spec.factor_dim())) + errors::joining(self.spec.factors);
         if self.spec.curv.is_empty() {
             // <q, y> = <q, m> + <q, y - m>.
-            let (norm, radius) = (norm(&asked.point), self.radii[cell]);
-            let size = norm * (self.places[cell].norm + radius);
-            return -dot(&asked.point, self.centre(cell)) - norm * radius - rounding * size;
+            let (norm, radius) = (norm(&query_point.point), self.radii[cell]);
+            let size = norm * (self.norms[cell].norm + radius);
+            return -dot(&query_point.point, self.centre(cell)) - norm * radius - rounding * size;
         }
-        let factor = |(i, pair): (usize, &Between)| {
-            let (curv, least) = (self.spec.curv[i], self.factor_distance(asked, cell, i, *pair));
-            let far = (1.0 + asked.places[i].excess) * self.farthest(cell, i).cosh();
+        let factor = |(i, pair): (usize, &PairGeometry)| {
+            let (curv, least) = (self.spec.curv[i], self.factor_distance(query_point, cell, i, *pair));
+            let far = (1.0 + query_point.norms[i].excess) * self.farthest(cell, i).cosh();
             ((curv.sqrt() * least).cosh() - rounding * far) / curv
         };
         pairs.iter().enumerate().map(factor).sum::<f64>()
     }
 
     /// Lower bound on the exterior angle: the mean over factors.
-    fn angle(&self, asked: &Asked, cell: usize, pairs: &[Between], direction: Direction) -> f64 {
-        let factor = |(i, pair): (usize, &Between)| {
-            let (radius, depth) = (self.radii_of(cell)[i], asked.depths[i]);
+    fn angle(&self, query_point: &BallQuery, cell: usize, pairs: &[PairGeometry], direction: Direction) -> f64 {
+        let factor = |(i, pair): (usize, &PairGeometry)| {
+            let (radius, depth) = (self.radii_of(cell)[i], query_point.depths[i]);
             let at = cell * self.spec.factors + i;
             let scale = self.spec.curv.get(i).map(|curv| curv.sqrt());
             // For a root at the origin the sector bound is tighter and cheaper than the exact angle at the centre.
@@ -305,17 +316,17 @@ impl Balls {
                         None => radius / pair.dist.low,
                     };
                     match !by_sector && depth.low > bounds::SHORT_LEG && pair.dist.low > radius {
-                        true => self.down_at_centre(asked, cell, i) - share.min(1.0).asin(),
+                        true => self.down_at_centre(query_point, cell, i) - share.min(1.0).asin(),
                         false => 0.0,
                     }
                 }
                 Direction::Up => {
-                    let leg = |span: Span| Span { low: span.low - radius, high: span.high + radius };
+                    let leg = |it: Interval| Interval { low: it.low - radius, high: it.high + radius };
                     least_turn(scale, leg(self.reach[at]), leg(pair.dist), depth.high)
                 }
             };
-            let floor = floor.max(self.angle_by_sector(asked, cell, i, *pair, direction));
-            (floor - self.angle_error(asked, cell, i)).max(0.0)
+            let floor = floor.max(self.angle_by_sector(query_point, cell, i, *pair, direction));
+            (floor - self.angle_error(query_point, cell, i)).max(0.0)
         };
         let mean = pairs.iter().enumerate().map(factor).sum::<f64>() / self.spec.factors as f64;
         mean * (1.0 - errors::joining(self.spec.factors))
@@ -328,12 +339,19 @@ impl Balls {
     /// far end if they are children. Let the parent be at distance p, the child at distance c, and theta the angle
     /// between them at the origin. For c >= p the exterior angle grows with theta. Otherwise it falls until the line is
     /// a tangent, at `cos(theta) = tanh c / tanh p`, and then grows.
-    fn angle_by_sector(&self, asked: &Asked, cell: usize, i: usize, pair: Between, direction: Direction) -> f64 {
+    fn angle_by_sector(
+        &self,
+        query_point: &BallQuery,
+        cell: usize,
+        i: usize,
+        pair: PairGeometry,
+        direction: Direction,
+    ) -> f64 {
         let at = cell * self.spec.factors + i;
         let Some(_) = self.spec.curv.get(i) else { return 0.0 };
         let Sector { angle, reach } = self.sectors[at];
         let (least, most) = ((pair.apart.low - angle).max(0.0), (pair.apart.high + angle).min(PI));
-        let far = self.rapidity(i, asked.places[i]);
+        let far = self.rapidity(i, query_point.norms[i]);
         let (parent, child) = match direction {
             Direction::Down => (far.low, reach.high),
             Direction::Up => (reach.low, far.high),
@@ -349,13 +367,19 @@ impl Balls {
     }
 
     /// The exterior angle between the query and the centre, summed over factors. Used for the visiting order only.
-    fn angle_at_centre(&self, asked: &Asked, cell: usize, pairs: &[Between], direction: Direction) -> f64 {
-        let factor = |(i, pair): (usize, &Between)| {
+    fn angle_at_centre(
+        &self,
+        query_point: &BallQuery,
+        cell: usize,
+        pairs: &[PairGeometry],
+        direction: Direction,
+    ) -> f64 {
+        let factor = |(i, pair): (usize, &PairGeometry)| {
             let (query, centre) =
-                (self.rapidity(i, asked.places[i]), self.rapidity(i, self.places[cell * pairs.len() + i]));
+                (self.rapidity(i, query_point.norms[i]), self.rapidity(i, self.norms[cell * pairs.len() + i]));
             if self.spec.curv.is_empty() || self.roots[i] != Root::Origin {
                 let at = i * self.spec.factor_dim()..(i + 1) * self.spec.factor_dim();
-                let (query, centre) = (&asked.point[at.clone()], &self.centre(cell)[at]);
+                let (query, centre) = (&query_point.point[at.clone()], &self.centre(cell)[at]);
                 return match direction {
                     Direction::Down => self.factors[i].exterior_angle(query, centre, &self.roots[i]),
                     Direction::Up => self.factors[i].exterior_angle(centre, query, &self.roots[i]),
@@ -369,9 +393,9 @@ impl Balls {
         pairs.iter().enumerate().map(factor).sum::<f64>()
     }
 
-    fn down_at_centre(&self, asked: &Asked, cell: usize, i: usize) -> f64 {
+    fn down_at_centre(&self, query_point: &BallQuery, cell: usize, i: usize) -> f64 {
         let at = i * self.spec.factor_dim()..(i + 1) * self.spec.factor_dim();
-        self.factors[i].exterior_angle(&asked.point[at.clone()], &self.centre(cell)[at], &self.roots[i])
+        self.factors[i].exterior_angle(&query_point.point[at.clone()], &self.centre(cell)[at], &self.roots[i])
     }
 
     fn centre(&self, cell: usize) -> &[f64] {
@@ -388,8 +412,8 @@ impl Balls {
     }
 
     /// Relative error of an exact distance to a row of the cell.
-    fn dist_error(&self, asked: &Asked, cell: usize) -> f64 {
-        let far = |i: usize| asked.places[i].excess + self.farthest(cell, i).cosh();
+    fn dist_error(&self, query_point: &BallQuery, cell: usize) -> f64 {
+        let far = |i: usize| query_point.norms[i].excess + self.farthest(cell, i).cosh();
         match self.spec.curv.is_empty() {
             true => errors::chord_distance(self.spec.dim),
             false => {
@@ -402,10 +426,10 @@ impl Balls {
     }
 
     /// Error of an exact angle and of the arithmetic in this module, radians.
-    fn angle_error(&self, asked: &Asked, cell: usize, i: usize) -> f64 {
+    fn angle_error(&self, query_point: &BallQuery, cell: usize, i: usize) -> f64 {
         match self.spec.curv.is_empty() {
             true => errors::angle(0.0, self.spec.factor_dim()),
-            false => errors::angle(asked.places[i].excess + self.farthest(cell, i).cosh(), self.spec.factor_dim()),
+            false => errors::angle(query_point.norms[i].excess + self.farthest(cell, i).cosh(), self.spec.factor_dim()),
         }
     }
 
@@ -418,13 +442,13 @@ impl Balls {
         }
     }
 
-    fn places_of(&self, point: &[f64]) -> Vec<Place> {
+    fn norms_of(&self, point: &[f64]) -> Vec<PointNorms> {
         let parts = point.chunks_exact(self.spec.factor_dim()).enumerate();
         parts
             .map(|(i, part)| {
                 let square = dot(part, part);
                 let excess = self.spec.curv.get(i).map_or(square, |curv| time_excess(square, *curv));
-                Place { excess, norm: square.sqrt() }
+                PointNorms { excess, norm: square.sqrt() }
             })
             .collect()
     }
@@ -432,15 +456,15 @@ impl Balls {
     /// The distance and the angle between two points in one factor. Without curvature the distance is the norm of the
     /// difference. On a hyperboloid `cosh(sqrt(c) d) - 1 = a + b + a b - c <x, y>`, with the rounding error of a sum of
     /// `dim` terms.
-    fn between(&self, i: usize, x: &[f64], a: Place, y: &[f64], b: Place) -> Between {
+    fn between(&self, i: usize, x: &[f64], a: PointNorms, y: &[f64], b: PointNorms) -> PairGeometry {
         let dim = self.spec.factor_dim();
         let at = i * dim..(i + 1) * dim;
         let (x, y) = (&x[at.clone()], &y[at]);
-        let anywhere = Span { low: 0.0, high: PI };
+        let anywhere = Interval { low: 0.0, high: PI };
         let Some(curv) = self.spec.curv.get(i) else {
             let d = sums(x, y, |a, b| [(a - b) * (a - b)])[0].sqrt();
-            return Between {
-                dist: Span { low: d * (1.0 - bounds::ROUNDED), high: d * (1.0 + bounds::ROUNDED) },
+            return PairGeometry {
+                dist: Interval { low: d * (1.0 - bounds::ROUNDED), high: d * (1.0 + bounds::ROUNDED) },
                 apart: anywhere,
             };
         };
@@ -451,13 +475,14 @@ impl Balls {
         let error = rounding * (terms + curv * size);
         let dist = |u: f64| acosh_1p(u) / curv.sqrt();
         let apart = match size > f64::from(TINY_F32) {
-            true => {
-                Span { low: (dot / size + rounding).min(1.0).acos(), high: (dot / size - rounding).max(-1.0).acos() }
-            }
+            true => Interval {
+                low: (dot / size + rounding).min(1.0).acos(),
+                high: (dot / size - rounding).max(-1.0).acos(),
+            },
             false => anywhere,
         };
-        Between {
-            dist: Span {
+        PairGeometry {
+            dist: Interval {
                 low: dist(u - error) * (1.0 - bounds::ROUNDED),
                 high: dist(u + error) * (1.0 + bounds::ROUNDED),
             },
@@ -467,11 +492,11 @@ impl Balls {
 }
 
 /// A query point with the values that all cells share.
-pub(super) struct Asked {
+pub(super) struct BallQuery {
     point: Vec<f64>,
-    pub(super) places: Vec<Place>,
+    pub(super) norms: Vec<PointNorms>,
     /// Distance from the root, per factor.
-    depths: Vec<Span>,
+    depths: Vec<Interval>,
 }
 
 /// The exterior angle at a parent towards a child, from their distances to the origin (at curvature -1) and the angle
@@ -492,14 +517,14 @@ fn seen_angle(parent: f64, child: f64, theta: f64) -> f64 {
 /// rectangle (`K > 1`), so the minimum is on one of its four sides. In flat space `cos = (a^2 + b^2 - D^2) / 2 a b`,
 /// with the minimum at `a^2 = b^2 - D^2`. Near the root these formulas subtract nearly equal numbers, so the code
 /// computes `sin^2(angle / 2) = (1 + cos) / 2 = sinh s sinh(s - D) / (sinh a sinh b)` with `2 s = a + b + D`.
-fn least_turn(scale: Option<f64>, a: Span, b: Span, depth: f64) -> f64 {
+fn least_turn(scale: Option<f64>, a: Interval, b: Interval, depth: f64) -> f64 {
     if a.low <= bounds::SHORT_LEG || b.low <= bounds::SHORT_LEG {
         return 0.0;
     }
     let scaled = |v: f64| scale.unwrap_or(1.0) * v;
     let (a, b, depth) = (
-        Span { low: scaled(a.low), high: scaled(a.high) },
-        Span { low: scaled(b.low), high: scaled(b.high) },
+        Interval { low: scaled(a.low), high: scaled(a.high) },
+        Interval { low: scaled(b.low), high: scaled(b.high) },
         scaled(depth),
     );
     let sinh = |v: f64| if scale.is_some() { v.sinh() } else { v };

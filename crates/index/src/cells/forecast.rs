@@ -1,6 +1,6 @@
 //! Predicts the number of cells that a search must visit to reach a given recall.
 
-use super::{CellIndex, Effort, Kept, means};
+use super::{CellIndex, Effort, FilteredRows, means};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::query::{Query, Ranking};
@@ -35,7 +35,7 @@ impl CellIndex {
     /// not fit, see [`Filter`].
     pub fn cells_for(&self, ranking: Ranking, recall: f64, filter: &Filter<'_>) -> Result<usize> {
         let sample = means::sample(self.len(), SAMPLE.min(self.len()), self.seed.wrapping_add(1));
-        let points: Vec<_> = sample.iter().map(|row| self.table.row(self.places[*row as usize] as usize)).collect();
+        let points: Vec<_> = sample.iter().map(|row| self.table.row(self.positions[*row as usize] as usize)).collect();
         self.forecast(&Query::new(self.spec(), &points.concat()), Some(&sample), ranking, recall, filter)
     }
 
@@ -65,7 +65,7 @@ impl CellIndex {
         if !(0.0..=1.0).contains(&recall) {
             return Err(Error::invalid("the recall", recall, "between 0 and 1"));
         }
-        let kept = Kept::new(self, filter)?;
+        let filtered = FilteredRows::new(self, filter)?;
         let k = BEST + usize::from(own.is_some());
         let exact = self.top_k(queries, ranking, k, filter, Effort::Exact)?;
         let points: Vec<&[f32]> = queries.checked(self.space())?.collect();
@@ -80,22 +80,27 @@ impl CellIndex {
             if rows.is_empty() {
                 continue;
             }
-            let rank_of = self.ranks(points[query], ranking, &kept);
+            let rank_of = self.ranks(points[query], ranking, &filtered);
             let share = 1.0 / rows.len() as f64;
             events.extend(rows.iter().map(|row| (rank_of[self.cell_of(*row)], query, share)));
             count += 1.0;
         }
-        let filled = (0..self.cells.len()).filter(|cell| !kept.of(*cell).is_empty()).count();
+        let filled = (0..self.cells.len()).filter(|cell| !filtered.of(*cell).is_empty()).count();
         Ok(enough(events, count, recall).unwrap_or(filled))
     }
 
     /// For each cell, the number of cells visited up to and including it.
-    fn ranks(&self, point: &[f32], ranking: Ranking, kept: &Kept) -> Vec<usize> {
+    fn ranks(&self, point: &[f32], ranking: Ranking, filtered: &FilteredRows) -> Vec<usize> {
         let queries = [point];
-        let view = self.table.view(&queries, ranking);
+        let prepared = self.table.prepare(&queries, ranking);
         let dots = self.dots(&queries, ranking);
-        let mut cells =
-            self.candidates(&self.balls.asked(point), dots.as_ref().map(|it| (it, 0)), ranking, &view, kept);
+        let mut cells = self.candidates(
+            &self.balls.query_point(point),
+            dots.as_ref().map(|it| (it, 0)),
+            ranking,
+            &prepared,
+            filtered,
+        );
         cells.sort_unstable_by(super::Candidate::compare);
         let mut ranks = vec![cells.len(); self.cells.len()];
         cells.iter().enumerate().for_each(|(rank, candidate)| ranks[candidate.cell] = rank + 1);
@@ -103,8 +108,8 @@ impl CellIndex {
     }
 
     fn cell_of(&self, row: usize) -> usize {
-        let place = self.places[row] as usize;
-        self.cells.partition_point(|cell| cell.end <= place)
+        let position = self.positions[row] as usize;
+        self.cells.partition_point(|cell| cell.end <= position)
     }
 }
 

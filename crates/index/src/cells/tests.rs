@@ -80,14 +80,14 @@ impl CellIndex {
     pub(crate) fn floors_hold(&self, queries: &[f32], ranking: Ranking, context: &dyn Fn() -> String) {
         for query in queries.chunks_exact(self.table.spec.dim).take(3) {
             let queries = [query];
-            let (view, asked, dots) =
-                (self.table.view(&queries, ranking), self.balls.asked(query), self.dots(&queries, ranking));
-            let rough = self.candidates(&asked, dots.as_ref().map(|it| (it, 0)), ranking, &view, &self.all);
-            for (cell, places) in self.cells.iter().enumerate() {
-                let promise = self.balls.promise(&asked, cell, ranking);
+            let (prepared, query_point, dots) =
+                (self.table.prepare(&queries, ranking), self.balls.query_point(query), self.dots(&queries, ranking));
+            let rough = self.candidates(&query_point, dots.as_ref().map(|it| (it, 0)), ranking, &prepared, &self.all);
+            for (cell, positions) in self.cells.iter().enumerate() {
+                let cell_bound = self.balls.cell_bound(&query_point, cell, ranking);
                 let candidate = rough.iter().find(|it| it.cell == cell);
-                for place in places.clone() {
-                    let row = self.table.row(place);
+                for position in positions.clone() {
+                    let row = self.table.row(position);
                     let score = ranking.score(self.space(), self.root(), query, &row);
                     let gate = ranking.gate().map(|gate| gate.ranking().score(self.space(), self.root(), query, &row));
                     let passes = ranking.gate().is_none_or(|gate| gate.admits(self.space(), self.root(), query, &row));
@@ -95,16 +95,16 @@ impl CellIndex {
                         (Ranking::Similarity | Ranking::Gated(_), "sphere") | (Ranking::Inner, _) => -score,
                         _ => score.abs(),
                     };
-                    let (key, floor) = (f64::from(key), promise.floor);
+                    let (key, floor) = (f64::from(key), cell_bound.floor);
                     assert!(key >= floor - 1e-6 * floor.abs(), "{}: cell {cell}: {key} below {floor}", context());
-                    if let (Some(value), Some(floor)) = (gate, promise.gate) {
+                    if let (Some(value), Some(floor)) = (gate, cell_bound.gate) {
                         assert!(
                             f64::from(value) >= floor,
                             "{}: cell {cell}: {value} below {floor} at the gate",
                             context()
                         );
                     }
-                    let Some(bounds) = view.bounds(0, place, &row).filter(|_| passes) else { continue };
+                    let Some(bounds) = prepared.bounds(0, position, &row).filter(|_| passes) else { continue };
                     match candidate {
                         Some(it) => {
                             assert!(it.floor <= bounds.high, "{}: {} above {bounds:?}", context(), it.floor);
@@ -218,7 +218,8 @@ fn a_forecast_knows_its_filter() {
     let exact = find(Effort::Exact);
     let recall = |cells| {
         let pairs = find(Effort::Cells(cells)).into_iter().zip(&exact);
-        let shared = |(found, exact): (Found, &Found)| found.hits.iter().filter(|hit| exact.hits.contains(hit)).count();
+        let shared =
+            |(found, exact): (CellHits, &CellHits)| found.hits.iter().filter(|hit| exact.hits.contains(hit)).count();
         pairs.map(shared).sum::<usize>() as f64 / 4000.0
     };
     assert!(recall(behind) >= 0.88, "{behind} cells: {}", recall(behind));

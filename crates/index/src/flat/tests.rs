@@ -5,7 +5,7 @@ use conifer_space::{ManifoldSpec, Modality, SPACES, space};
 use super::*;
 use crate::query::{Direction, Gate};
 use crate::select::Bounds;
-use crate::table::{GROUP, TAKEN};
+use crate::table::{CHUNK_ROWS, GROUP};
 use crate::testing::{GATED, PLAIN, cloud, naive, random_points, roots, set_of};
 use crate::traverse::Cone;
 
@@ -42,15 +42,15 @@ fn bounds_contain_the_exact_order() {
             for root in roots(&spec) {
                 let index = FlatIndex::new(&set_of(&spec, root.clone(), rows.clone())).unwrap();
                 for ranking in PLAIN {
-                    let view = index.table.view(&[query], ranking);
-                    let known: Vec<(Bounds, f32)> = (0..index.len())
+                    let prepared = index.table.prepare(&[query], ranking);
+                    let scored: Vec<(Bounds, f32)> = (0..index.len())
                         .map(|i| {
                             let score = ranking.score(index.space(), &root, query, &index.row(i));
-                            (view.bounds(0, i, &index.row(i)).unwrap(), ranking.key(score))
+                            (prepared.bounds(0, i, &index.row(i)).unwrap(), ranking.key(score))
                         })
                         .collect();
-                    for (a, key_a) in &known {
-                        for (b, key_b) in &known {
+                    for (a, key_a) in &scored {
+                        for (b, key_b) in &scored {
                             assert!(
                                 a.high >= b.low || key_a < key_b,
                                 "{spec}, {ranking:?}: {a:?} is {key_a}, {b:?} is {key_b}"
@@ -79,10 +79,10 @@ fn few_rows_need_an_exact_look() {
         let query = random_points(&spec, 1, 6);
         let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
         for ranking in PLAIN {
-            let view = index.table.view(&[&query], ranking);
-            let mut looker = view.looker(10);
-            looker.look(&(0..4000).collect::<Vec<u32>>());
-            let looks = looker.selections.remove(0).into_rows().count();
+            let prepared = index.table.prepare(&[&query], ranking);
+            let mut scanner = prepared.scanner(10);
+            scanner.scan(&(0..4000).collect::<Vec<u32>>());
+            let looks = scanner.selections.remove(0).into_rows().count();
             assert!((10..=40).contains(&looks), "{spec}, {ranking:?}: {looks} exact looks");
         }
     }
@@ -363,7 +363,7 @@ fn bad_queries_have_their_message() {
 #[test]
 fn threads_change_nothing() {
     let spec = ManifoldSpec::product_l1(2, 4, vec![0.7, 1.3]);
-    let rows = random_points(&spec, 3 * TAKEN + 17, 7);
+    let rows = random_points(&spec, 3 * CHUNK_ROWS + 17, 7);
     let queries = random_points(&spec, GROUP + 3, 8);
     let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
     let found = [1, 2, 3].map(|threads| {

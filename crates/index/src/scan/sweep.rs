@@ -4,14 +4,14 @@ use conifer_space::slices::dot;
 use conifer_space::spaces::lorentz::time_excess;
 use macerator::{AutoArch, Simd, WithSimd};
 
-use super::form::{Form, with_term};
-use super::places::{Places, from_excess};
-use super::terms::{self, Factor, Place, Term};
-use super::{Floor, Plan, Scan};
-use crate::kernel::{self, LANES, Lanes, ROWS, Stored, WIDE, add_dots};
-use crate::mapped::Plain;
+use super::formula::{BoundFormula, with_term};
+use super::terms::{self, Factor, PointValues, Term};
+use super::values::{RowValues, from_excess};
+use super::{BoundPlan, Floor, Scan};
+use crate::kernel::{self, LANES, Lanes, ROWS, StoredCoordinate, WIDE, add_dots};
+use crate::mapped::MappedCoordinate;
 use crate::raw::all_above;
-use crate::rows::{Lines, Rows};
+use crate::rows::{PointRows, RowsView};
 use crate::select::Bounds;
 
 /// Rows per block. The rows and their intermediate values stay in the cache.
@@ -24,16 +24,16 @@ const ABANDON: usize = 8;
 /// A set of queries, prepared for one ranking.
 pub(crate) struct Sweep<'a> {
     scan: &'a Scan,
-    plan: Plan,
+    plan: BoundPlan,
     queries: Vec<&'a [f32]>,
     /// `[queries, factors]`.
-    places: Vec<Place>,
+    values: Vec<PointValues>,
     /// Empty if there are at most [`FEW`] queries.
-    panels: Vec<Panel>,
+    panels: Vec<QueryPanel>,
     /// Curvature and unit of [`LANES`] factors each, the last ones zero.
     wide_factors: Vec<[Lanes; 2]>,
-    /// `[queries, factors / 16]`: the three numbers of a place, if there are at most [`FEW`] queries.
-    wide_places: Vec<[Lanes; 3]>,
+    /// `[queries, factors / 16]`: the three numbers of the [`PointValues`], if there are at most [`FEW`] queries.
+    wide_values: Vec<[Lanes; 3]>,
     /// Factor on a sum over factors that allows for rounding of the sum here and in the exact score. 1 if the terms
     /// already include it.
     shrink: f32,
@@ -42,13 +42,13 @@ pub(crate) struct Sweep<'a> {
 }
 
 /// Up to `16 width` interleaved queries.
-struct Panel {
+struct QueryPanel {
     first: usize,
     width: usize,
     /// `[dim, width]`.
     coordinates: Vec<Lanes>,
-    /// `[factors, width]`: the three numbers of a place.
-    places: Vec<[Lanes; 3]>,
+    /// `[factors, width]`: the three numbers of the [`PointValues`].
+    values: Vec<[Lanes; 3]>,
 }
 
 /// Buffers of one thread.
@@ -61,26 +61,26 @@ pub(crate) struct Scratch {
 }
 
 impl<'a> Sweep<'a> {
-    pub(crate) fn new(scan: &'a Scan, plan: Plan, queries: &[&'a [f32]]) -> Self {
+    pub(crate) fn new(scan: &'a Scan, plan: BoundPlan, queries: &[&'a [f32]]) -> Self {
         let (factors, dim) = (&scan.factors, scan.spec.factor_dim());
-        let place = |part: &[f32], factor: Factor| match &scan.rows {
-            Places::Chords(_) => {
+        let value = |part: &[f32], factor: Factor| match &scan.rows {
+            RowValues::Chords(_) => {
                 let apart = conifer_space::slices::sums(part, &scan.root, |a, b| [(a - b) * (a - b)])[0].sqrt();
-                Place { a: dot(part, part), b: dot(&scan.root, part), c: apart }
+                PointValues { a: dot(part, part), b: dot(&scan.root, part), c: apart }
             }
-            Places::Hyperboloids(_) => from_excess(time_excess(dot(part, part), factor.curv), factor),
+            RowValues::Hyperboloids(_) => from_excess(time_excess(dot(part, part), factor.curv), factor),
         };
         let parts = |query: &&'a [f32]| query.chunks_exact(dim);
-        let places: Vec<Place> =
-            queries.iter().flat_map(|q| parts(q).zip(factors).map(|(part, factor)| place(part, *factor))).collect();
+        let values: Vec<PointValues> =
+            queries.iter().flat_map(|q| parts(q).zip(factors).map(|(part, factor)| value(part, *factor))).collect();
         let mut sweep = Sweep {
             scan,
             plan,
             queries: queries.to_vec(),
-            places,
+            values,
             panels: Vec::new(),
             wide_factors: Vec::new(),
-            wide_places: Vec::new(),
+            wide_values: Vec::new(),
             shrink: 1.0,
             grows: with_term!(plan.key, T => T::GROWS, depth => true),
         };
@@ -103,18 +103,19 @@ impl<'a> Sweep<'a> {
                 [curv, Lanes::from_fn(|lane| at(lane).map_or(0.0, |it| it.unit))]
             };
             sweep.wide_factors = (0..factors.len().div_ceil(LANES)).map(wide).collect();
-            let of_query = |places: &[Place]| -> Vec<[Lanes; 3]> {
-                let number =
-                    |part: &[Place], of: fn(&Place) -> f32| Lanes::from_fn(|lane| part.get(lane).map_or(0.0, of));
+            let of_query = |values: &[PointValues]| -> Vec<[Lanes; 3]> {
+                let number = |part: &[PointValues], of: fn(&PointValues) -> f32| {
+                    Lanes::from_fn(|lane| part.get(lane).map_or(0.0, of))
+                };
                 let wide = |part| [number(part, |it| it.a), number(part, |it| it.b), number(part, |it| it.c)];
-                places.chunks(LANES).map(wide).collect()
+                values.chunks(LANES).map(wide).collect()
             };
-            sweep.wide_places = sweep.places.chunks(factors.len()).flat_map(of_query).collect();
+            sweep.wide_values = sweep.values.chunks(factors.len()).flat_map(of_query).collect();
         }
         sweep
     }
 
-    fn panel(&self, first: usize, width: usize) -> Panel {
+    fn panel(&self, first: usize, width: usize) -> QueryPanel {
         let (dim, count) = (self.scan.spec.dim, self.scan.factors.len());
         let query =
             |column: usize, lane: usize| Some(first + column * LANES + lane).filter(|q| *q < self.queries.len());
@@ -122,26 +123,26 @@ impl<'a> Sweep<'a> {
         let coordinate = |(k, column): (usize, usize)| {
             Lanes::from_fn(|lane| query(column, lane).map_or(0.0, |q| self.queries[q][k]))
         };
-        let place = |(factor, column): (usize, usize)| {
-            let number = |part: fn(&Place) -> f32| {
-                Lanes::from_fn(|lane| query(column, lane).map_or(0.0, |q| part(&self.places[q * count + factor])))
+        let value = |(factor, column): (usize, usize)| {
+            let number = |part: fn(&PointValues) -> f32| {
+                Lanes::from_fn(|lane| query(column, lane).map_or(0.0, |q| part(&self.values[q * count + factor])))
             };
             [number(|it| it.a), number(|it| it.b), number(|it| it.c)]
         };
-        Panel {
+        QueryPanel {
             first,
             width,
             coordinates: (0..dim).flat_map(columns).map(coordinate).collect(),
-            places: (0..count).flat_map(columns).map(place).collect(),
+            values: (0..count).flat_map(columns).map(value).collect(),
         }
     }
 
     /// Writes to `found` the pairs `(i, query)` for which row `numbers[i]` (at most [`BLOCK`] rows) may be among the
     /// best: its lower bound is at most `limits[query]`. Some of these rows are not among the best. `depths` holds the
     /// depths of all rows if the ranking needs them.
-    pub(crate) fn look(
+    pub(crate) fn find_candidates(
         &self,
-        rows: &Rows,
+        rows: &PointRows,
         numbers: &[u32],
         depths: &[f32],
         limits: &[f32],
@@ -149,7 +150,7 @@ impl<'a> Sweep<'a> {
         found: &mut Vec<(u32, u32)>,
     ) {
         found.clear();
-        AutoArch::new().dispatch(Look { sweep: self, rows, numbers, depths, limits, scratch, found });
+        AutoArch::new().dispatch(FindCandidates { sweep: self, rows, numbers, depths, limits, scratch, found });
     }
 
     /// A floor on the scale of the keys.
@@ -160,8 +161,8 @@ impl<'a> Sweep<'a> {
     /// Bounds on the key of one row; `None` if the row does not pass the gate.
     pub(crate) fn bounds(&self, query: usize, row: usize, point: &[f32], depths: &[f32]) -> Option<Bounds> {
         let mut key = self.sum(self.plan.key, query, row, point, depths);
-        if let Some((form, limit)) = self.plan.gate {
-            let gate = self.sum(form, query, row, point, depths);
+        if let Some((formula, limit)) = self.plan.gate {
+            let gate = self.sum(formula, query, row, point, depths);
             if gate.low > limit.out_above {
                 return None;
             }
@@ -173,14 +174,14 @@ impl<'a> Sweep<'a> {
         Some(key)
     }
 
-    fn sum(&self, form: Form, query: usize, row: usize, point: &[f32], depths: &[f32]) -> Bounds {
+    fn sum(&self, formula: BoundFormula, query: usize, row: usize, point: &[f32], depths: &[f32]) -> Bounds {
         let (count, dim) = (self.scan.factors.len(), self.scan.spec.factor_dim());
         let mut sum = Bounds { low: 0.0, high: 0.0 };
         for (i, factor) in self.scan.factors.iter().enumerate() {
             let at = i * dim..(i + 1) * dim;
             let dot = dot(&self.queries[query][at.clone()], &point[at]);
-            let (query, row_place) = (self.places[query * count + i], self.scan.rows.at(row, count, i, *factor));
-            let bounds = with_term!(form, T => T::bounds(*factor, query, row_place, dot), depth => {
+            let (query, row_value) = (self.values[query * count + i], self.scan.rows.at(row, count, i, *factor));
+            let bounds = with_term!(formula, T => T::bounds(*factor, query, row_value, dot), depth => {
                 return Bounds { low: depths[row], high: depths[row] };
             });
             sum = Bounds { low: sum.low + bounds.low, high: sum.high + bounds.high };
@@ -190,11 +191,11 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// [`Sweep::look`] for the instruction set of this machine. It is a struct because closures are compiled as separate
-/// functions for the baseline instruction set.
-struct Look<'a, 'b> {
+/// [`Sweep::find_candidates`] for the instruction set of this machine. It is a struct because closures are compiled as
+/// separate functions for the baseline instruction set.
+struct FindCandidates<'a, 'b> {
     sweep: &'a Sweep<'a>,
-    rows: &'a Rows,
+    rows: &'a PointRows,
     numbers: &'a [u32],
     depths: &'a [f32],
     limits: &'a [f32],
@@ -202,7 +203,7 @@ struct Look<'a, 'b> {
     found: &'b mut Vec<(u32, u32)>,
 }
 
-impl WithSimd for Look<'_, '_> {
+impl WithSimd for FindCandidates<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -212,13 +213,13 @@ impl WithSimd for Look<'_, '_> {
             return self.panels::<S>();
         }
         match self.rows {
-            Rows::F32(lines) => self.along::<S, f32>(lines.view(), dim),
-            Rows::F16(lines) => self.along::<S, half::f16>(lines.view(), dim),
+            PointRows::F32(coordinates) => self.along::<S, f32>(coordinates.view(), dim),
+            PointRows::F16(coordinates) => self.along::<S, half::f16>(coordinates.view(), dim),
         }
     }
 }
 
-impl<'a> Look<'a, '_> {
+impl<'a> FindCandidates<'a, '_> {
     /// For many queries: multiplies each panel with all rows of the block.
     #[inline(always)]
     fn panels<S: Simd>(self) {
@@ -226,17 +227,17 @@ impl<'a> Look<'a, '_> {
         let Scratch { wide, dots, keys, gates } = self.scratch;
         let mut points: [&[f32]; BLOCK] = [&[]; BLOCK];
         match self.rows {
-            Rows::F32(lines) => {
-                let lines = lines.view();
+            PointRows::F32(coordinates) => {
+                let coordinates = coordinates.view();
                 for (point, row) in points.iter_mut().zip(self.numbers) {
-                    *point = lines.row(*row as usize, dim);
+                    *point = coordinates.row(*row as usize, dim);
                 }
             }
-            Rows::F16(lines) => {
-                let lines = lines.view();
+            PointRows::F16(coordinates) => {
+                let coordinates = coordinates.view();
                 wide.resize(BLOCK * dim, 0.0);
                 for (to, row) in wide.chunks_exact_mut(dim).zip(self.numbers) {
-                    let from = lines.row(*row as usize, dim);
+                    let from = coordinates.row(*row as usize, dim);
                     to.iter_mut().zip(from).for_each(|(to, from)| *to = from.wide());
                 }
                 points.iter_mut().zip(wide.chunks_exact(dim)).for_each(|(point, wide)| *point = wide);
@@ -250,7 +251,7 @@ impl<'a> Look<'a, '_> {
             buffer.resize(BLOCK * WIDE, Lanes::ZERO);
         }
         for panel in &self.sweep.panels {
-            let mut block = Block {
+            let mut block = PanelBlock {
                 sweep: self.sweep,
                 panel,
                 depths: self.depths,
@@ -268,40 +269,40 @@ impl<'a> Look<'a, '_> {
 
     /// For few queries: one row at a time, with registers along the row.
     #[inline(always)]
-    fn along<S: Simd, E: Plain>(self, lines: Lines<'_, E>, dim: usize) {
+    fn along<S: Simd, E: MappedCoordinate>(self, coordinates: RowsView<'_, E>, dim: usize) {
         if self.sweep.scan.factors.len() == 1 {
-            self.along_single::<S, E>(lines, dim);
+            self.along_single::<S, E>(coordinates, dim);
         } else {
-            self.along_factors::<S, E>(lines, dim);
+            self.along_factors::<S, E>(coordinates, dim);
         }
     }
 
     #[inline(always)]
-    fn along_single<S: Simd, E: Plain>(self, lines: Lines<'_, E>, dim: usize) {
+    fn along_single<S: Simd, E: MappedCoordinate>(self, coordinates: RowsView<'_, E>, dim: usize) {
         let (sweep, factor) = (self.sweep, self.sweep.scan.factors[0]);
         for (group, numbers) in self.numbers.chunks(LANES).enumerate() {
             let number = |lane: usize| *numbers.get(lane).unwrap_or(&numbers[0]) as usize;
-            let mut places = [Lanes::ZERO; 3];
+            let mut values = [Lanes::ZERO; 3];
             for lane in 0..LANES {
-                let Place { a, b, c } = sweep.scan.rows.at(number(lane), 1, 0, factor);
-                (places[0].0[lane], places[1].0[lane], places[2].0[lane]) = (a, b, c);
+                let PointValues { a, b, c } = sweep.scan.rows.at(number(lane), 1, 0, factor);
+                (values[0].0[lane], values[1].0[lane], values[2].0[lane]) = (a, b, c);
             }
             for (q, query) in sweep.queries.iter().enumerate() {
                 let mut dots = Lanes::ZERO;
                 for lane in 0..numbers.len() {
-                    dots.0[lane] = kernel::dot::<S, E>(query, lines.row(number(lane), dim));
+                    dots.0[lane] = kernel::dot::<S, E>(query, coordinates.row(number(lane), dim));
                 }
-                let place = sweep.places[q];
+                let value = sweep.values[q];
                 let mut depths = Lanes::ZERO;
                 if !self.depths.is_empty() {
                     for lane in 0..LANES {
                         depths.0[lane] = self.depths[number(lane)];
                     }
                 }
-                let keys = lows(sweep.plan.key, factor, place, &places, &dots, &depths);
+                let keys = lows(sweep.plan.key, factor, value, &values, &dots, &depths);
                 let mut gates = [false; LANES];
-                if let Some((form, limit)) = sweep.plan.gate {
-                    let lows = lows(form, factor, place, &places, &dots, &depths);
+                if let Some((formula, limit)) = sweep.plan.gate {
+                    let lows = lows(formula, factor, value, &values, &dots, &depths);
                     gates = lows.0.map(|low| low > limit.out_above);
                 }
                 for (lane, gated) in gates.into_iter().enumerate().take(numbers.len()) {
@@ -314,20 +315,20 @@ impl<'a> Look<'a, '_> {
     }
 
     #[inline(always)]
-    fn along_factors<S: Simd, E: Plain>(self, lines: Lines<'_, E>, dim: usize) {
+    fn along_factors<S: Simd, E: MappedCoordinate>(self, coordinates: RowsView<'_, E>, dim: usize) {
         let sweep = self.sweep;
-        let Places::Hyperboloids(excess) = &sweep.scan.rows else { return };
+        let RowValues::Hyperboloids(excess) = &sweep.scan.rows else { return };
         let (count, groups) = (sweep.scan.factors.len(), sweep.wide_factors.len());
         for (i, number) in self.numbers.iter().enumerate() {
             let number = *number as usize;
-            let (point, excess) = (lines.row(number, dim), &excess[number * count..][..count]);
+            let (point, excess) = (coordinates.row(number, dim), &excess[number * count..][..count]);
             for (q, query) in sweep.queries.iter().enumerate() {
-                let places = &sweep.wide_places[q * groups..][..groups];
-                if self.out::<S, E>(sweep.plan.key, self.limits[q], number, query, places, point, excess) {
+                let values = &sweep.wide_values[q * groups..][..groups];
+                if self.out::<S, E>(sweep.plan.key, self.limits[q], number, query, values, point, excess) {
                     continue;
                 }
-                if let Some((form, limit)) = sweep.plan.gate
-                    && self.out::<S, E>(form, limit.out_above, number, query, places, point, excess)
+                if let Some((formula, limit)) = sweep.plan.gate
+                    && self.out::<S, E>(formula, limit.out_above, number, query, values, point, excess)
                 {
                     continue;
                 }
@@ -338,26 +339,26 @@ impl<'a> Look<'a, '_> {
 
     #[inline(always)]
     #[allow(clippy::too_many_arguments, reason = "the parts of a query and a row")]
-    fn out<S: Simd, E: Stored>(
+    fn out<S: Simd, E: StoredCoordinate>(
         &self,
-        form: Form,
+        formula: BoundFormula,
         limit: f32,
         row: usize,
         query: &[f32],
-        places: &[[Lanes; 3]],
+        values: &[[Lanes; 3]],
         point: &[E],
         excess: &[f32],
     ) -> bool {
-        with_term!(form, T => self.sum::<S, E, T>(query, places, point, excess, limit), depth => self.depths[row])
+        with_term!(formula, T => self.sum::<S, E, T>(query, values, point, excess, limit), depth => self.depths[row])
             > limit
     }
 
     /// The lower bound on a sum over factors. Stops early with a value above the limit once the sum exceeds the limit.
     #[inline(always)]
-    fn sum<S: Simd, E: Stored, T: Term>(
+    fn sum<S: Simd, E: StoredCoordinate, T: Term>(
         &self,
         query: &[f32],
-        places: &[[Lanes; 3]],
+        values: &[[Lanes; 3]],
         point: &[E],
         excess: &[f32],
         limit: f32,
@@ -372,11 +373,11 @@ impl<'a> Look<'a, '_> {
             let [curv, unit] = &sweep.wide_factors[group];
             let mut around = Lanes::ZERO;
             around.0[..excess.len()].copy_from_slice(excess);
-            let [a, b, c] = &places[group];
+            let [a, b, c] = &values[group];
             let mut lows = Lanes::ZERO;
             for lane in 0..LANES {
                 let factor = Factor { curv: curv.0[lane], unit: unit.0[lane], rounding, root: 0.0, joining };
-                let query = Place { a: a.0[lane], b: b.0[lane], c: c.0[lane] };
+                let query = PointValues { a: a.0[lane], b: b.0[lane], c: c.0[lane] };
                 lows.0[lane] = T::low_without_norm(factor, query, from_excess(around.0[lane], factor), dots.0[lane]);
             }
             let mut sum = 0.0;
@@ -394,11 +395,18 @@ impl<'a> Look<'a, '_> {
 
 /// Lower bounds for one query and [`LANES`] rows.
 #[inline(always)]
-fn lows(form: Form, factor: Factor, query: Place, rows: &[Lanes; 3], dots: &Lanes, depths: &Lanes) -> Lanes {
+fn lows(
+    formula: BoundFormula,
+    factor: Factor,
+    query: PointValues,
+    rows: &[Lanes; 3],
+    dots: &Lanes,
+    depths: &Lanes,
+) -> Lanes {
     let mut out = Lanes::ZERO;
-    with_term!(form, T => {
+    with_term!(formula, T => {
         for lane in 0..LANES {
-            let row = Place { a: rows[0].0[lane], b: rows[1].0[lane], c: rows[2].0[lane] };
+            let row = PointValues { a: rows[0].0[lane], b: rows[1].0[lane], c: rows[2].0[lane] };
             out.0[lane] = T::low(factor, query, row, dots.0[lane]);
         }
     }, depth => out = *depths);
@@ -406,7 +414,7 @@ fn lows(form: Form, factor: Factor, query: Place, rows: &[Lanes; 3], dots: &Lane
 }
 
 #[inline(always)]
-fn factor_dots<S: Simd, E: Stored>(x: &[f32], y: &[E], dim: usize, out: &mut Lanes) {
+fn factor_dots<S: Simd, E: StoredCoordinate>(x: &[f32], y: &[E], dim: usize, out: &mut Lanes) {
     if dim == 8 && x.len() == 8 * LANES {
         if E::dots_of_eight::<S>(x, y, out) {
             return;
@@ -426,9 +434,9 @@ fn factor_dots<S: Simd, E: Stored>(x: &[f32], y: &[E], dim: usize, out: &mut Lan
 }
 
 /// The state of one panel and one block of rows.
-struct Block<'a, 'b> {
+struct PanelBlock<'a, 'b> {
     sweep: &'a Sweep<'a>,
-    panel: &'a Panel,
+    panel: &'a QueryPanel,
     depths: &'a [f32],
     numbers: &'a [u32],
     /// The remaining rows: their positions in the block and their coordinates.
@@ -440,14 +448,14 @@ struct Block<'a, 'b> {
     gates: &'b mut [Lanes],
 }
 
-impl Block<'_, '_> {
+impl PanelBlock<'_, '_> {
     #[inline(always)]
     fn run<S: Simd>(&mut self, limits: &[f32], found: &mut Vec<(u32, u32)>) {
         let (panel, plan) = (self.panel, self.sweep.plan);
         let (width, dim) = (panel.width, self.sweep.scan.spec.factor_dim());
         let mut most = [Lanes([f32::NEG_INFINITY; LANES]); WIDE];
-        let asked = (self.sweep.queries.len() - panel.first).min(width * LANES);
-        for (i, limit) in limits[panel.first..][..asked].iter().enumerate() {
+        let query_count = (self.sweep.queries.len() - panel.first).min(width * LANES);
+        for (i, limit) in limits[panel.first..][..query_count].iter().enumerate() {
             most[i / LANES].0[i % LANES] = *limit;
         }
         self.keys.fill(Lanes::ZERO);
@@ -458,8 +466,8 @@ impl Block<'_, '_> {
             let coordinates = &panel.coordinates[index * dim * width..][..dim * width];
             add_dots::<S>(coordinates, width, &self.points[..padded], index * dim, self.dots);
             self.add(plan.key, index, false);
-            if let Some((form, _)) = plan.gate {
-                self.add(form, index, true);
+            if let Some((formula, _)) = plan.gate {
+                self.add(formula, index, true);
             }
             if self.sweep.grows && (index + 1) % ABANDON == 0 {
                 self.abandon::<S>(&most);
@@ -472,7 +480,7 @@ impl Block<'_, '_> {
             if self.out::<S>(i, &most) {
                 continue;
             }
-            for query in 0..asked {
+            for query in 0..query_count {
                 let (column, lane) = (query / LANES, query % LANES);
                 if !self.lane_out(i * width + column, lane, most[column].0[lane]) {
                     found.push((self.alive[i], (panel.first + query) as u32));
@@ -483,10 +491,10 @@ impl Block<'_, '_> {
 
     /// Adds the lower bound on one factor to the sums of the key or of the gate.
     #[inline(always)]
-    fn add(&mut self, form: Form, index: usize, gate: bool) {
+    fn add(&mut self, formula: BoundFormula, index: usize, gate: bool) {
         let (scan, width) = (&self.sweep.scan, self.panel.width);
         let factor = scan.factors[index];
-        let places = &self.panel.places[index * width..][..width];
+        let values = &self.panel.values[index * width..][..width];
         let sums = if gate { &mut *self.gates } else { &mut *self.keys };
         for i in 0..self.count {
             let number = self.numbers[self.alive[i] as usize] as usize;
@@ -494,7 +502,7 @@ impl Block<'_, '_> {
             let at = i * width..(i + 1) * width;
             let dots = &self.dots[at.clone()];
             let sums = &mut sums[at];
-            with_term!(form, T => add_term::<T>(factor, places, row, dots, sums), depth => {
+            with_term!(formula, T => add_term::<T>(factor, values, row, dots, sums), depth => {
                 sums.fill(Lanes([self.depths[number]; LANES]));
             });
         }
@@ -528,27 +536,27 @@ impl Block<'_, '_> {
     #[inline(always)]
     fn abandon<S: Simd>(&mut self, most: &[Lanes; WIDE]) {
         let width = self.panel.width;
-        let mut kept = 0;
+        let mut remaining = 0;
         for i in 0..self.count {
             if !self.out::<S>(i, most) {
-                self.alive[kept] = self.alive[i];
-                self.points[kept] = self.points[i];
-                self.keys.copy_within(i * width..(i + 1) * width, kept * width);
-                self.gates.copy_within(i * width..(i + 1) * width, kept * width);
-                kept += 1;
+                self.alive[remaining] = self.alive[i];
+                self.points[remaining] = self.points[i];
+                self.keys.copy_within(i * width..(i + 1) * width, remaining * width);
+                self.gates.copy_within(i * width..(i + 1) * width, remaining * width);
+                remaining += 1;
             }
         }
-        self.count = kept;
+        self.count = remaining;
     }
 }
 
 #[inline(always)]
-fn add_term<T: Term>(factor: Factor, places: &[[Lanes; 3]], row: Place, dots: &[Lanes], sums: &mut [Lanes]) {
-    for (([a, b, c], dots), sums) in places.iter().zip(dots).zip(sums) {
+fn add_term<T: Term>(factor: Factor, values: &[[Lanes; 3]], row: PointValues, dots: &[Lanes], sums: &mut [Lanes]) {
+    for (([a, b, c], dots), sums) in values.iter().zip(dots).zip(sums) {
         // A plain loop: a closure may not be inlined, and is then compiled for the baseline instruction set. The same
         // holds for the other loops over lanes.
         for lane in 0..LANES {
-            let query = Place { a: a.0[lane], b: b.0[lane], c: c.0[lane] };
+            let query = PointValues { a: a.0[lane], b: b.0[lane], c: c.0[lane] };
             sums.0[lane] += T::low(factor, query, row, dots.0[lane]);
         }
     }

@@ -19,7 +19,7 @@ use crate::select::Bounds;
 /// On a hyperboloid `a = sqrt(c) t(x) - 1`, `b = |x|`, `c = 1 / |x|` (0 at the origin); elsewhere `a = |x|^2`,
 /// `b = <root, x>`, `c = |x - root|`.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct PointValues {
     pub(super) a: f32,
     pub(super) b: f32,
     pub(super) c: f32,
@@ -46,18 +46,18 @@ pub(super) trait Term {
     /// True if no lower bound is negative, so that a sum over factors only grows.
     const GROWS: bool = true;
 
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds;
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds;
 
     /// A lower bound that may be looser than that of `bounds` but is faster to compute. Used to discard rows.
     #[inline(always)]
-    fn low(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
+    fn low(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> f32 {
         Self::bounds(factor, query, row, dot).low
     }
 
     /// As `low`, for callers that would need an extra square root for the norm of the row. An implementation may ignore
     /// `row.b` and `row.c`.
     #[inline(always)]
-    fn low_without_norm(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
+    fn low_without_norm(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> f32 {
         Self::low(factor, query, row, dot)
     }
 }
@@ -100,27 +100,27 @@ pub(super) struct MinusDot;
 
 impl Term for MinusDot {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         around(-dot, factor.rounding * query.a.sqrt() * row.a.sqrt() + UNDERFLOW)
     }
 }
 
 /// Minus the cosine, which grows with the length of the arc.
-pub(super) struct Arc;
+pub(super) struct MinusCosine;
 
-impl Term for Arc {
+impl Term for MinusCosine {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         around(-2.0 * dot / (query.a + row.a), 4.0 * factor.rounding + CHORD_ERROR)
     }
 }
 
 /// `|x - y|^2`.
-pub(super) struct Gap;
+pub(super) struct SquaredChord;
 
-impl Term for Gap {
+impl Term for SquaredChord {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         let squares = query.a + row.a;
         let gap = squares - 2.0 * dot;
         around(gap, 4.0 * factor.rounding * squares + (CHORD_ERROR + factor.rounding) * gap.abs() + UNDERFLOW)
@@ -135,20 +135,20 @@ pub(super) struct ChordUp;
 
 impl Term for ChordDown {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         chord_angle(factor, query, row, dot)
     }
 }
 
 impl Term for ChordUp {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         chord_angle(factor, row, query, dot)
     }
 }
 
 #[inline(always)]
-fn chord_angle(factor: Factor, parent: Place, child: Place, dot: f32) -> Bounds {
+fn chord_angle(factor: Factor, parent: PointValues, child: PointValues, dot: f32) -> Bounds {
     let squares = parent.a + child.a;
     let product = dot - parent.a - child.b + parent.b;
     let step = squares - 2.0 * dot;
@@ -172,7 +172,7 @@ pub(super) struct Cosh;
 
 impl Term for Cosh {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         let (u, slack) = cosh_excess(factor, query, row, dot);
         let at_most = above(u, 0.0) + slack;
         around(u, slack + dist_error(query, row) * (4.0 + ln_1p(at_most)) * at_most)
@@ -184,7 +184,7 @@ pub(super) struct Dist;
 
 impl Term for Dist {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         let (u, slack) = cosh_excess(factor, query, row, dot);
         let error = dist_error(query, row);
         Bounds {
@@ -194,13 +194,13 @@ impl Term for Dist {
     }
 
     #[inline(always)]
-    fn low(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
+    fn low(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> f32 {
         let (u, slack) = cosh_excess(factor, query, row, dot);
         above(1.0 - dist_error(query, row), 0.0) * factor.unit * rapidity_below(u - slack)
     }
 
     #[inline(always)]
-    fn low_without_norm(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
+    fn low_without_norm(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> f32 {
         let terms = query.a + row.a + query.a * row.a;
         // c |x| |y| is at most the mean of both squares, and at most (1 + a)(1 + b).
         let squares = 0.5 * (query.a * (query.a + 2.0) + row.a * (row.a + 2.0));
@@ -215,19 +215,19 @@ pub(super) struct DistSquared;
 
 impl Term for DistSquared {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         let Bounds { low, high } = Dist::bounds(factor, query, row, dot);
         Bounds { low: low * low, high: high * high }
     }
 
     #[inline(always)]
-    fn low(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
+    fn low(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> f32 {
         let low = Dist::low(factor, query, row, dot);
         low * low
     }
 
     #[inline(always)]
-    fn low_without_norm(factor: Factor, query: Place, row: Place, dot: f32) -> f32 {
+    fn low_without_norm(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> f32 {
         let low = Dist::low_without_norm(factor, query, row, dot);
         low * low
     }
@@ -242,7 +242,7 @@ impl Term for MinusInner {
     const GROWS: bool = false;
 
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         let times = (1.0 + query.a) * (1.0 + row.a) / factor.curv;
         around(times - dot, (4.0 * factor.rounding + factor.joining) * times)
     }
@@ -254,35 +254,35 @@ pub(super) struct TurnDown;
 /// As [`TurnDown`], with the row as the parent.
 pub(super) struct TurnUp;
 /// The exterior angle with the query as the parent.
-pub(super) struct ConeDown;
+pub(super) struct ExteriorAngleDown;
 /// The exterior angle with the row as the parent.
-pub(super) struct ConeUp;
+pub(super) struct ExteriorAngleUp;
 
 impl Term for TurnDown {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         turn(factor, query, row, dot)
     }
 }
 
 impl Term for TurnUp {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
         turn(factor, row, query, dot)
     }
 }
 
-impl Term for ConeDown {
+impl Term for ExteriorAngleDown {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
-        cone(factor, query, row, dot)
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
+        exterior_angle(factor, query, row, dot)
     }
 }
 
-impl Term for ConeUp {
+impl Term for ExteriorAngleUp {
     #[inline(always)]
-    fn bounds(factor: Factor, query: Place, row: Place, dot: f32) -> Bounds {
-        cone(factor, row, query, dot)
+    fn bounds(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> Bounds {
+        exterior_angle(factor, row, query, dot)
     }
 }
 
@@ -299,24 +299,24 @@ pub(crate) fn turn_of(angle: f64) -> f64 {
 }
 
 #[inline(always)]
-fn turn(factor: Factor, parent: Place, child: Place, dot: f32) -> Bounds {
-    let side = Side::of(factor, parent, child, dot);
-    let sum = side.along.abs() + side.across;
-    let acute = side.across / sum;
-    let turn = if side.along < 0.0 { 2.0 - acute } else { acute };
-    side.within(turn, 2.0)
+fn turn(factor: Factor, parent: PointValues, child: PointValues, dot: f32) -> Bounds {
+    let ray = RayOffset::of(factor, parent, child, dot);
+    let sum = ray.along.abs() + ray.across;
+    let acute = ray.across / sum;
+    let turn = if ray.along < 0.0 { 2.0 - acute } else { acute };
+    ray.within(turn, 2.0)
 }
 
 #[inline(always)]
-fn cone(factor: Factor, parent: Place, child: Place, dot: f32) -> Bounds {
-    let side = Side::of(factor, parent, child, dot);
-    side.within(half_turn(side.across, side.along), PI)
+fn exterior_angle(factor: Factor, parent: PointValues, child: PointValues, dot: f32) -> Bounds {
+    let ray = RayOffset::of(factor, parent, child, dot);
+    ray.within(half_turn(ray.across, ray.along), PI)
 }
 
 /// The child relative to the parent, see `Space::exterior_angle`. The angle is `atan2(across, along)`, where `y` is the
 /// component of the child along the parent, `across^2 = |child|^2 - y^2` and `along = sqrt(c) t(parent) y - sqrt(c)
 /// t(child) |parent|`.
-struct Side {
+struct RayOffset {
     across: f32,
     along: f32,
     /// Error of the angle in radians. Also valid on the scale of [`turn_of`], whose slope is at most 1.
@@ -324,9 +324,9 @@ struct Side {
     unknown: bool,
 }
 
-impl Side {
+impl RayOffset {
     #[inline(always)]
-    fn of(factor: Factor, parent: Place, child: Place, dot: f32) -> Self {
+    fn of(factor: Factor, parent: PointValues, child: PointValues, dot: f32) -> Self {
         let rounding = factor.rounding;
         let y = dot * parent.c;
         let y_error = rounding * child.b;
@@ -343,7 +343,7 @@ impl Side {
         // Moving a vector of length l by e turns its direction by at most asin(e / l) <= 1.6 e / l, and l >= sum /
         // sqrt(2).
         let far = FAR_ANGLE_ERROR * (parent.a + child.a);
-        Side {
+        RayOffset {
             across,
             along,
             error: 2.3 * error / sum + ANGLE_ERROR + TURN_ERROR + far,
@@ -361,7 +361,7 @@ impl Side {
 }
 
 #[inline(always)]
-fn cosh_excess(factor: Factor, query: Place, row: Place, dot: f32) -> (f32, f32) {
+fn cosh_excess(factor: Factor, query: PointValues, row: PointValues, dot: f32) -> (f32, f32) {
     let terms = query.a + row.a + query.a * row.a;
     let size = terms + factor.curv * query.b * row.b;
     (terms - factor.curv * dot, factor.rounding * size + UNDERFLOW)
@@ -369,7 +369,7 @@ fn cosh_excess(factor: Factor, query: Place, row: Place, dot: f32) -> (f32, f32)
 
 /// Relative error of the exact distance.
 #[inline(always)]
-fn dist_error(query: Place, row: Place) -> f32 {
+fn dist_error(query: PointValues, row: PointValues) -> f32 {
     DIST_ERROR + FAR_DIST_ERROR * (query.a + row.a)
 }
 

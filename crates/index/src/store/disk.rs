@@ -13,14 +13,14 @@ use crate::error::{Error, Result};
 /// Length and checksum of a finished file, by which damage is detected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Seal {
+pub(super) struct StoreFileDigest {
     pub(super) bytes: u64,
     pub(super) sha256: String,
 }
 
-impl Seal {
+impl StoreFileDigest {
     pub(super) fn of(bytes: &[u8]) -> Self {
-        Seal { bytes: bytes.len() as u64, sha256: conifer_space::points::sha256_hex(bytes) }
+        StoreFileDigest { bytes: bytes.len() as u64, sha256: conifer_space::points::sha256_hex(bytes) }
     }
 
     pub(super) fn of_file(path: &Path) -> Result<Self> {
@@ -35,7 +35,7 @@ impl Seal {
                 }
             }
         }
-        Ok(Seal { bytes, sha256: hex(sha) })
+        Ok(StoreFileDigest { bytes, sha256: hex(sha) })
     }
 
     pub(super) fn check_length(&self, path: &Path) -> Result<()> {
@@ -47,9 +47,9 @@ impl Seal {
         Ok(())
     }
 
-    pub(super) fn check(&self, path: &Path, found: &Seal) -> Result<()> {
+    pub(super) fn check(&self, path: &Path, found: &StoreFileDigest) -> Result<()> {
         if found != self {
-            let describe = |seal: &Seal| format!("{} bytes with sha256 {}", seal.bytes, seal.sha256);
+            let describe = |seal: &StoreFileDigest| format!("{} bytes with sha256 {}", seal.bytes, seal.sha256);
             let expected = format!("{}: it was changed or damaged", describe(self));
             return Err(Error::store(path, "content", describe(found), expected));
         }
@@ -187,7 +187,7 @@ pub(super) mod faults {
 
     /// Which operations fail, from a given operation on.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum Fault {
+    pub(crate) enum DiskFault {
         /// Only that operation fails.
         Once,
         /// The process is killed: no further operation is done.
@@ -197,25 +197,25 @@ pub(super) mod faults {
     }
 
     thread_local! {
-        static PLAN: Cell<Option<(usize, Fault)>> = const { Cell::new(None) };
-        static SEEN: Cell<usize> = const { Cell::new(0) };
+        static PLAN: Cell<Option<(usize, DiskFault)>> = const { Cell::new(None) };
+        static OPERATIONS: Cell<usize> = const { Cell::new(0) };
     }
 
     /// Runs `work` with a fault at operation number `at`. Also returns the number of operations.
-    pub(crate) fn with<T>(at: usize, fault: Fault, work: impl FnOnce() -> T) -> (T, usize) {
+    pub(crate) fn with<T>(at: usize, fault: DiskFault, work: impl FnOnce() -> T) -> (T, usize) {
         PLAN.set(Some((at, fault)));
-        SEEN.set(0);
+        OPERATIONS.set(0);
         let out = work();
         PLAN.set(None);
-        (out, SEEN.get())
+        (out, OPERATIONS.get())
     }
 
     pub(crate) fn step(action: &'static str, path: &Path) -> Result<()> {
-        let seen = SEEN.replace(SEEN.get() + 1);
+        let operation = OPERATIONS.replace(OPERATIONS.get() + 1);
         let fails = PLAN.get().is_some_and(|(at, fault)| match fault {
-            Fault::Once => seen == at,
-            Fault::Killed => seen >= at,
-            Fault::Full => seen >= at && matches!(action, "create" | "write" | "flush"),
+            DiskFault::Once => operation == at,
+            DiskFault::Killed => operation >= at,
+            DiskFault::Full => operation >= at && matches!(action, "create" | "write" | "flush"),
         });
         if fails { Err(Error::io(action, path)(IoError::from(ErrorKind::StorageFull))) } else { Ok(()) }
     }

@@ -13,11 +13,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::Store;
 use super::disk::hex;
-use super::segment::{self, Gone};
-use super::version::Manifest;
+use super::segment::{self, DeletedRows};
+use super::version::VersionManifest;
 use crate::error::{Error, Result};
-use crate::mapped::Plain;
-use crate::rows::{Parts, Place, Rows};
+use crate::mapped::MappedCoordinate;
+use crate::rows::{GatheredRows, PointRows, RowLocation};
 
 /// Rows that one thread hashes at a time.
 const HASHED: usize = 4096;
@@ -41,7 +41,7 @@ pub struct Snapshot {
     version: Option<u64>,
     /// sha256 of the manifest of the version, if the snapshot has all rows of the version.
     sealed: Option<String>,
-    pub(crate) rows: Rows,
+    pub(crate) rows: PointRows,
 }
 
 impl Snapshot {
@@ -67,7 +67,17 @@ impl Snapshot {
 
     fn loaded(set: EmbeddingSet) -> Self {
         let EmbeddingSet { spec, root, ids, modality, points, columns, source } = set;
-        Snapshot { spec, root, ids, modality, columns, source, version: None, sealed: None, rows: Rows::owned(points) }
+        Snapshot {
+            spec,
+            root,
+            ids,
+            modality,
+            columns,
+            source,
+            version: None,
+            sealed: None,
+            rows: PointRows::owned(points),
+        }
     }
 
     /// Number of rows.
@@ -187,10 +197,10 @@ impl Snapshot {
     }
 
     /// Opens the rows of a version of the store `dir`.
-    pub(super) fn assemble(dir: &Path, manifest: &Manifest) -> Result<Self> {
-        let mut parts: Vec<(StoredSet, Gone)> =
+    pub(super) fn assemble(dir: &Path, manifest: &VersionManifest) -> Result<Self> {
+        let mut segments: Vec<(StoredSet, DeletedRows)> =
             manifest.segments.par_iter().map(|it| segment::open(dir, it)).collect::<Result<_>>()?;
-        for (set, _) in &parts {
+        for (set, _) in &segments {
             let found = &set.element;
             if *found != manifest.element() || set.spec != manifest.spec {
                 let found = format!("{} as {}", set.spec, found.name());
@@ -200,26 +210,26 @@ impl Snapshot {
             }
         }
         let rows = match manifest.element() {
-            Element::F16 => Rows::F16(gather(&parts)?),
-            _ => Rows::F32(gather(&parts)?),
+            Element::F16 => PointRows::F16(gather(&segments)?),
+            _ => PointRows::F32(gather(&segments)?),
         };
-        let names: BTreeSet<String> = parts.iter().flat_map(|(set, _)| set.columns.keys().cloned()).collect();
+        let names: BTreeSet<String> = segments.iter().flat_map(|(set, _)| set.columns.keys().cloned()).collect();
         let mut columns = BTreeMap::new();
         for name in names {
             let mut all = Vec::with_capacity(manifest.rows());
-            for (set, gone) in &mut parts {
+            for (set, deleted_rows) in &mut segments {
                 match set.columns.remove(&name) {
-                    Some(column) => all.extend(kept(column, gone)),
-                    None => all.resize(all.len() + set.len() - gone.count(), String::new()),
+                    Some(column) => all.extend(not_deleted(column, deleted_rows)),
+                    None => all.resize(all.len() + set.len() - deleted_rows.count(), String::new()),
                 }
             }
             columns.insert(name, all);
         }
-        let source = source_of(parts.iter().map(|(set, _)| &set.source), &manifest.weights);
+        let source = source_of(segments.iter().map(|(set, _)| &set.source), &manifest.weights);
         let (mut ids, mut modality) = (Vec::with_capacity(manifest.rows()), Vec::with_capacity(manifest.rows()));
-        for (set, gone) in parts {
-            modality.extend(kept(set.modality, &gone));
-            ids.extend(kept(set.ids, &gone));
+        for (set, deleted_rows) in segments {
+            modality.extend(not_deleted(set.modality, &deleted_rows));
+            ids.extend(not_deleted(set.ids, &deleted_rows));
         }
         let (spec, root) = (manifest.spec.clone(), manifest.root.clone());
         let sealed = Some(sha256_hex(&manifest.encode()?));
@@ -229,24 +239,25 @@ impl Snapshot {
 
 /// The points of all segments. A single segment without deletions is used as it is; otherwise rows are listed by
 /// location.
-fn gather<E: Plain>(parts: &[(StoredSet, Gone)]) -> Result<Parts<E>> {
-    let numbers = parts.iter().map(|(set, _)| segment::points(set)).collect::<Result<Vec<_>>>()?;
-    if let ([(_, gone)], [part]) = (parts, &numbers[..])
-        && gone.count() == 0
+fn gather<E: MappedCoordinate>(segments: &[(StoredSet, DeletedRows)]) -> Result<GatheredRows<E>> {
+    let numbers = segments.iter().map(|(set, _)| segment::points(set)).collect::<Result<Vec<_>>>()?;
+    if let ([(_, deleted_rows)], [array]) = (segments, &numbers[..])
+        && deleted_rows.count() == 0
     {
-        return Ok(Parts::whole(part.clone()));
+        return Ok(GatheredRows::single(array.clone()));
     }
-    let mut places = Vec::with_capacity(parts.iter().map(|(set, gone)| set.len() - gone.count()).sum());
-    for (part, (set, gone)) in parts.iter().enumerate() {
-        let rows = (0..set.len()).filter(|row| !gone.contains(*row));
-        places.extend(rows.map(|row| Place { part: part as u32, row: row as u32 }));
+    let mut locations =
+        Vec::with_capacity(segments.iter().map(|(set, deleted_rows)| set.len() - deleted_rows.count()).sum());
+    for (array, (set, deleted_rows)) in segments.iter().enumerate() {
+        let rows = (0..set.len()).filter(|row| !deleted_rows.contains(*row));
+        locations.extend(rows.map(|row| RowLocation { array: array as u32, row: row as u32 }));
     }
-    Ok(Parts::gathered(numbers, places))
+    Ok(GatheredRows::gathered(numbers, locations))
 }
 
 /// The values of the rows that are not deleted.
-fn kept<T>(values: Vec<T>, gone: &Gone) -> impl Iterator<Item = T> {
-    values.into_iter().enumerate().filter(|(row, _)| !gone.contains(*row)).map(|(_, value)| value)
+fn not_deleted<T>(values: Vec<T>, deleted_rows: &DeletedRows) -> impl Iterator<Item = T> {
+    values.into_iter().enumerate().filter(|(row, _)| !deleted_rows.contains(*row)).map(|(_, value)| value)
 }
 
 /// Merges the origins of the segments: every distinct name once, and one hash over several hashes.

@@ -7,7 +7,7 @@ use conifer_space::Modality;
 
 mod damage;
 
-use super::disk::faults::{Fault, with};
+use super::disk::faults::{DiskFault, with};
 use super::*;
 use crate::testing::{GATED, PLAIN, cloud, random_points, set_of};
 use crate::{CellIndex, Effort, Filter, FlatIndex, Partition, Query};
@@ -162,8 +162,8 @@ fn the_same_rows_have_one_fingerprint_and_others_another() {
     let of = |set: &EmbeddingSet| Snapshot::of(set.clone()).unwrap().fingerprint().unwrap();
     let first = of(&set);
     assert_eq!((of(&set), first.len()), (first.clone(), 64));
-    type Change = fn(&mut EmbeddingSet);
-    let changes: [Change; 5] = [
+    type SetChange = fn(&mut EmbeddingSet);
+    let changes: [SetChange; 5] = [
         // This row is in the last block.
         |it| it.points[4999 * 3] *= 0.5,
         |it| it.ids[4999].push('!'),
@@ -245,14 +245,14 @@ fn sets_that_do_not_fit_are_refused() {
 }
 
 /// A name and a change of a store, which returns whether it succeeded.
-type Change = (&'static str, fn(&Store) -> bool);
+type StoreChange = (&'static str, fn(&Store) -> bool);
 
 /// Stops each change at each file operation in three ways. The store must then be in the old or the new state, every
 /// file must be valid, and the change must be possible again. If the change reports success, the store must be in the
 /// new state.
 #[test]
 fn stops_anywhere_without_loss() {
-    let changes: [Change; 5] = [
+    let changes: [StoreChange; 5] = [
         ("append", |it| it.append(&batch("c", 2100, 3), &mut quiet).is_ok()),
         ("delete", |it| it.delete(&["a3".to_owned(), "b2".to_owned()]).is_ok()),
         ("delete rows", |it| it.delete_rows(4, &[1]).is_ok()),
@@ -270,11 +270,13 @@ fn stops_anywhere_without_loss() {
     for (name, change) in changes {
         let whole = folder.path().join("whole");
         copy(&base, &whole);
-        let (made, operations) = with(usize::MAX, Fault::Once, || change(&Store::open(&whole).unwrap()));
+        let (made, operations) = with(usize::MAX, DiskFault::Once, || change(&Store::open(&whole).unwrap()));
         assert!(made && operations > 4, "{name}: {operations}");
         let after = content(&Store::open(&whole).unwrap());
         fs::remove_dir_all(&whole).unwrap();
-        for (at, fault) in (0..operations).flat_map(|at| [Fault::Once, Fault::Killed, Fault::Full].map(|it| (at, it))) {
+        for (at, fault) in
+            (0..operations).flat_map(|at| [DiskFault::Once, DiskFault::Killed, DiskFault::Full].map(|it| (at, it)))
+        {
             let dir = folder.path().join("stopped");
             copy(&base, &dir);
             let (made, _) = with(at, fault, || change(&Store::open(&dir).unwrap()));
@@ -307,11 +309,11 @@ fn stops_anywhere_without_loss() {
 fn creation_stops_anywhere() {
     let folder = tempfile::tempdir().unwrap();
     let create = |dir: &Path| Store::create(dir, spec(), Root::Origin, Element::F32);
-    let (made, operations) = with(usize::MAX, Fault::Once, || create(&folder.path().join("whole")));
+    let (made, operations) = with(usize::MAX, DiskFault::Once, || create(&folder.path().join("whole")));
     made.unwrap();
     for at in 0..operations {
         let dir = folder.path().join(at.to_string());
-        let (made, _) = with(at, Fault::Killed, || create(&dir));
+        let (made, _) = with(at, DiskFault::Killed, || create(&dir));
         assert!(made.is_err());
         if Store::open(&dir).is_err() {
             create(&dir).unwrap();
@@ -341,13 +343,15 @@ fn a_store_with_its_first_rows_appears_whole_or_not_at_all() {
         let fill = |store: &Store| store.append_with(&set, Duplicates::Refuse, &mut quiet);
         Store::create_with::<_, Error>(dir, spec(), Root::Origin, Element::F32, fill)
     };
-    let (made, operations) = with(usize::MAX, Fault::Once, || create(&folder.path().join("whole")));
+    let (made, operations) = with(usize::MAX, DiskFault::Once, || create(&folder.path().join("whole")));
     let (store, appended) = made.unwrap();
     assert_eq!((appended.version.rows, appended.skipped), (2100, 0));
     assert_eq!(store.dir(), folder.path().join("whole"));
     assert_eq!(content(&store).ids, set.ids);
     assert!(operations > 10, "{operations}");
-    for (at, fault) in (0..operations).flat_map(|at| [Fault::Once, Fault::Killed, Fault::Full].map(|it| (at, it))) {
+    for (at, fault) in
+        (0..operations).flat_map(|at| [DiskFault::Once, DiskFault::Killed, DiskFault::Full].map(|it| (at, it)))
+    {
         let dir = folder.path().join("store");
         let (made, _) = with(at, fault, || create(&dir));
         let what = format!("{fault:?} at operation {at} of {operations}");

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::disk::{self, Seal};
+use super::disk::{self, StoreFileDigest};
 use super::segment;
 use super::version::file_name;
-use super::writer::{Mark, Writer};
+use super::writer::{VersionMarker, Writer};
 use super::{DELETED, SEGMENTS, Store, TMP, VERSIONS};
 use crate::error::{Error, Result};
 
 /// The result of [`Store::check`].
 #[derive(Debug)]
-pub struct Report {
+pub struct StoreCheck {
     /// Number of versions checked.
     pub versions: usize,
     /// Number of files read completely.
@@ -41,9 +41,9 @@ impl Store {
     pub fn gc(&self, keep: usize) -> Result<Removed> {
         let _writer = Writer::begin(self)?;
         let numbers = self.numbers()?;
-        let (old, kept) = numbers.split_at(numbers.len().saturating_sub(keep.max(1)));
+        let (old, recent) = numbers.split_at(numbers.len().saturating_sub(keep.max(1)));
         let mut opened = BTreeSet::new();
-        for number in kept {
+        for number in recent {
             for segment in self.read(*number)?.segments {
                 // If a version to keep is unreadable, this fails before it removes older ones.
                 let deleted = segment.deleted.as_ref().map(|it| it.name.clone());
@@ -54,7 +54,7 @@ impl Store {
         }
         let (versions, tmp) = (self.dir.join(VERSIONS), self.dir.join(TMP));
         for number in old {
-            disk::rename(&versions.join(file_name(*number)), &tmp.join(Mark::Removed(*number).name()))?;
+            disk::rename(&versions.join(file_name(*number)), &tmp.join(VersionMarker::Removed(*number).name()))?;
         }
         if !old.is_empty() {
             disk::sync(&tmp)?;
@@ -68,9 +68,9 @@ impl Store {
     ///
     /// # Errors
     /// Fails if `dir` is not a store or cannot be listed. Damaged files are part of the report, not an error.
-    pub fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<Report> {
-        let mut report = Report { versions: 0, files: 0, bytes: 0, damage: Vec::new() };
-        let mut seals: BTreeMap<PathBuf, Seal> = BTreeMap::new();
+    pub fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<StoreCheck> {
+        let mut report = StoreCheck { versions: 0, files: 0, bytes: 0, damage: Vec::new() };
+        let mut seals: BTreeMap<PathBuf, StoreFileDigest> = BTreeMap::new();
         for number in self.numbers()? {
             let manifest = match self.read(number) {
                 // The version was removed concurrently.
@@ -91,7 +91,7 @@ impl Store {
         }
         for (path, seal) in seals {
             report.files += 1;
-            match Seal::of_file(&path) {
+            match StoreFileDigest::of_file(&path) {
                 Ok(found) => {
                     report.bytes += found.bytes;
                     report.damage.extend(seal.check(&path, &found).err());
@@ -112,12 +112,12 @@ impl Store {
     pub fn unlisted(&self) -> Result<Vec<PathBuf>> {
         // Read files, markers and manifests in this order: a writer creates the marker before the files, and the
         // manifest before it removes the marker.
-        let pieces = self.pieces()?;
-        let mut known = self.going()?.unwrap_or_default();
+        let entries = self.entries()?;
+        let mut listed = self.removable()?.unwrap_or_default();
         for number in self.numbers()? {
-            known.extend(self.read(number).into_iter().flat_map(|it| it.needed()));
+            listed.extend(self.read(number).into_iter().flat_map(|it| it.needed()));
         }
-        let unknown = pieces.into_iter().filter(|(_, name)| !known.contains(name));
+        let unknown = entries.into_iter().filter(|(_, name)| !listed.contains(name));
         let paths = unknown.map(|(folder, name)| self.dir.join(folder).join(name));
         Ok(paths.filter(|it| it.exists()).collect())
     }

@@ -8,7 +8,7 @@ use conifer_space::{ManifoldSpec, Root};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::disk::{self, Seal};
+use super::disk::{self, StoreFileDigest};
 use crate::error::{Error, Result};
 
 /// Largest size of a manifest, enough for some hundred thousand segments.
@@ -36,7 +36,7 @@ pub struct Version {
 /// The content of `versions/NNNNNNNN.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Manifest {
+pub(super) struct VersionManifest {
     format: String,
     layout: u32,
     pub(super) number: u64,
@@ -57,25 +57,25 @@ pub(super) struct Segment {
     /// Name of the folder in `segments/`: the number of the version that added it.
     pub(super) name: String,
     pub(super) rows: usize,
-    pub(super) files: BTreeMap<String, Seal>,
-    pub(super) deleted: Option<Deleted>,
+    pub(super) files: BTreeMap<String, StoreFileDigest>,
+    pub(super) deleted: Option<DeletedFile>,
 }
 
 /// A file in `deleted/` with the deleted rows of a segment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Deleted {
+pub(super) struct DeletedFile {
     pub(super) name: String,
     pub(super) rows: usize,
-    pub(super) seal: Seal,
+    pub(super) seal: StoreFileDigest,
 }
 
-impl Manifest {
+impl VersionManifest {
     const FORMAT: &str = "conifer store";
     const LAYOUT: u32 = 1;
 
     pub(super) fn new(spec: ManifoldSpec, root: Root, element: Element) -> Self {
-        Manifest {
+        VersionManifest {
             format: Self::FORMAT.to_owned(),
             layout: Self::LAYOUT,
             number: 1,
@@ -91,7 +91,7 @@ impl Manifest {
 
     /// The manifest of a later version, with the same segments.
     pub(super) fn next(&self, number: u64, made: &str) -> Self {
-        Manifest { number, made: made.to_owned(), time: now(), ..self.clone() }
+        VersionManifest { number, made: made.to_owned(), time: now(), ..self.clone() }
     }
 
     pub(super) fn element(&self) -> Element {
@@ -176,7 +176,7 @@ impl Manifest {
     /// Checks that names do not lead out of the store and that sums do not overflow, since a valid checksum does not
     /// prove the origin. The error is `(found, expected)`.
     fn check(&self) -> Result<(), (String, &'static str)> {
-        let came = |name: &str| came_with(name).is_some_and(|number| number <= self.number);
+        let came = |name: &str| version_of_entry(name).is_some_and(|number| number <= self.number);
         let mut bytes = 0_u64;
         let mut names = BTreeSet::new();
         for segment in &self.segments {
@@ -239,7 +239,7 @@ pub(super) fn number_of(entry: &str) -> Option<u64> {
 }
 
 /// The version that created a segment or a file of deleted rows; `None` if a store does not create such names.
-pub(super) fn came_with(entry: &str) -> Option<u64> {
+pub(super) fn version_of_entry(entry: &str) -> Option<u64> {
     let number = number_of(entry)?;
     let segment = |it: &str| number_of(it).filter(|number| name(*number) == it);
     let deleted = || segment(entry.strip_suffix(".bits")?.split_once('-')?.1).map(|it| deleted_name(number, &name(it)));

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use conifer_space::points::Lock;
 
-use super::segment::{self, Content, Gone};
-use super::version::{Manifest, Version, came_with, deleted_name, file_name, name, number_of};
+use super::segment::{self, DeletedRows, SegmentContent};
+use super::version::{Version, VersionManifest, deleted_name, file_name, name, number_of, version_of_entry};
 use super::{DELETED, FOLDERS, LOCK, SEGMENTS, Store, TMP, VERSIONS, disk};
 use crate::error::{Error, Result};
 
 /// Holds the write lock. Unfinished files are removed when it is dropped, or else by the next writer.
 pub(super) struct Writer<'a> {
     store: &'a Store,
-    pub(super) newest: Manifest,
+    pub(super) newest: VersionManifest,
     _lock: Lock,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The manifest of the next version, with the same segments.
-    pub(super) fn next(&self, made: &str) -> Result<Manifest> {
+    pub(super) fn next(&self, made: &str) -> Result<VersionManifest> {
         let last = self.newest.number.max(self.store.last_number()?);
         let number = last.checked_add(1).ok_or_else(|| {
             Error::store(
@@ -48,8 +48,8 @@ impl<'a> Writer<'a> {
     /// Commits a version with one more segment.
     pub(super) fn with_segment(
         self,
-        mut next: Manifest,
-        content: &Content<'_>,
+        mut next: VersionManifest,
+        content: &SegmentContent<'_>,
         progress: &mut dyn FnMut(usize),
     ) -> Result<Version> {
         let name = name(next.number);
@@ -58,13 +58,13 @@ impl<'a> Writer<'a> {
     }
 
     /// Commits a version without these rows if that removes any, and returns the number of rows removed.
-    pub(super) fn without(self, gone: &[Gone]) -> Result<(Version, usize)> {
+    pub(super) fn without(self, deleted_rows: &[DeletedRows]) -> Result<(Version, usize)> {
         let mut next = self.next("delete")?;
         let mut new = Vec::new();
-        for (segment, gone) in next.segments.iter_mut().zip(gone) {
-            if gone.count() > segment.deleted.as_ref().map_or(0, |it| it.rows) {
+        for (segment, deleted_rows) in next.segments.iter_mut().zip(deleted_rows) {
+            if deleted_rows.count() > segment.deleted.as_ref().map_or(0, |it| it.rows) {
                 let name = deleted_name(next.number, &segment.name);
-                segment.deleted = Some(gone.write(&self.store.dir.join(TMP), name.clone())?);
+                segment.deleted = Some(deleted_rows.write(&self.store.dir.join(TMP), name.clone())?);
                 new.push((DELETED, name));
             }
         }
@@ -75,7 +75,7 @@ impl<'a> Writer<'a> {
         Ok((self.commit(&next, &new)?, rows))
     }
 
-    pub(super) fn commit(self, next: &Manifest, new: &[(&str, String)]) -> Result<Version> {
+    pub(super) fn commit(self, next: &VersionManifest, new: &[(&str, String)]) -> Result<Version> {
         self.store.publish(next, new)?;
         Ok(next.version())
     }
@@ -91,9 +91,9 @@ impl Drop for Writer<'_> {
 impl Store {
     /// Commits a version. `new` lists its new files as (folder, name), which must be complete in `tmp/`. Readers see
     /// the version from the rename of its manifest on.
-    pub(super) fn publish(&self, manifest: &Manifest, new: &[(&str, String)]) -> Result<()> {
+    pub(super) fn publish(&self, manifest: &VersionManifest, new: &[(&str, String)]) -> Result<()> {
         let tmp = self.dir.join(TMP);
-        let begun = tmp.join(Mark::Begun(manifest.number).name());
+        let begun = tmp.join(VersionMarker::Begun(manifest.number).name());
         disk::write(&begun, &manifest.encode()?)?;
         if !new.is_empty() {
             // Flush the marker before any file leaves `tmp/`. A later clean-up only removes files that have a marker.
@@ -116,16 +116,16 @@ impl Store {
     /// Removes unfinished and partly removed files, and their markers last. Returns the number of removed segments.
     pub(super) fn sweep(&self) -> Result<usize> {
         let tmp = self.dir.join(TMP);
-        let (marks, pieces): (Vec<_>, Vec<_>) =
-            disk::names(&tmp)?.into_iter().filter(|it| is_ours(it)).partition(|it| Mark::of(it).is_some());
-        for piece in pieces {
-            disk::remove(&tmp.join(piece))?;
+        let (marks, entries): (Vec<_>, Vec<_>) =
+            disk::names(&tmp)?.into_iter().filter(|it| is_ours(it)).partition(|it| VersionMarker::of(it).is_some());
+        for entry in entries {
+            disk::remove(&tmp.join(entry))?;
         }
-        let Some(going) = self.going()? else { return Ok(0) };
+        let Some(removable) = self.removable()? else { return Ok(0) };
         let mut segments = 0;
         let mut touched = BTreeSet::new();
-        for (folder, name) in self.pieces()? {
-            if going.contains(&name) {
+        for (folder, name) in self.entries()? {
+            if removable.contains(&name) {
                 // Rename first, so that a partly removed segment never has its final name.
                 disk::rename(&self.dir.join(folder).join(&name), &tmp.join(&name))?;
                 disk::remove(&tmp.join(&name))?;
@@ -144,49 +144,49 @@ impl Store {
 
     /// Names in `segments/` and `deleted/` to be removed according to the markers in `tmp/`. Returns `None` while a
     /// version is damaged, because it may need any of them.
-    pub(super) fn going(&self) -> Result<Option<BTreeSet<String>>> {
+    pub(super) fn removable(&self) -> Result<Option<BTreeSet<String>>> {
         let tmp = self.dir.join(TMP);
-        let marks: Vec<Mark> = disk::names(&tmp)?.iter().filter_map(|it| Mark::of(it)).collect();
-        let mut going = BTreeSet::new();
+        let marks: Vec<VersionMarker> = disk::names(&tmp)?.iter().filter_map(|it| VersionMarker::of(it)).collect();
+        let mut removable = BTreeSet::new();
         if marks.is_empty() {
-            return Ok(Some(going));
+            return Ok(Some(removable));
         }
-        for (_, entry) in self.pieces()? {
-            if marks.iter().any(|mark| came_with(&entry) == Some(mark.number())) {
-                going.insert(entry);
+        for (_, entry) in self.entries()? {
+            if marks.iter().any(|mark| version_of_entry(&entry) == Some(mark.number())) {
+                removable.insert(entry);
             }
         }
         for mark in marks {
             // Other files listed by an uncommitted version belong to earlier versions, so only those of removed
             // versions are added.
-            if let Mark::Removed(number) = mark
-                && let Ok(manifest) = Manifest::read(&tmp.join(mark.name()), number)
+            if let VersionMarker::Removed(number) = mark
+                && let Ok(manifest) = VersionManifest::read(&tmp.join(mark.name()), number)
             {
-                going.extend(manifest.needed());
+                removable.extend(manifest.needed());
             }
         }
         for number in self.numbers()? {
             match self.read(number) {
                 Ok(manifest) => {
                     for name in manifest.needed() {
-                        going.remove(&name);
+                        removable.remove(&name);
                     }
                 }
                 Err(_) if !self.numbers()?.contains(&number) => {}
                 Err(_) => return Ok(None),
             }
         }
-        Ok(Some(going))
+        Ok(Some(removable))
     }
 
     /// Entries of `segments/` and `deleted/` whose names a store creates, as (folder, name).
-    pub(super) fn pieces(&self) -> Result<Vec<(&'static str, String)>> {
-        let mut pieces = Vec::new();
+    pub(super) fn entries(&self) -> Result<Vec<(&'static str, String)>> {
+        let mut entries = Vec::new();
         for folder in [SEGMENTS, DELETED] {
-            let ours = disk::names(&self.dir.join(folder))?.into_iter().filter(|it| came_with(it).is_some());
-            pieces.extend(ours.map(|name| (folder, name)));
+            let ours = disk::names(&self.dir.join(folder))?.into_iter().filter(|it| version_of_entry(it).is_some());
+            entries.extend(ours.map(|name| (folder, name)));
         }
-        Ok(pieces)
+        Ok(entries)
     }
 
     /// The highest number at the start of any name in the store, including files that the user moved aside.
@@ -212,7 +212,7 @@ impl Store {
         }
         for entry in disk::names(dir)? {
             let inside = if FOLDERS.contains(&entry.as_str()) { disk::names(&dir.join(&entry))? } else { Vec::new() };
-            let begun = |it: &String| entry == TMP && *it == Mark::Begun(1).name();
+            let begun = |it: &String| entry == TMP && *it == VersionMarker::Begun(1).name();
             let foreign = match inside.iter().find(|it| !begun(it)) {
                 Some(it) => Some(format!("{entry}/{it}")),
                 None => (entry != LOCK && !FOLDERS.contains(&entry.as_str())).then_some(entry),
@@ -228,7 +228,7 @@ impl Store {
     /// are empty.
     pub(super) fn clear_begun(&self) -> Result<()> {
         if self.dir.exists() {
-            disk::remove(&self.dir.join(TMP).join(Mark::Begun(1).name()))?;
+            disk::remove(&self.dir.join(TMP).join(VersionMarker::Begun(1).name()))?;
             FOLDERS.iter().try_for_each(|folder| disk::remove_empty(&self.dir.join(folder)))?;
             disk::remove(&self.dir.join(LOCK))?;
         }
@@ -253,35 +253,35 @@ impl Store {
 
 /// The reason why a manifest is in `tmp/`, which makes it a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum VersionMarker {
     /// The version is not committed yet.
     Begun(u64),
     /// The version is being removed.
     Removed(u64),
 }
 
-impl Mark {
+impl VersionMarker {
     pub(super) fn name(self) -> String {
         match self {
-            Mark::Begun(number) => format!("{}.begun", name(number)),
-            Mark::Removed(number) => format!("{}.removed", name(number)),
+            VersionMarker::Begun(number) => format!("{}.begun", name(number)),
+            VersionMarker::Removed(number) => format!("{}.removed", name(number)),
         }
     }
 
     fn number(self) -> u64 {
         match self {
-            Mark::Begun(number) | Mark::Removed(number) => number,
+            VersionMarker::Begun(number) | VersionMarker::Removed(number) => number,
         }
     }
 
     fn of(file: &str) -> Option<Self> {
         let number = number_of(file)?;
-        [Mark::Begun(number), Mark::Removed(number)].into_iter().find(|it| it.name() == file)
+        [VersionMarker::Begun(number), VersionMarker::Removed(number)].into_iter().find(|it| it.name() == file)
     }
 }
 
 /// True if a writer creates such names in `tmp/`: a marker, or a finished or unfinished file.
 fn is_ours(entry: &str) -> bool {
     let unfinished = entry.strip_prefix('.').and_then(|it| it.strip_suffix(".unfinished"));
-    Mark::of(entry).is_some() || came_with(unfinished.unwrap_or(entry)).is_some()
+    VersionMarker::of(entry).is_some() || version_of_entry(unfinished.unwrap_or(entry)).is_some()
 }

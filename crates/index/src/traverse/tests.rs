@@ -18,7 +18,7 @@ fn polar(places: &[(f32, f32)]) -> Vec<f32> {
     places.iter().flat_map(|(r, angle)| [r.sinh() * angle.cos(), r.sinh() * angle.sin()]).collect()
 }
 
-fn places(stops: &[Stop]) -> Vec<(Place, f32)> {
+fn places(stops: &[Stop]) -> Vec<(StopPlace, f32)> {
     stops.iter().map(|stop| (stop.place, stop.at)).collect()
 }
 
@@ -40,11 +40,11 @@ fn to_the_root_through_cones() {
     let traversal = Traversal { steps: 17, ..Traversal::default() };
     let stops = index.traverse_to_root(&Query::new(&plane(), &from), &traversal, &Filter::All).unwrap();
     let expected = [
-        (Place::Row(1), 0.0),
-        (Place::Row(3), 2.0 / 16.0),
-        (Place::Row(0), 7.0 / 16.0),
-        (Place::Row(2), 12.0 / 16.0),
-        (Place::Root, 14.0 / 16.0),
+        (StopPlace::Row(1), 0.0),
+        (StopPlace::Row(3), 2.0 / 16.0),
+        (StopPlace::Row(0), 7.0 / 16.0),
+        (StopPlace::Row(2), 12.0 / 16.0),
+        (StopPlace::Root, 14.0 / 16.0),
     ];
     assert_eq!(places(&stops), expected);
     assert!((stops[0].similarity + 0.25).abs() < 1e-5, "3.2 to 2.95: {:?}", stops[0]);
@@ -62,17 +62,17 @@ fn to_the_root_without_cones() {
     let traversal = Traversal { steps: 17, cone: None };
     let stops = index.traverse_to_root(&Query::new(&plane(), &from), &traversal, &Filter::All).unwrap();
     let expected = [
-        (Place::Row(1), 0.0),
-        (Place::Row(3), 4.0 / 16.0),
-        (Place::Row(0), 9.0 / 16.0),
-        (Place::Row(2), 13.0 / 16.0),
-        (Place::Root, 15.0 / 16.0),
+        (StopPlace::Row(1), 0.0),
+        (StopPlace::Row(3), 4.0 / 16.0),
+        (StopPlace::Row(0), 9.0 / 16.0),
+        (StopPlace::Row(2), 13.0 / 16.0),
+        (StopPlace::Root, 15.0 / 16.0),
     ];
     assert_eq!(places(&stops), expected);
     let only_row_three = Filter::Rows(&|row| row == 3);
     let stops = index.traverse_to_root(&Query::new(&plane(), &from), &traversal, &only_row_three).unwrap();
     // The midpoint between 1.95 and the root is 0.975; the first sample below it is 0.8 = step 12.
-    assert_eq!(places(&stops), [(Place::Row(3), 0.0), (Place::Root, 12.0 / 16.0)]);
+    assert_eq!(places(&stops), [(StopPlace::Row(3), 0.0), (StopPlace::Root, 12.0 / 16.0)]);
 }
 
 /// The same rows in a product of two planes with equal factors, where a distance is the mean of two equal distances.
@@ -84,8 +84,8 @@ fn to_the_root_of_a_product() {
     let from = double(polar(&[(3.2, 0.0)]));
     let traversal = Traversal { steps: 17, ..Traversal::default() };
     let stops = index.traverse_to_root(&Query::new(&spec, &from), &traversal, &Filter::All).unwrap();
-    let rows: Vec<Place> = stops.iter().map(|stop| stop.place).collect();
-    assert_eq!(rows, [Place::Row(1), Place::Row(3), Place::Row(0), Place::Row(2), Place::Root]);
+    let rows: Vec<StopPlace> = stops.iter().map(|stop| stop.place).collect();
+    assert_eq!(rows, [StopPlace::Row(1), StopPlace::Row(3), StopPlace::Row(0), StopPlace::Row(2), StopPlace::Root]);
 }
 
 /// The nearest 200 rows are beyond the sample and cannot contain it. The 201st, at r = 1.2, contains it (the distance
@@ -100,9 +100,9 @@ fn looks_past_many_rows_that_are_not_admitted() {
         let stops = index.traverse_to_root(&Query::new(&plane(), &from), &traversal, &Filter::All).unwrap();
         places(&stops)
     };
-    assert_eq!(walk(&ladder), [(Place::Root, 0.0)]);
+    assert_eq!(walk(&ladder), [(StopPlace::Root, 0.0)]);
     ladder.push((1.2, 0.0));
-    assert_eq!(walk(&ladder), [(Place::Row(200), 0.0), (Place::Root, 1.0)]);
+    assert_eq!(walk(&ladder), [(StopPlace::Row(200), 0.0), (StopPlace::Root, 1.0)]);
 }
 
 /// Compares with a test of every row at every sample: narrow cones that admit few rows, seldom near ones, a filter, and
@@ -157,7 +157,7 @@ fn between_two_points_of_the_sphere() {
     let (from, to) = (at(1.0), at(91.0));
     let (from, to) = (Query::new(&spec, &from), Query::new(&spec, &to));
     let stops = index.traverse_between(&from, &to, &traversal, &Filter::All).unwrap();
-    let expected = [(1, 0.0), (3, 1.0 / 3.0), (0, 2.0 / 3.0), (2, 1.0)].map(|(row, t)| (Place::Row(row), t));
+    let expected = [(1, 0.0), (3, 1.0 / 3.0), (0, 2.0 / 3.0), (2, 1.0)].map(|(row, t)| (StopPlace::Row(row), t));
     assert_eq!(places(&stops), expected);
     assert!(stops.iter().all(|s| (s.similarity - 1.0_f32.to_radians().cos()).abs() < 1e-6));
 }
@@ -174,7 +174,10 @@ fn to_a_root_point_on_the_sphere() {
     let rooted = index(&spec, Root::Point(vec![1.0, 0.0]), rows.clone());
     let stops = rooted.traverse_to_root(&from, &traversal, &Filter::All).unwrap();
     // The samples are at 90, 80, .. 0. The first row is nearer above 50, the second below, and the root at the end.
-    assert_eq!(stops.iter().map(|s| s.place).collect::<Vec<_>>(), [Place::Row(0), Place::Row(1), Place::Root]);
+    assert_eq!(
+        stops.iter().map(|s| s.place).collect::<Vec<_>>(),
+        [StopPlace::Row(0), StopPlace::Row(1), StopPlace::Root]
+    );
     let unrooted = index(&spec, Root::Origin, rows);
     let message = unrooted.traverse_to_root(&from, &traversal, &Filter::All).unwrap_err().to_string();
     assert_eq!(
@@ -191,7 +194,7 @@ fn an_empty_index_leads_straight_to_the_root() {
     for cone in [None, Some(Cone::default())] {
         let traversal = Traversal { steps: 5, cone };
         let stops = index.traverse_to_root(&query, &traversal, &Filter::All).unwrap();
-        assert_eq!(places(&stops), [(Place::Root, 0.0)]);
+        assert_eq!(places(&stops), [(StopPlace::Root, 0.0)]);
         assert!(index.traverse_between(&query, &query, &traversal, &Filter::All).unwrap().is_empty());
     }
 }

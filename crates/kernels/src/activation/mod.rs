@@ -10,7 +10,7 @@ mod slices;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use slices::{Apply, Differentiate};
+pub(crate) use slices::{ActivationBackward, ActivationForward};
 
 /// An activation function of feed-forward layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use burn::backend::{Flex, TensorMetadata};
 use macerator::{AutoArch, Simd, WithSimd};
 
 use super::{Activation, ActivationOps};
-use crate::arrays::{Array, array, dense, numbers};
+use crate::arrays::{FlexArray, array, dense, numbers};
 use crate::functions::{LANES, fma, normal, sigmoid};
 use crate::raw::{in_pool, new_rows, new_rows_beside};
 
@@ -12,23 +12,23 @@ use crate::raw::{in_pool, new_rows, new_rows_beside};
 const ROW: usize = 1 << 9;
 
 impl ActivationOps for Flex {
-    fn activation(x: Array, activation: Activation) -> Array {
+    fn activation(x: FlexArray, activation: Activation) -> FlexArray {
         let x = dense(&x);
         let from = numbers(&x);
         let (mut out, _) = in_pool(|| {
             new_rows(from.len() / ROW, ROW, |rows, out| {
-                Apply { activation, from: &from[rows.start * ROW..rows.end * ROW], to: out }.run();
+                ActivationForward { activation, from: &from[rows.start * ROW..rows.end * ROW], to: out }.run();
             })
         });
         let (done, mut rest) = (out.len(), vec![0.0; from.len() % ROW]);
-        Apply { activation, from: &from[done..], to: &mut rest }.run();
+        ActivationForward { activation, from: &from[done..], to: &mut rest }.run();
         out.extend(rest);
         array(out, x.shape().as_slice())
     }
 }
 
 /// Computes the gradient with respect to `x` from the gradient of the result.
-pub(super) fn backward(x: &Array, gradient: Array, activation: Activation) -> Array {
+pub(super) fn backward(x: &FlexArray, gradient: FlexArray, activation: Activation) -> FlexArray {
     let mut slopes = crate::arrays::into_numbers(gradient);
     let whole = slopes.len() / ROW * ROW;
     let from = numbers(x);
@@ -37,28 +37,28 @@ pub(super) fn backward(x: &Array, gradient: Array, activation: Activation) -> Ar
         // The values are computed along with the slopes and discarded here.
         let (_, _) = new_rows_beside(main, ROW, |rows, values, gradient| {
             let from = &from[rows.start * ROW..rows.end * ROW];
-            Differentiate { activation, from, values, gradient }.run();
+            ActivationBackward { activation, from, values, gradient }.run();
         });
         let mut values = vec![0.0; rest.len()];
-        Differentiate { activation, from: &from[whole..], values: &mut values, gradient: rest }.run();
+        ActivationBackward { activation, from: &from[whole..], values: &mut values, gradient: rest }.run();
     });
     array(slopes, x.shape().as_slice())
 }
 
 /// Computes the values of a slice on this thread.
-pub(crate) struct Apply<'a> {
+pub(crate) struct ActivationForward<'a> {
     pub(crate) activation: Activation,
     pub(crate) from: &'a [f32],
     pub(crate) to: &'a mut [f32],
 }
 
-impl Apply<'_> {
+impl ActivationForward<'_> {
     pub(crate) fn run(self) {
         AutoArch::new().dispatch(self);
     }
 }
 
-impl WithSimd for Apply<'_> {
+impl WithSimd for ActivationForward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -77,20 +77,20 @@ impl WithSimd for Apply<'_> {
 }
 
 /// Computes the values of a slice on this thread, and replaces the gradient of the values by the gradient of the input.
-pub(crate) struct Differentiate<'a> {
+pub(crate) struct ActivationBackward<'a> {
     pub(crate) activation: Activation,
     pub(crate) from: &'a [f32],
     pub(crate) values: &'a mut [f32],
     pub(crate) gradient: &'a mut [f32],
 }
 
-impl Differentiate<'_> {
+impl ActivationBackward<'_> {
     pub(crate) fn run(self) {
         AutoArch::new().dispatch(self);
     }
 }
 
-impl WithSimd for Differentiate<'_> {
+impl WithSimd for ActivationBackward<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 use burn::tensor::{DType, Device, TensorData};
 
 use super::*;
-use crate::testing::{Matrix, check, check_differences, check_threads, outcome};
+use crate::testing::{TestMatrix, check, check_differences, check_threads, outcome};
 
 /// The derivative is `Phi(x) + x phi(x)`; `Phi` at these points is from a table of the normal distribution with ten
 /// digits.
@@ -35,11 +35,16 @@ fn fused_equals_plain_value_and_gradient() {
         for shape in [[0, 3], [1, 1], [3, 5], [2, 256], [7, 333], [33, 1024]] {
             for size in [0.1, 3.0, 12.0] {
                 // At 12 the argument of the `exp` of the quick GELU is 20, with a rounding error of 1.2e-6.
-                check(&fused, &plain, &[Matrix::scattered(shape, 1, size)], if size > 10.0 { 1.2e-6 } else { 5e-7 });
+                check(
+                    &fused,
+                    &plain,
+                    &[TestMatrix::scattered(shape, 1, size)],
+                    if size > 10.0 { 1.2e-6 } else { 5e-7 },
+                );
             }
         }
-        check_differences(&fused, &plain, &[Matrix::scattered([3, 7], 2, 4.0)], 1e-6);
-        check_threads(fused, &[Matrix::scattered([40, 500], 3, 3.0)]);
+        check_differences(&fused, &plain, &[TestMatrix::scattered([3, 7], 2, 4.0)], 1e-6);
+        check_threads(fused, &[TestMatrix::scattered([40, 500], 3, 3.0)]);
     }
 }
 
@@ -49,7 +54,7 @@ fn far_numbers_and_what_is_none() {
         let fused = |x: &[Tensor<2>]| activation.apply(x[0].clone());
         let most = f64::from(f32::MAX);
         let numbers = vec![0.0, 200.0, -200.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, most, -most];
-        let found = outcome(&fused, &[Matrix { shape: [1, 8], numbers }], DType::F32);
+        let found = outcome(&fused, &[TestMatrix { shape: [1, 8], numbers }], DType::F32);
         assert_eq!(&found[0][..4], [0.0, 200.0, 0.0, f64::INFINITY], "{activation:?}");
         assert!(
             found[0][4].is_nan() && found[0][5].is_nan() && found[1][5].is_nan(),

@@ -15,12 +15,12 @@ const PLAIN_ALIGN: usize = 16;
 /// Alignment for the packing buffers of matrix products, which need cache-line alignment.
 const PAGE_ALIGN: usize = 4096;
 
-/// A size class: an index below [`Class::COUNT`]. Classes aligned to [`PAGE_ALIGN`] follow those aligned to
+/// A size class: an index below [`SizeClass::COUNT`]. Classes aligned to [`PAGE_ALIGN`] follow those aligned to
 /// [`PLAIN_ALIGN`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Class(usize);
+pub(super) struct SizeClass(usize);
 
-impl Class {
+impl SizeClass {
     /// Number of classes.
     pub(super) const COUNT: usize = 2 * SIZES;
 
@@ -39,7 +39,7 @@ impl Class {
         Some(Self(if layout.align() > PLAIN_ALIGN { SIZES + index } else { index }))
     }
 
-    /// Index into a table of [`Class::COUNT`] entries.
+    /// Index into a table of [`SizeClass::COUNT`] entries.
     pub(super) fn index(self) -> usize {
         self.0
     }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn class_size(size: usize, align: usize) -> Option<usize> {
-        Class::of(Layout::from_size_align(size, align).unwrap()).map(|c| c.layout().size())
+        SizeClass::of(Layout::from_size_align(size, align).unwrap()).map(|c| c.layout().size())
     }
 
     #[test]
@@ -94,9 +94,9 @@ mod tests {
 
     #[test]
     fn every_class_is_the_class_of_its_own_layout() {
-        for index in 0..Class::COUNT {
-            let class = Class::from_index(index);
-            assert_eq!(Class::of(class.layout()), Some(class));
+        for index in 0..SizeClass::COUNT {
+            let class = SizeClass::from_index(index);
+            assert_eq!(SizeClass::of(class.layout()), Some(class));
         }
     }
 }

@@ -18,8 +18,8 @@ mod class;
 #[cfg(test)]
 mod tests;
 
-use cache::Cache;
-use class::Class;
+use cache::BlockCache;
+use class::SizeClass;
 
 /// A global allocator that caches blocks of 64 KiB and more in size classes.
 ///
@@ -37,7 +37,7 @@ use class::Class;
 /// blocks take one short lock; operations on small blocks take none.
 pub struct LargeBlockAllocator {
     spare: usize,
-    cache: Mutex<Cache>,
+    cache: Mutex<BlockCache>,
 }
 
 /// Counters of a [`LargeBlockAllocator`]. They count large blocks only, in bytes of their size class.
@@ -58,7 +58,7 @@ pub struct AllocStats {
 impl LargeBlockAllocator {
     /// Creates an allocator. Its cache may hold `spare` bytes, or the peak less the bytes in use if that is more.
     pub const fn new(spare: usize) -> Self {
-        Self { spare, cache: Mutex::new(Cache::new()) }
+        Self { spare, cache: Mutex::new(BlockCache::new()) }
     }
 
     /// The current counters.
@@ -73,14 +73,14 @@ impl LargeBlockAllocator {
         unsafe { blocks.free() };
     }
 
-    fn lock(&self) -> MutexGuard<'_, Cache> {
+    fn lock(&self) -> MutexGuard<'_, BlockCache> {
         // No code under the lock can panic in the middle of a change, so a poisoned cache is consistent.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a block of `class` from the cache, or else from `fresh`. If the system is out of memory, all cached
     /// blocks are returned to it before a second attempt. The second value says whether the block was used before.
-    fn obtain(&self, class: Class, fresh: impl Fn(Layout) -> *mut u8) -> (*mut u8, bool) {
+    fn obtain(&self, class: SizeClass, fresh: impl Fn(Layout) -> *mut u8) -> (*mut u8, bool) {
         if let Some(block) = self.lock().take(class) {
             return (block, true);
         }
@@ -96,7 +96,7 @@ impl LargeBlockAllocator {
     }
 
     /// Updates the counters of the memory in use, then returns cached blocks above the bound to the system.
-    fn count(&self, count: impl FnOnce(&mut Cache)) {
+    fn count(&self, count: impl FnOnce(&mut BlockCache)) {
         let surplus = {
             let mut cache = self.lock();
             count(&mut cache);
@@ -115,12 +115,12 @@ impl Drop for LargeBlockAllocator {
 }
 
 // SAFETY: every block comes from `System`, either with the layout of the caller (no class) or with the layout of its
-// class, which is at least as large and as aligned. `Class::of` is a pure function of the layout, so `dealloc` and
+// class, which is at least as large and as aligned. `SizeClass::of` is a pure function of the layout, so `dealloc` and
 // `realloc` find the class with which a block was allocated. A block is either in the cache or owned by the caller,
 // because every transfer takes the lock. Nothing here unwinds.
 unsafe impl GlobalAlloc for LargeBlockAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match Class::of(layout) {
+        match SizeClass::of(layout) {
             // SAFETY: the caller guarantees a layout of non-zero size; a class layout is never empty.
             Some(class) => self.obtain(class, |l| unsafe { System.alloc(l) }).0,
             // SAFETY: the caller guarantees a layout of non-zero size.
@@ -129,7 +129,7 @@ unsafe impl GlobalAlloc for LargeBlockAllocator {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let Some(class) = Class::of(layout) else {
+        let Some(class) = SizeClass::of(layout) else {
             // SAFETY: the caller guarantees a layout of non-zero size.
             return unsafe { System.alloc_zeroed(layout) };
         };
@@ -143,7 +143,7 @@ unsafe impl GlobalAlloc for LargeBlockAllocator {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        let Some(class) = Class::of(layout) else {
+        let Some(class) = SizeClass::of(layout) else {
             // SAFETY: a layout without a class was allocated by `System` with the same layout.
             return unsafe { System.dealloc(block, layout) };
         };
@@ -157,7 +157,7 @@ unsafe impl GlobalAlloc for LargeBlockAllocator {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // SAFETY: the caller guarantees that `new_size`, rounded up to the alignment, does not overflow `isize`.
         let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
-        match (Class::of(layout), Class::of(new_layout)) {
+        match (SizeClass::of(layout), SizeClass::of(new_layout)) {
             // SAFETY: the block was allocated by `System` with `layout`.
             (None, None) => unsafe { System.realloc(block, layout, new_size) },
             (Some(old), Some(new)) if old == new => block,

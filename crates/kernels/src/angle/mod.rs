@@ -8,21 +8,21 @@ use burn::tensor::Tensor;
 
 use crate::arrays::is_fused;
 
-mod answers;
 mod autodiff;
 mod contrast;
+mod labels;
+mod operands;
 mod pass;
 mod queries;
-mod sides;
 #[cfg(test)]
 mod tests;
 mod tiles;
 
-pub use answers::Answers;
+pub use labels::PairLabels;
 
 /// The geometry in which angles are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bend {
+pub enum AngleGeometry {
     /// Hyperboloids of curvature `-c`.
     Hyperbolic,
     /// Flat space. The curvature is ignored and gets a zero gradient.
@@ -48,7 +48,7 @@ pub fn pairwise_exterior_angle(
     parent: Tensor<2>,
     child: Tensor<2>,
     curv: Tensor<1>,
-    bend: Bend,
+    geometry: AngleGeometry,
     tiny: f64,
 ) -> Option<Tensor<2>> {
     let ([_, width], [_, child_width], [factors]) = (parent.dims(), child.dims(), curv.dims());
@@ -62,7 +62,7 @@ pub fn pairwise_exterior_angle(
     }
     let [parent, child] = [parent, child].map(Tensor::into_dispatch);
     let curv = curv.into_dispatch();
-    Some(Tensor::from_dispatch(<Dispatch as AngleOps>::pairwise_exterior_angle(parent, child, curv, bend, tiny)))
+    Some(Tensor::from_dispatch(<Dispatch as AngleOps>::pairwise_exterior_angle(parent, child, curv, geometry, tiny)))
 }
 
 /// Computes contrastive losses of wholes and parts by the exterior angles between them, with the root at the origin.
@@ -80,13 +80,13 @@ pub fn pairwise_exterior_angle(
 /// points and of the lists of cells.
 ///
 /// # Panics
-/// Panics if the shapes do not match or if `answers` names a point that does not exist.
+/// Panics if the shapes do not match or if `labels` names a point that does not exist.
 pub fn angle_contrast(
     points: Tensor<2>,
     curv: Tensor<1>,
     scale: Tensor<1>,
-    answers: &Arc<Answers>,
-    bend: Bend,
+    labels: &Arc<PairLabels>,
+    geometry: AngleGeometry,
     tiny: f64,
 ) -> Option<Tensor<1>> {
     let ([count, width], [factors]) = (points.dims(), curv.dims());
@@ -95,7 +95,7 @@ pub fn angle_contrast(
         "expected a width that is a multiple of the number of factors, and a scale of shape [1]; found width {width}, {factors} factors, scale {:?}",
         scale.dims()
     );
-    let named = answers.wholes().iter().chain(answers.parts()).max();
+    let named = labels.wholes().iter().chain(labels.parts()).max();
     assert!(
         named.is_none_or(|&point| (point as usize) < count),
         "the answers name point {named:?}; expected a point below {count}"
@@ -103,16 +103,16 @@ pub fn angle_contrast(
     if !(is_fused(&points) && is_fused(&curv) && is_fused(&scale)) {
         return None;
     }
-    let contrast = Contrast { answers: Arc::clone(answers), bend, tiny };
+    let contrast = ContrastRule { labels: Arc::clone(labels), geometry, tiny };
     let (points, [curv, scale]) = (points.into_dispatch(), [curv, scale].map(Tensor::into_dispatch));
     Some(Tensor::from_dispatch(<Dispatch as AngleOps>::angle_contrast(points, curv, scale, contrast)))
 }
 
 /// The arguments of [`angle_contrast`] that are not tensors.
 #[derive(Clone, Debug)]
-struct Contrast {
-    answers: Arc<Answers>,
-    bend: Bend,
+struct ContrastRule {
+    labels: Arc<PairLabels>,
+    geometry: AngleGeometry,
     tiny: f64,
 }
 
@@ -124,7 +124,7 @@ trait AngleOps: Backend {
         parent: FloatTensor<Self>,
         child: FloatTensor<Self>,
         curv: FloatTensor<Self>,
-        bend: Bend,
+        geometry: AngleGeometry,
         tiny: f64,
     ) -> FloatTensor<Self>;
 
@@ -133,6 +133,6 @@ trait AngleOps: Backend {
         points: FloatTensor<Self>,
         curv: FloatTensor<Self>,
         scale: FloatTensor<Self>,
-        contrast: Contrast,
+        contrast: ContrastRule,
     ) -> FloatTensor<Self>;
 }

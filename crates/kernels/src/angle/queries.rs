@@ -5,26 +5,26 @@ use macerator::{AutoArch, Simd, WithSimd};
 use crate::functions::{LANES, exp};
 
 /// Similarity of excluded and padding cells; its exponential is 0.
-pub(super) const NOBODY: f32 = f32::NEG_INFINITY;
+pub(super) const EXCLUDED: f32 = f32::NEG_INFINITY;
 
 /// For each query, `sum_k exp(l_k) = exp(shift) sum` over its candidates, where `shift` is their largest logit. Lists
 /// are padded to a multiple of [`LANES`].
 #[derive(Clone, Debug)]
-pub(super) struct Sums {
+pub(super) struct QuerySums {
     pub(super) shift: Vec<f32>,
     pub(super) sum: Vec<f32>,
 }
 
-impl Sums {
+impl QuerySums {
     /// Sums without candidates.
     pub(super) fn none(queries: usize) -> Self {
         let length = queries.next_multiple_of(LANES);
-        Sums { shift: vec![f32::MIN; length], sum: vec![0.0; length] }
+        QuerySums { shift: vec![f32::MIN; length], sum: vec![0.0; length] }
     }
 
     /// Adds the candidates of another part of the table.
-    pub(super) fn merge(&mut self, other: &Sums) {
-        AutoArch::new().dispatch(Merge { sums: self, other });
+    pub(super) fn merge(&mut self, other: &QuerySums) {
+        AutoArch::new().dispatch(MergeSums { sums: self, other });
     }
 
     /// The sums of single logits, given as (query, logit).
@@ -42,22 +42,22 @@ impl Sums {
     }
 
     /// `log sum_k exp(l_k)` of a query, less that of `other`.
-    pub(super) fn log_ratio(&self, other: &Sums, query: usize) -> f32 {
+    pub(super) fn log_ratio(&self, other: &QuerySums, query: usize) -> f32 {
         (f64::from(self.sum[query]) / f64::from(other.sum[query])).ln() as f32
             + (self.shift[query] - other.shift[query])
     }
 }
 
-/// A block of similarities. Rows are padded to a multiple of [`LANES`] with [`NOBODY`].
-pub(super) struct Block {
+/// A block of similarities. Rows are padded to a multiple of [`LANES`] with [`EXCLUDED`].
+pub(super) struct SimilarityBlock {
     stride: usize,
     cells: Vec<f32>,
 }
 
-impl Block {
+impl SimilarityBlock {
     pub(super) fn new(rows: usize, columns: usize) -> Self {
         let stride = columns.next_multiple_of(LANES);
-        Block { stride, cells: vec![0.0; rows * stride] }
+        SimilarityBlock { stride, cells: vec![0.0; rows * stride] }
     }
 
     pub(super) fn row(&mut self, i: usize) -> &mut [f32] {
@@ -67,30 +67,30 @@ impl Block {
     /// The sum of row `i` over its columns, as `(shift, sum)`.
     pub(super) fn row_sum(&mut self, i: usize, scale: f32) -> (f32, f32) {
         let cells = self.row(i);
-        AutoArch::new().dispatch(RowSum { cells, scale })
+        AutoArch::new().dispatch(BlockRowSum { cells, scale })
     }
 
     /// The sums of the first `rows` rows, by column.
-    pub(super) fn column_sums(&self, rows: usize, scale: f32) -> Sums {
-        let mut sums = Sums::none(self.stride);
-        AutoArch::new().dispatch(ColumnSums { block: self, rows, scale, sums: &mut sums });
+    pub(super) fn column_sums(&self, rows: usize, scale: f32) -> QuerySums {
+        let mut sums = QuerySums::none(self.stride);
+        AutoArch::new().dispatch(BlockColumnSums { block: self, rows, scale, sums: &mut sums });
         sums
     }
 }
 
-/// The logit of a similarity. The marker [`NOBODY`] stays unchanged, even if the scale is negative.
+/// The logit of a similarity. The marker [`EXCLUDED`] stays unchanged, even if the scale is negative.
 #[inline(always)]
 fn logit(similarity: f32, scale: f32) -> f32 {
     let logit = similarity * scale;
-    if similarity == NOBODY { NOBODY } else { logit }
+    if similarity == EXCLUDED { EXCLUDED } else { logit }
 }
 
-struct RowSum<'a> {
+struct BlockRowSum<'a> {
     cells: &'a [f32],
     scale: f32,
 }
 
-impl WithSimd for RowSum<'_> {
+impl WithSimd for BlockRowSum<'_> {
     type Output = (f32, f32);
 
     #[inline(always)]
@@ -114,19 +114,19 @@ impl WithSimd for RowSum<'_> {
     }
 }
 
-struct ColumnSums<'a> {
-    block: &'a Block,
+struct BlockColumnSums<'a> {
+    block: &'a SimilarityBlock,
     rows: usize,
     scale: f32,
-    sums: &'a mut Sums,
+    sums: &'a mut QuerySums,
 }
 
-impl WithSimd for ColumnSums<'_> {
+impl WithSimd for BlockColumnSums<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
-        let Block { stride, cells } = self.block;
+        let SimilarityBlock { stride, cells } = self.block;
         let (shifts, _) = self.sums.shift.as_chunks_mut::<LANES>();
         let (sums, _) = self.sums.sum.as_chunks_mut::<LANES>();
         for (chunk, (shift, sum)) in shifts.iter_mut().zip(sums).enumerate() {
@@ -147,12 +147,12 @@ impl WithSimd for ColumnSums<'_> {
     }
 }
 
-struct Merge<'a> {
-    sums: &'a mut Sums,
-    other: &'a Sums,
+struct MergeSums<'a> {
+    sums: &'a mut QuerySums,
+    other: &'a QuerySums,
 }
 
-impl WithSimd for Merge<'_> {
+impl WithSimd for MergeSums<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -174,11 +174,15 @@ impl WithSimd for Merge<'_> {
 
 /// Replaces each similarity by `slope weight_i` with `weight_i = exp(logit_i - shift_i) factor_i`, and returns the sum
 /// of similarity times weight. With `EACH`, `shift` and `factor` have one entry per cell, otherwise a single one.
-pub(super) fn turn<const EACH: bool>(cells: &mut [f32], [shift, factor]: [&[f32]; 2], [scale, slope]: [f32; 2]) -> f32 {
-    AutoArch::new().dispatch(Turn::<EACH> { cells, shift, factor, scale, slope })
+pub(super) fn differentiate_cells<const EACH: bool>(
+    cells: &mut [f32],
+    [shift, factor]: [&[f32]; 2],
+    [scale, slope]: [f32; 2],
+) -> f32 {
+    AutoArch::new().dispatch(CellGradients::<EACH> { cells, shift, factor, scale, slope })
 }
 
-struct Turn<'a, const EACH: bool> {
+struct CellGradients<'a, const EACH: bool> {
     cells: &'a mut [f32],
     shift: &'a [f32],
     factor: &'a [f32],
@@ -186,7 +190,7 @@ struct Turn<'a, const EACH: bool> {
     slope: f32,
 }
 
-impl<const EACH: bool> WithSimd for Turn<'_, EACH> {
+impl<const EACH: bool> WithSimd for CellGradients<'_, EACH> {
     type Output = f32;
 
     #[inline(always)]

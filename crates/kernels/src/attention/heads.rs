@@ -6,19 +6,19 @@ use burn::backend::Flex;
 use macerator::AutoArch;
 use rayon::prelude::*;
 
-use super::softmax::{Scale, Slopes, Softmax};
-use super::{AttentionOps, Seen, Shape};
-use crate::arrays::{Array, array, dense, into_numbers, numbers};
+use super::softmax::{ScaleRows, SoftmaxBackward, SoftmaxForward};
+use super::{AttentionOps, AttentionShape, HostMask};
+use crate::arrays::{FlexArray, array, dense, into_numbers, numbers};
 use crate::functions::LANES;
-use crate::raw::{Panel, View, in_pool, new_rows};
+use crate::raw::{MatrixView, Panel, in_pool, new_rows};
 
 impl AttentionOps for Flex {
-    fn fused_attention(query: Array, key_value: Array, shape: Shape, seen: Seen) -> Array {
-        Attention::split(&query, &key_value, shape, seen).forward().0
+    fn fused_attention(query: FlexArray, key_value: FlexArray, shape: AttentionShape, mask: HostMask) -> FlexArray {
+        AttentionOperands::split(&query, &key_value, shape, mask).forward().0
     }
 
-    fn fused_self_attention(joint: Array, shape: Shape, seen: Seen) -> Array {
-        Attention::joint(&joint, shape, seen).forward().0
+    fn fused_self_attention(joint: FlexArray, shape: AttentionShape, mask: HostMask) -> FlexArray {
+        AttentionOperands::joint(&joint, shape, mask).forward().0
     }
 }
 
@@ -29,32 +29,32 @@ thread_local! {
 
 /// The operands of an attention, with the layout of their columns.
 #[derive(Clone, Debug)]
-pub(super) struct Attention {
-    query: Array,
+pub(super) struct AttentionOperands {
+    query: FlexArray,
     /// The same array as `query` for self-attention.
-    key_value: Array,
+    key_value: FlexArray,
     joint: bool,
-    shape: Shape,
-    seen: Seen,
+    shape: AttentionShape,
+    mask: HostMask,
 }
 
 /// For every query of every head, the largest score and the reciprocal of the sum of exponentials.
-pub(super) type Rows = Vec<[f32; 2]>;
+pub(super) type SoftmaxStats = Vec<[f32; 2]>;
 
-impl Attention {
-    pub(super) fn split(query: &Array, key_value: &Array, shape: Shape, seen: Seen) -> Self {
+impl AttentionOperands {
+    pub(super) fn split(query: &FlexArray, key_value: &FlexArray, shape: AttentionShape, mask: HostMask) -> Self {
         let (query, key_value) = (dense(query), dense(key_value));
-        Self { query, key_value, joint: false, shape, seen }
+        Self { query, key_value, joint: false, shape, mask }
     }
 
-    pub(super) fn joint(joint: &Array, shape: Shape, seen: Seen) -> Self {
+    pub(super) fn joint(joint: &FlexArray, shape: AttentionShape, mask: HostMask) -> Self {
         let joint = dense(joint);
-        Self { query: joint.clone(), key_value: joint, joint: true, shape, seen }
+        Self { query: joint.clone(), key_value: joint, joint: true, shape, mask }
     }
 
     /// Returns the result and the row statistics for the backward pass.
-    pub(super) fn forward(&self) -> (Array, Rows) {
-        let Shape { batch, heads, width, queries, .. } = self.shape;
+    pub(super) fn forward(&self) -> (FlexArray, SoftmaxStats) {
+        let AttentionShape { batch, heads, width, queries, .. } = self.shape;
         let mut rows = vec![[0.0; 2]; batch * heads * queries];
         let out = in_pool(|| {
             let (mut out, _) = new_rows(batch * queries, width, |_, _| ());
@@ -77,17 +77,17 @@ impl Attention {
         let [query, key, value] = self.operands(head);
         let keys = self.shape.keys;
         self.scores(query, key, scores);
-        let (causal, hidden) = (self.seen.causal, self.hidden_keys(head));
-        AutoArch::new().dispatch(Softmax { scores, keys, causal, hidden, rows });
+        let (causal, hidden) = (self.mask.causal, self.hidden_keys(head));
+        AutoArch::new().dispatch(SoftmaxForward { scores, keys, causal, hidden, rows });
         // Dividing here takes `d` divisions per query instead of `L`.
         out.product(self.table_view(scores), value, 1.0);
-        AutoArch::new().dispatch(Scale { panel: &mut out, rows });
+        AutoArch::new().dispatch(ScaleRows { panel: &mut out, rows });
     }
 
     /// Gradients with respect to the operands, in their layout: one array for self-attention; otherwise one for the
     /// queries and one for the keys and values.
-    pub(super) fn backward(&self, rows: &Rows, gradient: Array) -> (Array, Option<Array>) {
-        let Shape { batch, heads, width, queries, keys } = self.shape;
+    pub(super) fn backward(&self, rows: &SoftmaxStats, gradient: FlexArray) -> (FlexArray, Option<FlexArray>) {
+        let AttentionShape { batch, heads, width, queries, keys } = self.shape;
         let upstream = into_numbers(gradient);
         let (columns, work) = (width / heads, queries > 0 && keys > 0 && width > 0);
         in_pool(|| {
@@ -129,16 +129,16 @@ impl Attention {
         upstream: &[f32],
         [scores, slopes]: [&mut [f32]; 2],
     ) {
-        let Shape { heads, width, queries, keys, .. } = self.shape;
+        let AttentionShape { heads, width, queries, keys, .. } = self.shape;
         let [query, key, value] = self.operands(head);
         let columns = width / heads;
         let start = head / heads * queries * width + head % heads * columns;
-        let upstream = View::new(&upstream[start..], [queries, columns], [width, 1]);
+        let upstream = MatrixView::new(&upstream[start..], [queries, columns], [width, 1]);
         self.scores(query, key, scores);
         let padded = keys.next_multiple_of(LANES);
         Panel::new(slopes, [queries, keys], padded).product(upstream, value.transposed(), 1.0);
-        let (causal, hidden, scale) = (self.seen.causal, self.hidden_keys(head), self.scale());
-        AutoArch::new().dispatch(Slopes { scores, gradient: slopes, keys, causal, hidden, rows, scale });
+        let (causal, hidden, scale) = (self.mask.causal, self.hidden_keys(head), self.scale());
+        AutoArch::new().dispatch(SoftmaxBackward { scores, gradient: slopes, keys, causal, hidden, rows, scale });
         let (probabilities, slopes) = (self.table_view(scores), self.table_view(slopes));
         let gradients = [(slopes, key), (slopes.transposed(), query), (probabilities.transposed(), upstream)];
         for (mut panel, (left, right)) in target.into_iter().zip(gradients) {
@@ -147,8 +147,8 @@ impl Attention {
     }
 
     /// Scaled scores of all query-key pairs.
-    fn scores(&self, query: View<'_>, key: View<'_>, table: &mut [f32]) {
-        let Shape { queries, keys, .. } = self.shape;
+    fn scores(&self, query: MatrixView<'_>, key: MatrixView<'_>, table: &mut [f32]) {
+        let AttentionShape { queries, keys, .. } = self.shape;
         Panel::new(table, [queries, keys], keys.next_multiple_of(LANES)).product(query, key.transposed(), self.scale());
     }
 
@@ -157,14 +157,14 @@ impl Attention {
     }
 
     /// Query, key and value of one head of one sequence.
-    fn operands(&self, head: usize) -> [View<'_>; 3] {
-        let Shape { heads, width, queries, keys, .. } = self.shape;
+    fn operands(&self, head: usize) -> [MatrixView<'_>; 3] {
+        let AttentionShape { heads, width, queries, keys, .. } = self.shape;
         let (sequence, columns) = (head / heads, width / heads);
         let (query_parts, parts, first) = if self.joint { (3, 3, 1) } else { (1, 2, 0) };
         let start =
             |rows: usize, parts: usize, part: usize| (sequence * rows * parts + part) * width + head % heads * columns;
-        fn of(array: &Array, start: usize, [rows, columns]: [usize; 2], stride: usize) -> View<'_> {
-            View::new(&numbers(array)[start..], [rows, columns], [stride, 1])
+        fn of(array: &FlexArray, start: usize, [rows, columns]: [usize; 2], stride: usize) -> MatrixView<'_> {
+            MatrixView::new(&numbers(array)[start..], [rows, columns], [stride, 1])
         }
         [
             of(&self.query, start(queries, query_parts, 0), [queries, columns], query_parts * width),
@@ -175,7 +175,7 @@ impl Attention {
 
     fn hidden_keys(&self, head: usize) -> Option<&[bool]> {
         let (sequence, keys) = (head / self.shape.heads, self.shape.keys);
-        self.seen.hidden.as_ref().map(|hidden| &hidden[sequence * keys..][..keys])
+        self.mask.hidden.as_ref().map(|hidden| &hidden[sequence * keys..][..keys])
     }
 
     fn table<'a>(&self, memory: &'a mut Vec<f32>) -> &'a mut [f32] {
@@ -186,9 +186,9 @@ impl Attention {
         &mut memory[..size]
     }
 
-    fn table_view<'a>(&self, table: &'a [f32]) -> View<'a> {
-        let Shape { queries, keys, .. } = self.shape;
-        View::new(table, [queries, keys], [keys.next_multiple_of(LANES), 1])
+    fn table_view<'a>(&self, table: &'a [f32]) -> MatrixView<'a> {
+        let AttentionShape { queries, keys, .. } = self.shape;
+        MatrixView::new(table, [queries, keys], [keys.next_multiple_of(LANES), 1])
     }
 }
 

@@ -42,7 +42,7 @@ pub fn attention(query: Tensor<2>, key_value: Tensor<2>, batch: usize, heads: us
         double == 2 * width,
         "expected keys and values of twice the width of the queries; found queries of width {width}, keys and values of width {double}"
     );
-    let shape = Shape::new(batch, heads, width, queries, keys);
+    let shape = AttentionShape::new(batch, heads, width, queries, keys);
     mask.check(shape);
     if !(is_fused(&query) && is_fused(&key_value)) {
         return attention_plain(query, key_value, batch, heads, mask);
@@ -61,7 +61,7 @@ pub fn self_attention(joint: Tensor<2>, batch: usize, heads: usize, mask: Mask) 
         triple.is_multiple_of(3),
         "expected rows of queries, keys and values of equal width; found rows of width {triple}"
     );
-    let shape = Shape::new(batch, heads, triple / 3, rows, rows);
+    let shape = AttentionShape::new(batch, heads, triple / 3, rows, rows);
     mask.check(shape);
     if !is_fused(&joint) {
         return self_attention_plain(joint, batch, heads, mask);
@@ -101,7 +101,7 @@ pub fn self_attention_plain(joint: Tensor<2>, batch: usize, heads: usize, mask: 
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shape {
+struct AttentionShape {
     batch: usize,
     heads: usize,
     /// Width of all heads together.
@@ -112,7 +112,7 @@ struct Shape {
     keys: usize,
 }
 
-impl Shape {
+impl AttentionShape {
     fn new(batch: usize, heads: usize, width: usize, queries: usize, keys: usize) -> Self {
         assert!(
             heads > 0 && width.is_multiple_of(heads),
@@ -129,7 +129,7 @@ impl Shape {
 }
 
 impl Mask {
-    fn check(&self, shape: Shape) {
+    fn check(&self, shape: AttentionShape) {
         if let Self::Hidden(hidden) = self {
             assert_eq!(hidden.dims(), [shape.batch, shape.keys], "shape of the mask");
         }
@@ -138,13 +138,13 @@ impl Mask {
 
 /// A [`Mask`] in host memory.
 #[derive(Clone, Debug)]
-struct Seen {
+struct HostMask {
     causal: bool,
     /// `[B, L]`: keys that are masked for all queries.
     hidden: Option<Arc<[bool]>>,
 }
 
-impl From<Mask> for Seen {
+impl From<Mask> for HostMask {
     fn from(mask: Mask) -> Self {
         let hidden = match &mask {
             Mask::Hidden(hidden) => Some(hidden.to_data().iter::<bool>().collect()),
@@ -161,10 +161,10 @@ trait AttentionOps: Backend {
     fn fused_attention(
         query: FloatTensor<Self>,
         key_value: FloatTensor<Self>,
-        shape: Shape,
-        seen: Seen,
+        shape: AttentionShape,
+        mask: HostMask,
     ) -> FloatTensor<Self>;
 
     /// See [`self_attention`].
-    fn fused_self_attention(joint: FloatTensor<Self>, shape: Shape, seen: Seen) -> FloatTensor<Self>;
+    fn fused_self_attention(joint: FloatTensor<Self>, shape: AttentionShape, mask: HostMask) -> FloatTensor<Self>;
 }

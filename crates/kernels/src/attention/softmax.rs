@@ -8,7 +8,7 @@ use crate::functions::{LANES, exp, fma, sum};
 
 /// Replaces scores by `exp(score - largest)`. Writes the largest score and the reciprocal of the sum of each row to
 /// `rows`.
-pub(super) struct Softmax<'a> {
+pub(super) struct SoftmaxForward<'a> {
     pub(super) scores: &'a mut [f32],
     pub(super) keys: usize,
     /// True if keys with a higher index than the query are masked.
@@ -18,7 +18,7 @@ pub(super) struct Softmax<'a> {
     pub(super) rows: &'a mut [[f32; 2]],
 }
 
-impl WithSimd for Softmax<'_> {
+impl WithSimd for SoftmaxForward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -47,12 +47,12 @@ impl WithSimd for Softmax<'_> {
 }
 
 /// Multiplies every row of the panel by the second number of its `rows` entry.
-pub(super) struct Scale<'a, 'b> {
+pub(super) struct ScaleRows<'a, 'b> {
     pub(super) panel: &'a mut crate::raw::Panel<'b>,
     pub(super) rows: &'a [[f32; 2]],
 }
 
-impl WithSimd for Scale<'_, '_> {
+impl WithSimd for ScaleRows<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -65,7 +65,7 @@ impl WithSimd for Scale<'_, '_> {
 
 /// Replaces scores by probabilities `p`, and their gradient `g` by the gradient of the unscaled scores, `scale p (g -
 /// sum p g)`.
-pub(super) struct Slopes<'a> {
+pub(super) struct SoftmaxBackward<'a> {
     pub(super) scores: &'a mut [f32],
     pub(super) gradient: &'a mut [f32],
     pub(super) keys: usize,
@@ -75,7 +75,7 @@ pub(super) struct Slopes<'a> {
     pub(super) scale: f32,
 }
 
-impl WithSimd for Slopes<'_> {
+impl WithSimd for SoftmaxBackward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -107,8 +107,8 @@ impl WithSimd for Slopes<'_> {
 /// Sets the scores of masked keys to minus infinity.
 #[inline(always)]
 fn hide(scores: &mut [f32], query: usize, keys: usize, causal: bool, hidden: Option<&[bool]>) {
-    let seen = if causal { keys.min(query + 1) } else { keys };
-    scores[seen..].fill(f32::NEG_INFINITY);
+    let visible = if causal { keys.min(query + 1) } else { keys };
+    scores[visible..].fill(f32::NEG_INFINITY);
     if let Some(hidden) = hidden {
         for (score, &hidden) in scores.iter_mut().zip(hidden) {
             *score = if hidden { f32::NEG_INFINITY } else { *score };

@@ -12,7 +12,7 @@ mod tests;
 
 /// Size of the cones of [`cone_hinge`], and its thresholds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cone {
+pub struct ConeHinge {
     /// K of the half-aperture `asin(2K / (sqrt(c) |parent|))`.
     pub min_radius: f64,
     /// eta: factor on the half-aperture.
@@ -40,7 +40,7 @@ pub struct Cone {
 ///
 /// # Panics
 /// Panics if the shapes do not match.
-pub fn cone_hinge(parent: Tensor<2>, child: Tensor<2>, curv: Tensor<1>, cone: Cone) -> Option<Tensor<1>> {
+pub fn cone_hinge(parent: Tensor<2>, child: Tensor<2>, curv: Tensor<1>, cone: ConeHinge) -> Option<Tensor<1>> {
     let ([rows, width], [factors]) = (parent.dims(), curv.dims());
     let fits = child.dims() == [rows, width] && width.is_multiple_of(factors.max(1));
     assert!(
@@ -63,6 +63,6 @@ trait ConeOps: Backend {
         parent: FloatTensor<Self>,
         child: FloatTensor<Self>,
         curv: FloatTensor<Self>,
-        cone: Cone,
+        cone: ConeHinge,
     ) -> FloatTensor<Self>;
 }

@@ -2,12 +2,12 @@
 
 use macerator::Simd;
 
-use crate::lanes::{Lanes, ln_1p, splat};
+use crate::lanes::{Register, ln_1p, splat};
 
 /// `acosh(1 + u)` and its slope `1 / sqrt(u (u + 2))`. Below `floor` it has the value at `floor` and the slope 0. NaN
 /// stays NaN.
 #[inline(always)]
-pub(super) fn acosh_1p<S: Simd>(u: Lanes<S>, floor: f32) -> (Lanes<S>, Lanes<S>) {
+pub(super) fn acosh_1p<S: Simd>(u: Register<S>, floor: f32) -> (Register<S>, Register<S>) {
     let floor = splat::<S>(floor);
     let low = u.lt(floor);
     let u = u.lt(floor).select(floor, u);
@@ -22,9 +22,9 @@ mod tests {
     use super::*;
     use crate::lanes::{LINE, lanes, load, store};
 
-    struct Probe([f32; LINE], f32);
+    struct AcoshProbe([f32; LINE], f32);
 
-    impl WithSimd for Probe {
+    impl WithSimd for AcoshProbe {
         type Output = [[f32; LINE]; 2];
 
         #[inline(always)]
@@ -40,7 +40,7 @@ mod tests {
     }
 
     fn probe(u: f32, floor: f32) -> (f32, f32) {
-        let [values, slopes] = AutoArch::new().dispatch(Probe([u; LINE], floor));
+        let [values, slopes] = AutoArch::new().dispatch(AcoshProbe([u; LINE], floor));
         for lane in 1..LINE {
             assert_eq!(values[lane].to_bits(), values[0].to_bits());
             assert_eq!(slopes[lane].to_bits(), slopes[0].to_bits());

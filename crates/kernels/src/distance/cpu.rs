@@ -5,48 +5,48 @@
 use burn::backend::{Flex, TensorMetadata};
 use rayon::prelude::*;
 
-use super::autodiff::Passes;
-use super::points::{Sizes, curvature_gradient, excesses};
-use super::{DistanceOps, DistanceRule, Norm, narrow, wide};
-use crate::arrays::{Array, array, dense, numbers};
+use super::autodiff::DistancePasses;
+use super::points::{DistanceSizes, curvature_gradient, excesses};
+use super::{DistanceNorm, DistanceOps, DistanceRule, narrow, wide};
+use crate::arrays::{FlexArray, array, dense, numbers};
 
 /// Largest number of coordinates per factor for which [`narrow`] is used.
 const NARROW: usize = 32;
 
 impl DistanceOps for Flex {
-    fn pairwise_distance(x: Array, y: Array, curv: Array, rule: DistanceRule) -> Array {
+    fn pairwise_distance(x: FlexArray, y: FlexArray, curv: FlexArray, rule: DistanceRule) -> FlexArray {
         forward(x, y, curv, rule, false).0
     }
 }
 
-impl Passes for Flex {
-    type Kept = Kept;
+impl DistancePasses for Flex {
+    type SavedState = CpuDistanceState;
 
-    fn forward(x: Array, y: Array, curv: Array, rule: DistanceRule) -> (Array, Kept) {
+    fn forward(x: FlexArray, y: FlexArray, curv: FlexArray, rule: DistanceRule) -> (FlexArray, CpuDistanceState) {
         forward(x, y, curv, rule, true)
     }
 
-    fn backward(kept: Kept, grad: Array) -> [Array; 3] {
-        backward(kept, &grad)
+    fn backward(state: CpuDistanceState, grad: FlexArray) -> [FlexArray; 3] {
+        backward(state, &grad)
     }
 }
 
 /// State saved for the backward pass. Nothing has the size `[K, M, N]`.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
-    x: Array,
-    y: Array,
-    curv: Array,
+pub(super) struct CpuDistanceState {
+    x: FlexArray,
+    y: FlexArray,
+    curv: FlexArray,
     rule: DistanceRule,
     /// The distances, for a single factor or the root mean square.
-    out: Option<Array>,
+    out: Option<FlexArray>,
     /// `u` of a single wide factor. It is as large as the result and saves a matrix product.
-    u: Option<Array>,
+    u: Option<FlexArray>,
 }
 
 /// The operands, and the values that both passes compute from them first.
-pub(super) struct Problem<'a> {
-    pub(super) sizes: Sizes,
+pub(super) struct DistanceOperands<'a> {
+    pub(super) sizes: DistanceSizes,
     pub(super) x: &'a [f32],
     pub(super) y: &'a [f32],
     pub(super) curv: Vec<f32>,
@@ -56,27 +56,27 @@ pub(super) struct Problem<'a> {
     pub(super) b: Vec<f32>,
     /// Weight of each factor: `sign / (K sqrt(c))` for l1, and `1 / (K c)` of the square for l2.
     pub(super) weights: Vec<f32>,
-    pub(super) norm: Norm,
+    pub(super) norm: DistanceNorm,
     pub(super) sign: f32,
     pub(super) floor: f32,
 }
 
-impl<'a> Problem<'a> {
-    fn new(x: &'a Array, y: &'a Array, curv: &Array, rule: DistanceRule) -> Self {
+impl<'a> DistanceOperands<'a> {
+    fn new(x: &'a FlexArray, y: &'a FlexArray, curv: &FlexArray, rule: DistanceRule) -> Self {
         let ([m, dim], [n, _]) = (x.shape().dims::<2>(), y.shape().dims::<2>());
         let (x, y, curv) = (numbers(x), numbers(y), numbers(curv).to_vec());
         let k = curv.len();
-        let sizes = Sizes { m, n, k, d: dim / k };
+        let sizes = DistanceSizes { m, n, k, d: dim / k };
         // The root mean square of a single number is the number.
-        let norm = if k == 1 { Norm::L1 } else { rule.norm };
+        let norm = if k == 1 { DistanceNorm::L1 } else { rule.norm };
         let sign = if rule.negative { -1.0 } else { 1.0 };
         let weight = |&c: &f32| match norm {
-            Norm::L1 => sign / (c.sqrt() * k as f32),
-            Norm::L2 => 1.0 / (c * k as f32),
+            DistanceNorm::L1 => sign / (c.sqrt() * k as f32),
+            DistanceNorm::L2 => 1.0 / (c * k as f32),
         };
         let weights = curv.iter().map(weight).collect();
         let (a, b) = (excesses(x, &curv, &sizes), excesses(y, &curv, &sizes));
-        Problem { sizes, x, y, curv, a, b, weights, norm, sign, floor: rule.floor as f32 }
+        DistanceOperands { sizes, x, y, curv, a, b, weights, norm, sign, floor: rule.floor as f32 }
     }
 
     fn is_narrow(&self) -> bool {
@@ -85,7 +85,7 @@ impl<'a> Problem<'a> {
 }
 
 /// The gradients of the points, and sums for the gradients of the curvatures.
-pub(super) struct Found {
+pub(super) struct PointGradients {
     /// With respect to the points, `[M, D]` and `[N, D]`.
     pub(super) x: Vec<f32>,
     pub(super) y: Vec<f32>,
@@ -94,27 +94,33 @@ pub(super) struct Found {
 }
 
 /// The distances and the saved state. `keep` also saves intermediate values that speed up the backward pass.
-pub(super) fn forward(x: Array, y: Array, curv: Array, rule: DistanceRule, keep: bool) -> (Array, Kept) {
+pub(super) fn forward(
+    x: FlexArray,
+    y: FlexArray,
+    curv: FlexArray,
+    rule: DistanceRule,
+    keep: bool,
+) -> (FlexArray, CpuDistanceState) {
     let [x, y, curv] = [x, y, curv].each_ref().map(dense);
-    let problem = Problem::new(&x, &y, &curv, rule);
-    let Sizes { m, n, .. } = problem.sizes;
+    let operands = DistanceOperands::new(&x, &y, &curv, rule);
+    let DistanceSizes { m, n, .. } = operands.sizes;
     let (out, u) = if m * n == 0 {
         (array(Vec::new(), &[m, n]), None)
-    } else if problem.is_narrow() {
-        (array(narrow::forward(&problem), &[m, n]), None)
+    } else if operands.is_narrow() {
+        (array(narrow::forward(&operands), &[m, n]), None)
     } else {
-        wide::forward(&problem, &x, &y, keep)
+        wide::forward(&operands, &x, &y, keep)
     };
-    let one_or_l2 = problem.sizes.k == 1 || problem.norm == Norm::L2;
+    let one_or_l2 = operands.sizes.k == 1 || operands.norm == DistanceNorm::L2;
     let result = (keep && one_or_l2).then(|| out.clone());
-    drop(problem);
-    (out, Kept { x, y, curv, rule, out: result, u })
+    drop(operands);
+    (out, CpuDistanceState { x, y, curv, rule, out: result, u })
 }
 
-pub(super) fn backward(kept: Kept, grad: &Array) -> [Array; 3] {
-    let Kept { x, y, curv, rule, out, u } = kept;
-    let problem = Problem::new(&x, &y, &curv, rule);
-    let sizes = &problem.sizes;
+pub(super) fn backward(state: CpuDistanceState, grad: &FlexArray) -> [FlexArray; 3] {
+    let CpuDistanceState { x, y, curv, rule, out, u } = state;
+    let operands = DistanceOperands::new(&x, &y, &curv, rule);
+    let sizes = &operands.sizes;
     let shapes = [[sizes.m, sizes.k * sizes.d], [sizes.n, sizes.k * sizes.d]];
     if sizes.m * sizes.n == 0 {
         let zeros = |shape: &[usize]| array(vec![0.0; shape.iter().product()], shape);
@@ -126,19 +132,19 @@ pub(super) fn backward(kept: Kept, grad: &Array) -> [Array; 3] {
     // The slope of the root is the slope of each square divided by twice the root. The factor 2 cancels with the slope
     // of the squares.
     let over_root: Vec<f32>;
-    let grad = match (problem.norm, roots) {
-        (Norm::L2, Some(roots)) => {
+    let grad = match (operands.norm, roots) {
+        (DistanceNorm::L2, Some(roots)) => {
             over_root = grad.par_iter().zip(roots).with_min_len(4096).map(|(grad, root)| grad / root).collect();
             &over_root
         }
         _ => grad,
     };
-    let found = if problem.is_narrow() {
-        narrow::backward(&problem, grad)
+    let found = if operands.is_narrow() {
+        narrow::backward(&operands, grad)
     } else {
-        wide::backward(&problem, [&x, &y], grad, roots, u)
+        wide::backward(&operands, [&x, &y], grad, roots, u)
     };
-    let sides = [(problem.x, &found.x[..]), (problem.y, &found.y[..])];
-    let curvatures = curvature_gradient(sides, &found.values, &problem.curv, sizes);
-    [array(found.x, &shapes[0]), array(found.y, &shapes[1]), array(curvatures, &[problem.sizes.k])]
+    let sides = [(operands.x, &found.x[..]), (operands.y, &found.y[..])];
+    let curvatures = curvature_gradient(sides, &found.values, &operands.curv, sizes);
+    [array(found.x, &shapes[0]), array(found.y, &shapes[1]), array(curvatures, &[operands.sizes.k])]
 }

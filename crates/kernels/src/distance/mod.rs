@@ -24,7 +24,7 @@ pub use plain::pairwise_distance_plain;
 
 /// The way in which the distances of the factors are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Norm {
+pub enum DistanceNorm {
     /// Arithmetic mean.
     L1,
     /// Root mean square.
@@ -35,7 +35,7 @@ pub enum Norm {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DistanceRule {
     /// The way in which the distances of the factors are combined.
-    pub norm: Norm,
+    pub norm: DistanceNorm,
     /// Lower limit of `u` in `acosh(1 + u)`, > 0. Below it no gradient flows, so the slope is at most `1 / sqrt(2
     /// floor)`.
     pub floor: f64,

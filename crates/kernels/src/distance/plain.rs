@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::{DistanceRule, Norm};
+use super::{DistanceNorm, DistanceRule};
 
 /// [`pairwise_distance`](super::pairwise_distance), composed of tensor operations, for every device and dtype. It
 /// allocates tensors `[K, M, N]`.
@@ -23,8 +23,8 @@ pub fn pairwise_distance_plain(x: Tensor<2>, y: Tensor<2>, curv: Tensor<1>, rule
     let sinh = (u.clone() * (u.clone() + 2.0)).sqrt();
     let rapidity = (u + sinh).log1p();
     let distance: Tensor<2> = match rule.norm {
-        Norm::L1 => (rapidity / curv.sqrt()).mean_dim(0).squeeze_dim(0),
-        Norm::L2 => (rapidity.square() / curv).mean_dim(0).sqrt().squeeze_dim(0),
+        DistanceNorm::L1 => (rapidity / curv.sqrt()).mean_dim(0).squeeze_dim(0),
+        DistanceNorm::L2 => (rapidity.square() / curv).mean_dim(0).sqrt().squeeze_dim(0),
     };
     if rule.negative { -distance } else { distance }
 }

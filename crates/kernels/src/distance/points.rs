@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 /// Sizes of the operands: `m` and `n` points.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
+pub(super) struct DistanceSizes {
     pub(super) m: usize,
     pub(super) n: usize,
     /// Number of factors.
@@ -15,7 +15,7 @@ pub(super) struct Sizes {
 }
 
 /// `sqrt(c) t - 1` of every row and factor: `[B, K d]` to `[B, K]`.
-pub(super) fn excesses(points: &[f32], curv: &[f32], sizes: &Sizes) -> Vec<f32> {
+pub(super) fn excesses(points: &[f32], curv: &[f32], sizes: &DistanceSizes) -> Vec<f32> {
     let parts = points.par_chunks(sizes.d).enumerate();
     let excess = |(i, part): (usize, &[f32])| time_excess(conifer_space::slices::dot(part, part), curv[i % sizes.k]);
     parts.with_min_len(64).map(excess).collect()
@@ -38,7 +38,7 @@ pub(super) fn curvature_gradient(
     sides: [(&[f32], &[f32]); 2],
     values: &[f64],
     curv: &[f32],
-    sizes: &Sizes,
+    sizes: &DistanceSizes,
 ) -> Vec<f32> {
     let mut totals: Vec<f64> = values.iter().map(|value| -value).collect();
     for (points, gradients) in sides {

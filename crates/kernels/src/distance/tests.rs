@@ -22,15 +22,15 @@ const SIZES: [[usize; 4]; 12] = [
     [2, 1100, 700, 36],
     [17, 1100, 20, 3],
 ];
-const NORMS: [Norm; 2] = [Norm::L1, Norm::L2];
+const NORMS: [DistanceNorm; 2] = [DistanceNorm::L1, DistanceNorm::L2];
 
 #[test]
 fn fused_equals_plain_value_and_gradient() {
     for size in SIZES {
         for norm in NORMS {
-            let found = Outcome::of(size, norm, DType::F32, pairwise_distance);
-            let plain = Outcome::of(size, norm, DType::F32, pairwise_distance_plain);
-            let exact = Outcome::of(size, norm, DType::F64, pairwise_distance_plain);
+            let found = DistanceOutcome::of(size, norm, DType::F32, pairwise_distance);
+            let plain = DistanceOutcome::of(size, norm, DType::F32, pairwise_distance_plain);
+            let exact = DistanceOutcome::of(size, norm, DType::F64, pairwise_distance_plain);
             for (i, name) in ["value", "x", "y", "curvatures"].iter().enumerate() {
                 let (found, plain) = (error(&found.0[i], &exact.0[i]), error(&plain.0[i], &exact.0[i]));
                 // Many points of few coordinates include close pairs, whose slopes `f32` cannot resolve better.
@@ -44,7 +44,9 @@ fn fused_equals_plain_value_and_gradient() {
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
     for size in [[64, 40, 130, 8], [1, 300, 130, 5], [1, 300, 130, 64]] {
-        same_bits_on_any_number_of_threads(|| Outcome::of(size, Norm::L1, DType::F32, pairwise_distance).0.to_vec());
+        same_bits_on_any_number_of_threads(|| {
+            DistanceOutcome::of(size, DistanceNorm::L1, DType::F32, pairwise_distance).0.to_vec()
+        });
     }
 }
 
@@ -52,8 +54,10 @@ fn any_number_of_threads_gives_the_same_bits() {
 #[test]
 fn gradients_are_slopes() {
     const STEP: f64 = 1e-5;
-    for (size, norm) in [([1, 3, 4, 40], Norm::L1), ([3, 3, 4, 2], Norm::L1), ([3, 3, 4, 2], Norm::L2)] {
-        let found = Outcome::of(size, norm, DType::F32, pairwise_distance);
+    for (size, norm) in
+        [([1, 3, 4, 40], DistanceNorm::L1), ([3, 3, 4, 2], DistanceNorm::L1), ([3, 3, 4, 2], DistanceNorm::L2)]
+    {
+        let found = DistanceOutcome::of(size, norm, DType::F32, pairwise_distance);
         let at = |argument: usize, index: usize, step: f64| -> f64 {
             let [k, m, n, d] = size;
             let device = Device::flex();
@@ -82,9 +86,10 @@ fn gradients_are_slopes() {
 fn the_negative_is_the_negative() {
     for norm in NORMS {
         for size in [[4, 5, 20, 3], [1, 5, 20, 40]] {
-            let found = Outcome::of(size, norm, DType::F32, pairwise_distance);
-            let other: Function = |x, y, c, rule| pairwise_distance(x, y, c, DistanceRule { negative: true, ..rule });
-            let other = Outcome::of(size, norm, DType::F32, other);
+            let found = DistanceOutcome::of(size, norm, DType::F32, pairwise_distance);
+            let other: DistanceFunction =
+                |x, y, c, rule| pairwise_distance(x, y, c, DistanceRule { negative: true, ..rule });
+            let other = DistanceOutcome::of(size, norm, DType::F32, other);
             for (found, other) in found.0.iter().zip(&other.0) {
                 let negated: Vec<f64> = other.iter().map(|v| -v).collect();
                 assert_eq!(found, &negated);
@@ -105,7 +110,7 @@ fn difficult_points() {
         }
         let make = || Tensor::<2>::from_data(TensorData::new(rows.clone(), [6, d]), &device).require_grad();
         let (x, y, c) = (make(), make(), Tensor::<1>::ones([1], &device).require_grad());
-        let out = pairwise_distance(x.clone(), y.clone(), c.clone(), rule(Norm::L1));
+        let out = pairwise_distance(x.clone(), y.clone(), c.clone(), rule(DistanceNorm::L1));
         let gradients = out.clone().sum().backward();
         let values = numbers(out);
         for i in 0..6 {
@@ -140,7 +145,7 @@ fn what_is_no_number_stays_none() {
             x[d] = bad;
             let x = Tensor::<2>::from_data(TensorData::new(x, [3, d]), &device).require_grad();
             let y = Tensor::<2>::from_data(TensorData::new(vec![0.25_f32; 18 * d], [18, d]), &device);
-            let out = pairwise_distance(x.clone(), y, Tensor::ones([1], &device), rule(Norm::L1));
+            let out = pairwise_distance(x.clone(), y, Tensor::ones([1], &device), rule(DistanceNorm::L1));
             let gradient = numbers(x.grad(&out.clone().sum().backward()).unwrap());
             let values = numbers(out);
             assert!(values[18..36].iter().all(|v| !v.is_finite()));
@@ -159,7 +164,7 @@ fn only_tracked_operands_get_a_gradient() {
         |rows, phase| Tensor::<2>::from_data(TensorData::new(points(rows, 6, phase), [rows, 6]), (&device, DType::F32));
     let (x, y) = (make(3, 1), make(5, 2).require_grad());
     let curv = Tensor::<1>::ones([2], &device);
-    let sum = pairwise_distance(x.clone(), y.clone(), curv.clone(), rule(Norm::L1)).sum();
+    let sum = pairwise_distance(x.clone(), y.clone(), curv.clone(), rule(DistanceNorm::L1)).sum();
     let gradients = sum.backward();
     assert!(x.grad(&gradients).is_none() && curv.grad(&gradients).is_none());
     assert!(y.grad(&gradients).unwrap().abs().sum().into_scalar::<f32>() > 0.0);
@@ -172,7 +177,7 @@ fn nothing_flows_below_the_floor() {
     for d in [1, 40] {
         let make = || Tensor::<2>::zeros([1, d], &device).require_grad();
         let (x, y) = (make(), make());
-        let out = pairwise_distance(x.clone(), y.clone(), Tensor::ones([1], &device), rule(Norm::L1));
+        let out = pairwise_distance(x.clone(), y.clone(), Tensor::ones([1], &device), rule(DistanceNorm::L1));
         let gradients = out.clone().sum().backward();
         assert_eq!(x.grad(&gradients).unwrap().abs().sum().into_scalar::<f32>(), 0.0);
         assert!((out.into_scalar::<f32>() - 2e-12_f32.sqrt()).abs() < 1e-12);
@@ -186,7 +191,7 @@ fn no_rows_and_no_columns() {
         for d in [4, 40] {
             let x = Tensor::<2>::ones([m, 2 * d], &device).require_grad();
             let y = Tensor::<2>::ones([n, 2 * d], &device).require_grad();
-            let out = pairwise_distance(x.clone(), y.clone(), Tensor::ones([2], &device), rule(Norm::L2));
+            let out = pairwise_distance(x.clone(), y.clone(), Tensor::ones([2], &device), rule(DistanceNorm::L2));
             assert_eq!(out.dims(), [m, n]);
             let gradients = out.sum().backward();
             assert_eq!(x.grad(&gradients).unwrap().dims(), [m, 2 * d]);
@@ -195,13 +200,13 @@ fn no_rows_and_no_columns() {
     }
 }
 
-type Function = fn(Tensor<2>, Tensor<2>, Tensor<1>, DistanceRule) -> Tensor<2>;
+type DistanceFunction = fn(Tensor<2>, Tensor<2>, Tensor<1>, DistanceRule) -> Tensor<2>;
 
 /// The value, and the gradients with respect to points and curvatures.
-struct Outcome([Vec<f64>; 4]);
+struct DistanceOutcome([Vec<f64>; 4]);
 
-impl Outcome {
-    fn of([k, m, n, d]: [usize; 4], norm: Norm, dtype: DType, f: Function) -> Self {
+impl DistanceOutcome {
+    fn of([k, m, n, d]: [usize; 4], norm: DistanceNorm, dtype: DType, f: DistanceFunction) -> Self {
         let device = Device::flex().autodiff();
         let make = |rows: usize, phase| {
             let data = TensorData::new(points(rows, k * d, phase), [rows, k * d]);
@@ -213,7 +218,7 @@ impl Outcome {
         assert_eq!(out.dims(), [m, n]);
         let upstream = Tensor::from_data(TensorData::new(upstream(m * n), [m, n]), (&device, dtype));
         let gradients = (out.clone() * upstream).sum().backward();
-        Outcome([
+        DistanceOutcome([
             numbers(out),
             numbers(x.grad(&gradients).unwrap()),
             numbers(y.grad(&gradients).unwrap()),
@@ -222,7 +227,7 @@ impl Outcome {
     }
 }
 
-fn rule(norm: Norm) -> DistanceRule {
+fn rule(norm: DistanceNorm) -> DistanceRule {
     DistanceRule { norm, floor: FLOOR, negative: false }
 }
 

@@ -5,29 +5,40 @@ use macerator::{AutoArch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::LiftOps;
-use crate::arrays::{Array, array, dense, numbers};
-use crate::trigonometry::{WIDE, Wide, sinhc, sums};
+use crate::arrays::{FlexArray, array, dense, numbers};
+use crate::trigonometry::{F64Lanes, WIDE, sinhc, sums};
 
 /// Coordinates per parallel task.
 const CHUNK: usize = 16 << 10;
 
 impl LiftOps for Flex {
-    fn lift(tangent: Array, scale: Array, curv: Array, max_rapidity: f64) -> Array {
+    fn lift(tangent: FlexArray, scale: FlexArray, curv: FlexArray, max_rapidity: f64) -> FlexArray {
         let shape = tangent.shape();
-        let (tangent, factors) = (dense(&tangent), Factors::new(&tangent, &scale, &curv, max_rapidity));
+        let (tangent, factors) = (dense(&tangent), LiftFactors::new(&tangent, &scale, &curv, max_rapidity));
         let mut points = vec![0.0_f32; numbers(&tangent).len()];
         let chunk = factors.chunk();
         let pieces = points.par_chunks_mut(chunk).zip(numbers(&tangent).par_chunks(chunk));
         pieces.enumerate().for_each(|(i, (points, tangent))| {
-            AutoArch::new().dispatch(Forward { factors: &factors, first: i * chunk / factors.width, tangent, points });
+            AutoArch::new().dispatch(LiftForward {
+                factors: &factors,
+                first: i * chunk / factors.width,
+                tangent,
+                points,
+            });
         });
         array(points, &[shape[0], shape[1]])
     }
 }
 
-pub(super) fn backward(tangent: &Array, scale: &Array, curv: &Array, max_rapidity: f64, grad: &Array) -> [Array; 3] {
+pub(super) fn backward(
+    tangent: &FlexArray,
+    scale: &FlexArray,
+    curv: &FlexArray,
+    max_rapidity: f64,
+    grad: &FlexArray,
+) -> [FlexArray; 3] {
     let shape = tangent.shape();
-    let factors = Factors::new(tangent, scale, curv, max_rapidity);
+    let factors = LiftFactors::new(tangent, scale, curv, max_rapidity);
     let (tangent, grad) = (dense(tangent), dense(grad));
     let mut out = vec![0.0_f32; numbers(&tangent).len()];
     let count = factors.scale.len();
@@ -38,7 +49,7 @@ pub(super) fn backward(tangent: &Array, scale: &Array, curv: &Array, max_rapidit
     let pieces = pieces.zip(numbers(&tangent).par_chunks(chunk).zip(numbers(&grad).par_chunks(chunk)));
     pieces.enumerate().for_each(|(i, ((out, shares), (tangent, grad)))| {
         let first = i * chunk / factors.width;
-        AutoArch::new().dispatch(Backward { factors: &factors, first, tangent, grad, out, shares });
+        AutoArch::new().dispatch(LiftBackward { factors: &factors, first, tangent, grad, out, shares });
     });
     let mut total = vec![[0.0_f64; 2]; count];
     for row in shares.chunks(count) {
@@ -51,7 +62,7 @@ pub(super) fn backward(tangent: &Array, scale: &Array, curv: &Array, max_rapidit
 }
 
 /// Scale and curvature of every factor, and the limit of the rapidity.
-struct Factors {
+struct LiftFactors {
     scale: Vec<f64>,
     curv: Vec<f64>,
     /// Coordinates per factor.
@@ -61,9 +72,9 @@ struct Factors {
     max_sinh: f64,
 }
 
-impl Factors {
-    fn new(tangent: &Array, scale: &Array, curv: &Array, max_rapidity: f64) -> Self {
-        let wide = |x: &Array| -> Vec<f64> { numbers(&dense(x)).iter().map(|&v| f64::from(v)).collect() };
+impl LiftFactors {
+    fn new(tangent: &FlexArray, scale: &FlexArray, curv: &FlexArray, max_rapidity: f64) -> Self {
+        let wide = |x: &FlexArray| -> Vec<f64> { numbers(&dense(x)).iter().map(|&v| f64::from(v)).collect() };
         let (scale, curv) = (wide(scale), wide(curv));
         let width = (tangent.shape()[1] / scale.len().max(1)).max(1);
         Self { scale, curv, width, max_rapidity, max_sinh: max_rapidity.sinh() }
@@ -75,11 +86,11 @@ impl Factors {
         group * (CHUNK / group).max(1)
     }
 
-    /// The stretch of the factors `first`, `first + 1`, ... (numbered over all rows) from the squared lengths of their
+    /// The lifts of the factors `first`, `first + 1`, ... (numbered over all rows) from the squared lengths of their
     /// tangent vectors.
     #[inline(always)]
-    fn stretch<S: Simd>(&self, first: usize, squares: &Wide) -> Stretch {
-        let mut it = Stretch::default();
+    fn terms<S: Simd>(&self, first: usize, squares: &F64Lanes) -> LiftTerms {
+        let mut it = LiftTerms::default();
         let mut factor = first % self.scale.len();
         for lane in 0..WIDE {
             (it.scale[lane], it.curv[lane]) = (self.scale[factor], self.curv[factor]);
@@ -103,28 +114,28 @@ impl Factors {
 
 /// The lift of eight factors, with `r` the rapidity of each, and the values that the gradient needs.
 #[derive(Default)]
-struct Stretch {
+struct LiftTerms {
     /// `sinh(r) / r`, the factor on the scaled tangent vector.
-    value: Wide,
+    value: F64Lanes,
     /// The slope of `value`, divided by `r`.
-    slope: Wide,
+    slope: F64Lanes,
     /// `c s^2`.
-    reach: Wide,
+    reach: F64Lanes,
     /// `r^2`.
-    square: Wide,
-    scale: Wide,
-    curv: Wide,
+    square: F64Lanes,
+    scale: F64Lanes,
+    curv: F64Lanes,
 }
 
-struct Forward<'a> {
-    factors: &'a Factors,
+struct LiftForward<'a> {
+    factors: &'a LiftFactors,
     /// Number of the first factor, over all rows.
     first: usize,
     tangent: &'a [f32],
     points: &'a mut [f32],
 }
 
-impl WithSimd for Forward<'_> {
+impl WithSimd for LiftForward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -136,18 +147,18 @@ impl WithSimd for Forward<'_> {
             for (square, tangent) in squares.iter_mut().zip(tangent.chunks_exact(width)) {
                 [*square] = sums::<S, 1>(tangent, tangent, |v, _| [[v, v]]);
             }
-            let stretch = self.factors.stretch::<S>(self.first + group * WIDE, &squares);
+            let terms = self.factors.terms::<S>(self.first + group * WIDE, &squares);
             let blocks = points.chunks_exact_mut(width).zip(tangent.chunks_exact(width));
             for (lane, (points, tangent)) in blocks.enumerate() {
-                let factor = (stretch.scale[lane] * stretch.value[lane]) as f32;
+                let factor = (terms.scale[lane] * terms.value[lane]) as f32;
                 points.iter_mut().zip(tangent).for_each(|(x, &v)| *x = factor * v);
             }
         }
     }
 }
 
-struct Backward<'a> {
-    factors: &'a Factors,
+struct LiftBackward<'a> {
+    factors: &'a LiftFactors,
     first: usize,
     tangent: &'a [f32],
     grad: &'a [f32],
@@ -155,7 +166,7 @@ struct Backward<'a> {
     shares: &'a mut [[f64; 2]],
 }
 
-impl WithSimd for Backward<'_> {
+impl WithSimd for LiftBackward<'_> {
     type Output = ();
 
     /// With `f` the value and `q` its slope divided by `r`, the gradients are `s f g + (g . v) s (c s^2) q v` for `v`,
@@ -171,17 +182,17 @@ impl WithSimd for Backward<'_> {
             for (lane, (tangent, grad)) in blocks.enumerate() {
                 [squares[lane], dots[lane]] = sums::<S, 2>(tangent, grad, |v, g| [[v, v], [v, g]]);
             }
-            let stretch = self.factors.stretch::<S>(self.first + group * WIDE, &squares);
+            let terms = self.factors.terms::<S>(self.first + group * WIDE, &squares);
             let blocks = tangent.chunks_exact(width).zip(grad.chunks_exact(width)).zip(out.chunks_exact_mut(width));
             for (lane, (((tangent, grad), out), share)) in blocks.zip(shares).enumerate() {
-                let (scale, dot) = (stretch.scale[lane], dots[lane]);
-                let (value, slope, square) = (stretch.value[lane], stretch.slope[lane], stretch.square[lane]);
+                let (scale, dot) = (terms.scale[lane], dots[lane]);
+                let (value, slope, square) = (terms.value[lane], terms.slope[lane], terms.square[lane]);
                 let straight = (scale * value) as f32;
-                let turned = (dot * scale * stretch.reach[lane] * slope) as f32;
+                let turned = (dot * scale * terms.reach[lane] * slope) as f32;
                 for ((out, &v), &g) in out.iter_mut().zip(tangent).zip(grad) {
                     *out = straight * g + turned * v;
                 }
-                *share = [dot * (value + slope * square), dot * scale * slope * square / (2.0 * stretch.curv[lane])];
+                *share = [dot * (value + slope * square), dot * scale * slope * square / (2.0 * terms.curv[lane])];
             }
         }
     }

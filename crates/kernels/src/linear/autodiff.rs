@@ -8,7 +8,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Flex};
 
 use super::{LinearOps, rows};
-use crate::arrays::{Array, dense, forwards};
+use crate::arrays::{FlexArray, dense, forwards};
 
 impl<C: CheckpointStrategy> LinearOps for Autodiff<Flex, C> {
     fn fused_linear(x: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -17,7 +17,7 @@ impl<C: CheckpointStrategy> LinearOps for Autodiff<Flex, C> {
         let (bias, bias_node) = bias.into_parts();
         let (x, weight) = (dense(&x), forwards(weight));
         let out = rows::forward(&x, &weight, &dense(&bias), None);
-        match Linear.prepare::<C>([x_node, weight_node, bias_node]).compute_bound().stateful() {
+        match LinearNode.prepare::<C>([x_node, weight_node, bias_node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish((x, weight), out),
             OpsKind::UnTracked(prep) => prep.finish(out),
         }
@@ -35,7 +35,7 @@ impl<C: CheckpointStrategy> LinearOps for Autodiff<Flex, C> {
         let (bias, bias_node) = bias.into_parts();
         let (x, weight) = (dense(&x), forwards(weight));
         let out = rows::forward(&x, &weight, &dense(&bias), Some(&dense(&base)));
-        match Linear.prepare::<C>([x_node, weight_node, bias_node, base_node]).compute_bound().stateful() {
+        match LinearNode.prepare::<C>([x_node, weight_node, bias_node, base_node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish((x, weight), out),
             OpsKind::UnTracked(prep) => prep.finish(out),
         }
@@ -44,16 +44,16 @@ impl<C: CheckpointStrategy> LinearOps for Autodiff<Flex, C> {
 
 /// Has three parents, or a fourth, `base`, to which the result is added.
 #[derive(Debug)]
-struct Linear;
+struct LinearNode;
 
-impl<const N: usize> Backward<Flex, N> for Linear {
-    type State = (Array, Array);
+impl<const N: usize> Backward<Flex, N> for LinearNode {
+    type State = (FlexArray, FlexArray);
 
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let (x, weight) = ops.state;
         let gradient = dense(&grads.consume::<Flex>(&ops.node));
-        let wanted = [0, 1, 2].map(|parent| ops.parents[parent].is_some());
-        let found = rows::backward(&x, &weight, &gradient, wanted);
+        let needed = [0, 1, 2].map(|parent| ops.parents[parent].is_some());
+        let found = rows::backward(&x, &weight, &gradient, needed);
         for (parent, gradient) in ops.parents.into_iter().zip(found.into_iter().chain([Some(gradient)])) {
             if let (Some(node), Some(gradient)) = (parent, gradient) {
                 grads.register::<Flex>(node.id, gradient);

@@ -2,7 +2,7 @@
 use burn::tensor::{DType, Device};
 
 use super::*;
-use crate::testing::{Matrix, check, check_differences, check_threads, outcome, vector};
+use crate::testing::{TestMatrix, check, check_differences, check_threads, outcome, vector};
 
 fn fused(x: &[Tensor<2>]) -> Tensor<2> {
     linear(x[0].clone(), x[1].clone(), vector(&x[2]))
@@ -21,12 +21,12 @@ fn plain_add(x: &[Tensor<2>]) -> Tensor<2> {
 }
 
 /// Rows, weight, bias and base.
-fn arguments([rows, inputs, outputs]: [usize; 3]) -> [Matrix; 4] {
+fn arguments([rows, inputs, outputs]: [usize; 3]) -> [TestMatrix; 4] {
     [
-        Matrix::scattered([rows, inputs], 1, 1.0),
-        Matrix::scattered([inputs, outputs], 2, 0.5),
-        Matrix::scattered([1, outputs], 3, 1.0),
-        Matrix::scattered([rows, outputs], 4, 2.0),
+        TestMatrix::scattered([rows, inputs], 1, 1.0),
+        TestMatrix::scattered([inputs, outputs], 2, 0.5),
+        TestMatrix::scattered([1, outputs], 3, 1.0),
+        TestMatrix::scattered([rows, outputs], 4, 2.0),
     ]
 }
 
@@ -50,7 +50,7 @@ fn slices_and_transposes_of_weights() {
         }
     };
     let mut arguments = arguments([9, 6, 8])[..3].to_vec();
-    arguments[0] = Matrix::scattered([9, 3], 5, 1.0);
+    arguments[0] = TestMatrix::scattered([9, 3], 5, 1.0);
     check(&part(fused), &part(plain), &arguments, 1e-6);
 }
 

@@ -22,7 +22,7 @@ pub use plain::{info_nce_plain, multi_positive_nce_plain};
 
 /// The queries of a table of similarities. The positive of query i is candidate i.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asking {
+pub enum QuerySide {
     /// Each row is a query, and the columns are its candidates.
     Rows,
     /// Each column is a query, and the rows are its candidates.
@@ -34,14 +34,14 @@ pub enum Asking {
 /// The variant of [`info_nce`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NceRule {
-    /// The queries.
-    pub asking: Asking,
+    /// The side of the table whose points are the queries.
+    pub side: QuerySide,
     /// True if the denominator includes the positive.
     pub with_positive: bool,
 }
 
-/// Computes the contrastive loss of every query against all candidates. Shapes: `[M, N]` to `[M]` ([`Asking::Rows`], N
-/// >= M), `[N]` ([`Asking::Columns`], M >= N) or `[M + N]` ([`Asking::Both`], M = N).
+/// Computes the contrastive loss of every query against all candidates. Shapes: `[M, N]` to `[M]`
+/// ([`QuerySide::Rows`], N >= M), `[N]` ([`QuerySide::Columns`], M >= N) or `[M + N]` ([`QuerySide::Both`], M = N).
 ///
 /// `l_i = log sum_k exp(s S_ik) - s S_ii` with s = `scale` (`[1]`) and k over all candidates, or over all but i (then N
 /// >= 2). Sums are shifted by their largest term. Source: PHyCLIP Eq. 3, HyCoCLIP Eq. 5. Gradients flow to the table
@@ -53,15 +53,15 @@ pub struct NceRule {
 /// Panics if the table has the wrong shape for the queries or if `scale` is not a single number.
 pub fn info_nce(similarity: Tensor<2>, scale: Tensor<1>, rule: NceRule) -> Tensor<1> {
     let [rows, columns] = similarity.dims();
-    let fits = match rule.asking {
-        Asking::Rows => rows <= columns,
-        Asking::Columns => columns <= rows,
-        Asking::Both => rows == columns,
+    let fits = match rule.side {
+        QuerySide::Rows => rows <= columns,
+        QuerySide::Columns => columns <= rows,
+        QuerySide::Both => rows == columns,
     };
     assert!(
         fits && scale.dims() == [1],
         "expected a candidate for every query and a scale of shape [1]; found queries {:?} of a table {rows} x {columns}, scale {:?}",
-        rule.asking,
+        rule.side,
         scale.dims()
     );
     if !(is_fused(&similarity) && is_fused(&scale)) {

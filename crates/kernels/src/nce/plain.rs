@@ -2,15 +2,15 @@
 
 use burn::tensor::{Bool, Tensor};
 
-use super::{Asking, NceRule};
+use super::{NceRule, QuerySide};
 
 /// Reference implementation of [`info_nce`](super::info_nce), for every device and dtype.
 pub fn info_nce_plain(similarity: Tensor<2>, scale: Tensor<1>, rule: NceRule) -> Tensor<1> {
     let logits = similarity * scale.reshape([1, 1]);
-    match rule.asking {
-        Asking::Rows => rows(logits, rule.with_positive),
-        Asking::Columns => rows(logits.transpose(), rule.with_positive),
-        Asking::Both => {
+    match rule.side {
+        QuerySide::Rows => rows(logits, rule.with_positive),
+        QuerySide::Columns => rows(logits.transpose(), rule.with_positive),
+        QuerySide::Both => {
             let columns = rows(logits.clone().transpose(), rule.with_positive);
             Tensor::cat(vec![rows(logits, rule.with_positive), columns], 0)
         }
@@ -45,8 +45,8 @@ pub fn multi_positive_nce_plain(
         mask.bool_and(alone.clone().bool_not().expand(shape))
     };
     let candidates = logits.clone().mask_fill(left_out(same), f64::NEG_INFINITY);
-    let right = logits.mask_fill(left_out(positive.bool_not()), f64::NEG_INFINITY);
-    (log_sum_exp(candidates) - log_sum_exp(right)).squeeze_dim(1)
+    let positives = logits.mask_fill(left_out(positive.bool_not()), f64::NEG_INFINITY);
+    (log_sum_exp(candidates) - log_sum_exp(positives)).squeeze_dim(1)
 }
 
 /// `log sum_k exp(x_ik)`, `[M, N] -> [M, 1]`, shifted by the row maximum against overflow.

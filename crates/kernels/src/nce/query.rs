@@ -7,7 +7,7 @@
 use macerator::{AutoArch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::lanes::{LINE, Lanes, exp, lanes, load, splat, store, total};
+use crate::lanes::{LINE, Register, exp, lanes, load, splat, store, total};
 
 /// Rows per task.
 pub(super) const TASK_ROWS: usize = 16;
@@ -16,7 +16,7 @@ const ACROSS: usize = 4;
 
 /// Similarities with their scale.
 #[derive(Clone, Copy)]
-pub(super) struct Table<'a> {
+pub(super) struct InfoNceTable<'a> {
     pub(super) similarity: &'a [f32],
     pub(super) rows: usize,
     pub(super) columns: usize,
@@ -24,7 +24,7 @@ pub(super) struct Table<'a> {
     pub(super) with_positive: bool,
 }
 
-impl Table<'_> {
+impl InfoNceTable<'_> {
     /// The logit of the positive.
     fn own(&self, query: usize) -> f32 {
         self.similarity[query * self.columns + query] * self.scale
@@ -33,7 +33,7 @@ impl Table<'_> {
     /// The similarities and logits of a row from `start` on. Cells that are no candidates have the logit -inf: those
     /// past the end of the row, and the positive if it is excluded.
     #[inline(always)]
-    fn load<S: Simd>(&self, row: usize, start: usize) -> (Lanes<S>, Lanes<S>) {
+    fn load<S: Simd>(&self, row: usize, start: usize) -> (Register<S>, Register<S>) {
         let scale = splat::<S>(self.scale);
         let from = &self.similarity[row * self.columns..][..self.columns];
         let whole = start + lanes::<S>() <= self.columns;
@@ -67,41 +67,41 @@ pub(super) struct ShiftedSum {
 
 /// The sums over the candidates of every query, and its loss.
 #[derive(Default)]
-pub(super) struct Losses {
+pub(super) struct QueryLosses {
     pub(super) sums: Vec<ShiftedSum>,
     pub(super) losses: Vec<f32>,
 }
 
 /// The losses with each row as a query.
-pub(super) fn rows(table: &Table<'_>) -> Losses {
+pub(super) fn rows(table: &InfoNceTable<'_>) -> QueryLosses {
     let mut sums = vec![ShiftedSum::default(); table.rows];
     sums.par_chunks_mut(TASK_ROWS).enumerate().for_each(|(task, out)| {
-        AutoArch::new().dispatch(RowSums { table, first: task * TASK_ROWS, out });
+        AutoArch::new().dispatch(InfoNceRowSums { table, first: task * TASK_ROWS, out });
     });
     with_losses(table, sums)
 }
 
 /// The losses with each column as a query.
-pub(super) fn columns(table: &Table<'_>) -> Losses {
+pub(super) fn columns(table: &InfoNceTable<'_>) -> QueryLosses {
     let mut sums = vec![ShiftedSum::default(); table.columns];
     sums.par_chunks_mut(ACROSS * LINE).enumerate().for_each(|(task, out)| {
-        AutoArch::new().dispatch(ColumnSums { table, first: task * ACROSS * LINE, out });
+        AutoArch::new().dispatch(InfoNceColumnSums { table, first: task * ACROSS * LINE, out });
     });
     with_losses(table, sums)
 }
 
-fn with_losses(table: &Table<'_>, sums: Vec<ShiftedSum>) -> Losses {
+fn with_losses(table: &InfoNceTable<'_>, sums: Vec<ShiftedSum>) -> QueryLosses {
     let loss = |(query, it): (usize, &ShiftedSum)| it.sum.ln() as f32 + (it.shift - table.own(query));
-    Losses { losses: sums.iter().enumerate().map(loss).collect(), sums }
+    QueryLosses { losses: sums.iter().enumerate().map(loss).collect(), sums }
 }
 
-struct RowSums<'a> {
-    table: &'a Table<'a>,
+struct InfoNceRowSums<'a> {
+    table: &'a InfoNceTable<'a>,
     first: usize,
     out: &'a mut [ShiftedSum],
 }
 
-impl WithSimd for RowSums<'_> {
+impl WithSimd for InfoNceRowSums<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -121,13 +121,13 @@ impl WithSimd for RowSums<'_> {
     }
 }
 
-struct ColumnSums<'a> {
-    table: &'a Table<'a>,
+struct InfoNceColumnSums<'a> {
+    table: &'a InfoNceTable<'a>,
     first: usize,
     out: &'a mut [ShiftedSum],
 }
 
-impl WithSimd for ColumnSums<'_> {
+impl WithSimd for InfoNceColumnSums<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -160,20 +160,20 @@ impl WithSimd for ColumnSums<'_> {
 }
 
 /// The queries of one direction in the backward pass, padded to whole lines.
-pub(super) struct Upstream {
+pub(super) struct NceUpstream {
     shifts: Vec<f32>,
     /// Gradients of the losses (`grads`), and the same divided by the sums (`weights`).
     grads: Vec<f32>,
     weights: Vec<f32>,
 }
 
-impl Upstream {
+impl NceUpstream {
     pub(super) fn new(sums: &[ShiftedSum], grads: &[f32]) -> Self {
         let padded = |mut numbers: Vec<f32>| {
             numbers.resize(numbers.len().next_multiple_of(LINE), 0.0);
             numbers
         };
-        Upstream {
+        NceUpstream {
             shifts: padded(sums.iter().map(|it| it.shift).collect()),
             grads: padded(grads.to_vec()),
             weights: padded(sums.iter().zip(grads).map(|(it, grad)| grad / it.sum as f32).collect()),
@@ -181,7 +181,11 @@ impl Upstream {
     }
 }
 
-pub(super) fn gradients(table: &Table<'_>, rows: Option<&Upstream>, columns: Option<&Upstream>) -> (Vec<f32>, f32) {
+pub(super) fn gradients(
+    table: &InfoNceTable<'_>,
+    rows: Option<&NceUpstream>,
+    columns: Option<&NceUpstream>,
+) -> (Vec<f32>, f32) {
     let mut out = vec![0.0_f32; table.rows * table.columns];
     let sums: Vec<f64> = out
         .par_chunks_mut((TASK_ROWS * table.columns).max(1))
@@ -189,24 +193,24 @@ pub(super) fn gradients(table: &Table<'_>, rows: Option<&Upstream>, columns: Opt
         .map(|(task, out)| {
             let mut sum = 0.0;
             let first = task * TASK_ROWS;
-            AutoArch::new().dispatch(Slopes { table, rows, columns, first, out, sum: &mut sum });
+            AutoArch::new().dispatch(InfoNceBackward { table, rows, columns, first, out, sum: &mut sum });
             sum
         })
         .collect();
     (out, sums.iter().sum::<f64>() as f32)
 }
 
-struct Slopes<'a> {
-    table: &'a Table<'a>,
-    rows: Option<&'a Upstream>,
-    columns: Option<&'a Upstream>,
+struct InfoNceBackward<'a> {
+    table: &'a InfoNceTable<'a>,
+    rows: Option<&'a NceUpstream>,
+    columns: Option<&'a NceUpstream>,
     first: usize,
     out: &'a mut [f32],
     /// Gradient of the scale.
     sum: &'a mut f64,
 }
 
-impl WithSimd for Slopes<'_> {
+impl WithSimd for InfoNceBackward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -244,7 +248,7 @@ impl WithSimd for Slopes<'_> {
 
 /// Stores a register at the start of `to`, or only its first numbers if `to` is shorter.
 #[inline(always)]
-pub(super) fn store_part<S: Simd>(value: Lanes<S>, to: &mut [f32]) {
+pub(super) fn store_part<S: Simd>(value: Register<S>, to: &mut [f32]) {
     if to.len() >= lanes::<S>() {
         store::<S>(value, to);
     } else {

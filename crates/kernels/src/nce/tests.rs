@@ -6,14 +6,14 @@ use crate::testkit::same_bits_on_any_number_of_threads;
 
 /// Square, wide and tall tables; one row, one column, all remainders of the vector width, and more rows than a task.
 const SIZES: [[usize; 2]; 9] = [[1, 1], [2, 2], [1, 16], [5, 17], [17, 5], [40, 40], [33, 130], [130, 33], [70, 70]];
-const ASKING: [Asking; 3] = [Asking::Rows, Asking::Columns, Asking::Both];
+const QUERY_SIDES: [QuerySide; 3] = [QuerySide::Rows, QuerySide::Columns, QuerySide::Both];
 
 #[test]
 fn fused_equals_plain_value_and_gradient() {
     for size @ [m, n] in SIZES {
         for rule in rules(size) {
             for scale in [1.0, 14.0, 100.0, -3.0] {
-                let run = |f: Function, dtype| outcome(f, table(m * n), size, scale, rule, dtype);
+                let run = |f: NceFunction, dtype| outcome(f, table(m * n), size, scale, rule, dtype);
                 let found = run(info_nce, DType::F32);
                 let exact = run(info_nce_plain, DType::F64);
                 let sizes = [("losses", scale.abs()), ("table", scale.abs()), ("scale", 1.0)];
@@ -29,15 +29,15 @@ fn fused_equals_plain_value_and_gradient() {
 /// Tables without queries or without candidates give no losses, and gradients of the correct shape.
 #[test]
 fn empty_tables() {
-    for (asking, size) in [
-        (Asking::Rows, [0, 0]),
-        (Asking::Rows, [0, 5]),
-        (Asking::Columns, [0, 0]),
-        (Asking::Columns, [5, 0]),
-        (Asking::Both, [0, 0]),
+    for (side, size) in [
+        (QuerySide::Rows, [0, 0]),
+        (QuerySide::Rows, [0, 5]),
+        (QuerySide::Columns, [0, 0]),
+        (QuerySide::Columns, [5, 0]),
+        (QuerySide::Both, [0, 0]),
     ] {
-        let found = outcome(info_nce, Vec::new(), size, 3.0, NceRule { asking, with_positive: true }, DType::F32);
-        assert_eq!(found, [vec![], vec![], vec![0.0]], "{asking:?} of {size:?}");
+        let found = outcome(info_nce, Vec::new(), size, 3.0, NceRule { side, with_positive: true }, DType::F32);
+        assert_eq!(found, [vec![], vec![], vec![0.0]], "{side:?} of {size:?}");
     }
 }
 
@@ -49,7 +49,7 @@ fn several_right_answers_equal_plain() {
             let same: Vec<bool> = (0..m * n).map(|i| i % 7 == 3 && !positive[i]).collect();
             // The first row has no positive.
             positive[..n].fill(m == 1);
-            let run = |f: MultiFunction, dtype| multi_outcome(f, table(m * n), size, &positive, &same, dtype);
+            let run = |f: MultiNceFunction, dtype| multi_outcome(f, table(m * n), size, &positive, &same, dtype);
             let found = run(multi_positive_nce, DType::F32);
             let exact = run(multi_positive_nce_plain, DType::F64);
             for (i, (name, unit)) in [("losses", 6.0), ("table", 6.0), ("scale", 1.0)].into_iter().enumerate() {
@@ -103,11 +103,11 @@ fn any_number_of_threads_gives_the_same_bits() {
 fn both_is_rows_and_columns() {
     let size = [40, 40];
     for with_positive in [true, false] {
-        let run = |asking| outcome(info_nce, table(1600), size, 9.0, NceRule { asking, with_positive }, DType::F32);
-        let (both, rows, columns) = (run(Asking::Both), run(Asking::Rows), run(Asking::Columns));
+        let run = |side| outcome(info_nce, table(1600), size, 9.0, NceRule { side, with_positive }, DType::F32);
+        let (both, rows, columns) = (run(QuerySide::Both), run(QuerySide::Rows), run(QuerySide::Columns));
         assert_eq!(both[0], [&rows[0][..], &columns[0][..]].concat());
-        let turned: Function = |table, scale, rule| info_nce(table.transpose(), scale, rule);
-        let rule = NceRule { asking: Asking::Rows, with_positive };
+        let turned: NceFunction = |table, scale, rule| info_nce(table.transpose(), scale, rule);
+        let rule = NceRule { side: QuerySide::Rows, with_positive };
         let turned = outcome(turned, table(1600), size, 9.0, rule, DType::F32);
         for i in 0..3 {
             assert!(error(&turned[i], &columns[i], 1.0) < 1e-6);
@@ -118,7 +118,7 @@ fn both_is_rows_and_columns() {
 /// Logits that differ by 1e4, equal logits, NaN and infinity.
 #[test]
 fn difficult_tables() {
-    let rule = NceRule { asking: Asking::Rows, with_positive: true };
+    let rule = NceRule { side: QuerySide::Rows, with_positive: true };
     let far = outcome(info_nce, vec![0.0, -100.0, 0.0, -100.0], [2, 2], 100.0, rule, DType::F32);
     assert_eq!(far[0], [0.0, 1e4]);
     assert!(far[1].iter().all(|v| v.is_finite()));
@@ -136,27 +136,34 @@ fn difficult_tables() {
     assert_eq!(none, [vec![], vec![], vec![0.0]]);
 }
 
-type Function = fn(Tensor<2>, Tensor<1>, NceRule) -> Tensor<1>;
-type MultiFunction = fn(Tensor<2>, Tensor<1>, Tensor<2, Bool>, Tensor<2, Bool>) -> Tensor<1>;
+type NceFunction = fn(Tensor<2>, Tensor<1>, NceRule) -> Tensor<1>;
+type MultiNceFunction = fn(Tensor<2>, Tensor<1>, Tensor<2, Bool>, Tensor<2, Bool>) -> Tensor<1>;
 
 /// All rules that are valid for a table of this size.
 fn rules([m, n]: [usize; 2]) -> Vec<NceRule> {
     let mut rules = Vec::new();
-    for asking in ASKING {
-        let (queries, candidates) = if asking == Asking::Columns { (n, m) } else { (m, n) };
-        if queries > candidates || (asking == Asking::Both && m != n) {
+    for side in QUERY_SIDES {
+        let (queries, candidates) = if side == QuerySide::Columns { (n, m) } else { (m, n) };
+        if queries > candidates || (side == QuerySide::Both && m != n) {
             continue;
         }
-        rules.push(NceRule { asking, with_positive: true });
+        rules.push(NceRule { side, with_positive: true });
         if candidates > 1 {
-            rules.push(NceRule { asking, with_positive: false });
+            rules.push(NceRule { side, with_positive: false });
         }
     }
     rules
 }
 
 /// The losses, and the gradients of a weighted sum of them with respect to table and scale.
-fn outcome(f: Function, table: Vec<f64>, [m, n]: [usize; 2], scale: f64, rule: NceRule, dtype: DType) -> [Vec<f64>; 3] {
+fn outcome(
+    f: NceFunction,
+    table: Vec<f64>,
+    [m, n]: [usize; 2],
+    scale: f64,
+    rule: NceRule,
+    dtype: DType,
+) -> [Vec<f64>; 3] {
     let device = Device::flex().autodiff();
     let table = Tensor::<2>::from_data(TensorData::new(table, [m, n]), (&device, dtype)).require_grad();
     let scale = Tensor::<1>::from_data(TensorData::new(vec![scale], [1]), (&device, dtype)).require_grad();
@@ -164,7 +171,7 @@ fn outcome(f: Function, table: Vec<f64>, [m, n]: [usize; 2], scale: f64, rule: N
 }
 
 fn multi_outcome(
-    f: MultiFunction,
+    f: MultiNceFunction,
     table: Vec<f64>,
     [m, n]: [usize; 2],
     positive: &[bool],

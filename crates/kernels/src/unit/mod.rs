@@ -10,7 +10,7 @@ use burn::tensor::Tensor;
 use macerator::{AutoArch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::arrays::{Array, array, dense, is_fused, numbers};
+use crate::arrays::{FlexArray, array, dense, is_fused, numbers};
 use crate::lanes::{lanes, load, splat, store};
 
 #[cfg(test)]
@@ -46,7 +46,7 @@ trait UnitOps: Backend {
 }
 
 impl UnitOps for Flex {
-    fn unit_rows(x: Array, tiny: f64) -> Array {
+    fn unit_rows(x: FlexArray, tiny: f64) -> FlexArray {
         forward(x, tiny as f32).0
     }
 }
@@ -55,7 +55,7 @@ impl<C: CheckpointStrategy> UnitOps for Autodiff<Flex, C> {
     fn unit_rows(x: FloatTensor<Self>, tiny: f64) -> FloatTensor<Self> {
         let (x, node) = x.into_parts();
         let (out, inverse) = forward(x, tiny as f32);
-        match UnitRows.prepare::<C>([node]).compute_bound().stateful() {
+        match UnitRowsNode.prepare::<C>([node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish((out.clone(), inverse), out),
             OpsKind::UnTracked(prep) => prep.finish(out),
         }
@@ -63,11 +63,11 @@ impl<C: CheckpointStrategy> UnitOps for Autodiff<Flex, C> {
 }
 
 #[derive(Debug)]
-struct UnitRows;
+struct UnitRowsNode;
 
-impl Backward<Flex, 1> for UnitRows {
+impl Backward<Flex, 1> for UnitRowsNode {
     /// The result, and the reciprocals of the lengths (0 for rows of length at most `tiny`).
-    type State = (Array, Vec<f32>);
+    type State = (FlexArray, Vec<f32>);
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let grad = grads.consume::<Flex>(&ops.node);
@@ -79,36 +79,36 @@ impl Backward<Flex, 1> for UnitRows {
     }
 }
 
-fn forward(x: Array, tiny: f32) -> (Array, Vec<f32>) {
+fn forward(x: FlexArray, tiny: f32) -> (FlexArray, Vec<f32>) {
     let x = dense(&x);
     let [rows, dim] = x.shape().dims::<2>();
     let (mut out, mut inverse) = (numbers(&x).to_vec(), vec![0.0_f32; rows]);
     let tasks = out.par_chunks_mut(TASK_ROWS * dim.max(1)).zip(inverse.par_chunks_mut(TASK_ROWS));
-    tasks.for_each(|(out, inverse)| AutoArch::new().dispatch(Divide { out, inverse, dim, tiny }));
+    tasks.for_each(|(out, inverse)| AutoArch::new().dispatch(UnitRowsForward { out, inverse, dim, tiny }));
     (array(out, &[rows, dim]), inverse)
 }
 
 /// `(g - y <y, g>) / |x|` with `y` the unit row.
-fn backward(out: &Array, inverse: &[f32], grad: Array) -> Array {
+fn backward(out: &FlexArray, inverse: &[f32], grad: FlexArray) -> FlexArray {
     let grad = dense(&grad);
     let [rows, dim] = out.shape().dims::<2>();
     let mut slopes = vec![0.0_f32; rows * dim];
     let task = TASK_ROWS * dim.max(1);
     let rows_of = numbers(out).par_chunks(task).zip(numbers(&grad).par_chunks(task)).zip(inverse.par_chunks(TASK_ROWS));
     slopes.par_chunks_mut(task).zip(rows_of).for_each(|(slopes, ((unit, grad), inverse))| {
-        AutoArch::new().dispatch(Slopes { slopes, unit, grad, inverse, dim });
+        AutoArch::new().dispatch(UnitRowsBackward { slopes, unit, grad, inverse, dim });
     });
     array(slopes, &[rows, dim])
 }
 
-struct Divide<'a> {
+struct UnitRowsForward<'a> {
     out: &'a mut [f32],
     inverse: &'a mut [f32],
     dim: usize,
     tiny: f32,
 }
 
-impl WithSimd for Divide<'_> {
+impl WithSimd for UnitRowsForward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -129,7 +129,7 @@ impl WithSimd for Divide<'_> {
     }
 }
 
-struct Slopes<'a> {
+struct UnitRowsBackward<'a> {
     slopes: &'a mut [f32],
     unit: &'a [f32],
     grad: &'a [f32],
@@ -137,7 +137,7 @@ struct Slopes<'a> {
     dim: usize,
 }
 
-impl WithSimd for Slopes<'_> {
+impl WithSimd for UnitRowsBackward<'_> {
     type Output = ();
 
     #[inline(always)]

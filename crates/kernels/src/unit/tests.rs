@@ -53,10 +53,10 @@ fn any_number_of_threads_gives_the_same_bits() {
     same_bits_on_any_number_of_threads(|| outcome(unit_rows, &numbers, [100, 37], DType::F32).to_vec());
 }
 
-type Function = fn(Tensor<2>, f64) -> Tensor<2>;
+type UnitFunction = fn(Tensor<2>, f64) -> Tensor<2>;
 
 /// The value, and the gradient of a weighted sum of it.
-fn outcome(f: Function, x: &[f64], shape: [usize; 2], dtype: DType) -> [Vec<f64>; 2] {
+fn outcome(f: UnitFunction, x: &[f64], shape: [usize; 2], dtype: DType) -> [Vec<f64>; 2] {
     let device = Device::flex().autodiff();
     let x = Tensor::<2>::from_data(TensorData::new(x.to_vec(), shape), (&device, dtype)).require_grad();
     let out = f(x.clone(), TINY);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
-use conifer_kernels::Answers;
+use conifer_kernels::PairLabels;
 
 use crate::{Error, Result, terms};
 
@@ -33,7 +33,7 @@ impl Edges {
     ///
     /// # Errors
     /// [`Error::Shape`] if the numbers of crops and of things differ, or if the batch has no whole-part pair.
-    pub fn answers(&self, method: &str) -> Result<Arc<Answers>> {
+    pub fn answers(&self, method: &str) -> Result<Arc<PairLabels>> {
         let [rows, width] = self.points.dims();
         if rows != self.things.len() {
             let expected = format!("[{}, {width}], a crop for each thing of the batch", self.things.len());
@@ -54,11 +54,11 @@ impl Edges {
             self.parts.iter().filter_map(|&[whole, part]| Some([objects.number(whole)?, objects.number(part)?]));
         let positive = numbers.flat_map(cells).collect();
         let same = (0..among_wholes.len()).flat_map(|thing| cells([thing, thing])).collect();
-        Ok(Arc::new(Answers::new(whole_rows, part_rows, positive, same)))
+        Ok(Arc::new(PairLabels::new(whole_rows, part_rows, positive, same)))
     }
 
     /// The crops of parts that have several crops; `None` if every part has one crop.
-    pub fn same_part_crops(&self, answers: &Answers) -> Option<SamePartCrops> {
+    pub fn same_part_crops(&self, answers: &PairLabels) -> Option<SamePartCrops> {
         let objects = BatchObjects::new(&self.things);
         let crops = objects.positions(answers.parts());
         let several = |&row: &u32| crops[objects.number_of[row as usize]].len() > 1;

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use conifer_atlas::{Block, Figure, Report, histogram};
 use conifer_data::Sample;
 use conifer_data::toy::Scene;
-use conifer_index::{Direction, Filter, FlatIndex, Place, Query, Ranking};
+use conifer_index::{Direction, Filter, FlatIndex, Query, Ranking, StopPlace};
 use conifer_space::{EmbeddingSet, Modality, space};
 
 use super::curves::TrainingCurves;
@@ -146,12 +146,12 @@ fn walk_strip(it: &QuickstartResults<'_>, index: &FlatIndex, row: usize) -> anyh
     let mut figures = vec![photo(sample, String::new(), false)];
     let mut right = walk.right.iter();
     figures.extend(walk.stops.iter().map(|stop| match stop.place {
-        Place::Row(row) => Figure {
+        StopPlace::Row(row) => Figure {
             caption: words(it.set, row),
             marked: right.next().copied().unwrap_or_default(),
             ..Figure::default()
         },
-        Place::Root => Figure { caption: "the root".into(), marked: true, ..Figure::default() },
+        StopPlace::Root => Figure { caption: "the root".into(), marked: true, ..Figure::default() },
     }));
     Ok(Block::Strip { heading: sample.captions[0].clone(), figures })
 }

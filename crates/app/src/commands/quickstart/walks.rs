@@ -34,8 +34,8 @@ pub(super) fn walk(unseen: &TestData, set: &EmbeddingSet, index: &FlatIndex, row
     let met: Vec<_> = stops
         .iter()
         .filter_map(|stop| match stop.place {
-            Place::Row(row) => nodes.iter().find(|node| node.text == set.columns["text"][row]),
-            Place::Root => None,
+            StopPlace::Row(row) => nodes.iter().find(|node| node.text == set.columns["text"][row]),
+            StopPlace::Root => None,
         })
         .collect();
     let is_there = |name: &str| scene.is_some_and(|scene: &Scene| shows(scene, name));

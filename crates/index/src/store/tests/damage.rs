@@ -85,13 +85,13 @@ fn a_stopped_writer_takes_nothing_of_others_with_it() {
     let (_, operations) = {
         let whole = folder.path().join("whole");
         copy(&base, &whole);
-        with(usize::MAX, Fault::Once, || append(&whole).unwrap())
+        with(usize::MAX, DiskFault::Once, || append(&whole).unwrap())
     };
     let (mut stopped, mut half) = (0, 0);
     for at in 0..operations {
         let dir = folder.path().join(format!("stopped {at}"));
         copy(&base, &dir);
-        if with(at, Fault::Killed, || append(&dir)).0.is_ok() || dir.join("versions/00000005.json").exists() {
+        if with(at, DiskFault::Killed, || append(&dir)).0.is_ok() || dir.join("versions/00000005.json").exists() {
             continue;
         }
         stopped += 1;
@@ -229,15 +229,15 @@ fn forged_versions_are_refused() {
         let path = folder.path().join("versions/00000003.json");
         forge(&path, change);
         let before = state(folder.path());
-        let told = |result: Result<()>| {
+        let refused = |result: Result<()>| {
             let error = result.unwrap_err().to_string();
             assert!(error.contains(words), "{error}, not {words}");
         };
-        told(store.snapshot().map(|_| ()));
-        told(store.delete(&["a1".to_owned()]).map(|_| ()));
-        told(store.delete_rows(3, &[0]).map(|_| ()));
+        refused(store.snapshot().map(|_| ()));
+        refused(store.delete(&["a1".to_owned()]).map(|_| ()));
+        refused(store.delete_rows(3, &[0]).map(|_| ()));
         // A single segment without deleted rows is not compacted, but `gc` opens it before it removes older versions.
-        told(store.compact(&mut quiet).and_then(|_| store.gc(1)).map(|_| ()));
+        refused(store.compact(&mut quiet).and_then(|_| store.gc(1)).map(|_| ()));
         assert!(state(folder.path()) == before, "{words}");
     }
 }

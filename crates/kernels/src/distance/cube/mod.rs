@@ -13,8 +13,8 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, zeros};
 use burn_cubecl::tensor::CubeTensor;
 
-use super::autodiff::Passes;
-use super::{DistanceOps, DistanceRule, Norm};
+use super::autodiff::DistancePasses;
+use super::{DistanceNorm, DistanceOps, DistanceRule};
 
 mod source;
 #[cfg(test)]
@@ -47,12 +47,12 @@ pub(super) fn fits(m: usize, n: usize, factors: usize) -> bool {
 
 impl DistanceOps for CubeBackend {
     fn pairwise_distance(x: CubeTensor, y: CubeTensor, curv: CubeTensor, rule: DistanceRule) -> CubeTensor {
-        let pairs = Pairs::new(x, y, curv, rule);
-        let out = empty(&pairs.x.points, [pairs.x.rows(), pairs.y.rows()]);
-        if pairs.is_empty() {
+        let operands = CubeOperands::new(x, y, curv, rule);
+        let out = empty(&operands.x.points, [operands.x.rows(), operands.y.rows()]);
+        if operands.is_empty() {
             return out;
         }
-        let Pairs { x, y, curv, floor, sign, squares } = pairs;
+        let CubeOperands { x, y, curv, floor, sign, squares } = operands;
         source::distances::launch(
             &out.client,
             CubeCount::Static(tiles(y.rows()), tiles(x.rows()), 1),
@@ -80,18 +80,18 @@ impl DistanceGradients for CubeBackend {
         grad: CubeTensor,
         rule: DistanceRule,
     ) -> (CubeTensor, CubeTensor, CubeTensor) {
-        let pairs = Pairs::new(x, y, curv, rule);
-        let (m, n) = (pairs.x.rows(), pairs.y.rows());
-        if pairs.is_empty() {
+        let operands = CubeOperands::new(x, y, curv, rule);
+        let (m, n) = (operands.x.rows(), operands.y.rows());
+        if operands.is_empty() {
             let zeros = |like: &CubeTensor| zeros(like.device.clone(), like.shape(), like.dtype);
-            return (zeros(&pairs.x.points), zeros(&pairs.y.points), zeros(&pairs.curv));
+            return (zeros(&operands.x.points), zeros(&operands.y.points), zeros(&operands.curv));
         }
-        let upstream = Upstream { table: into_contiguous(table), grad: into_contiguous(grad) };
-        let factors = pairs.curv.shape()[0];
-        let parts = empty(&pairs.curv, [m, factors]);
-        let x_grad = pairs.point_gradients(&pairs.x, &pairs.y, &upstream, [n, 1], Some(&parts));
-        let y_grad = pairs.point_gradients(&pairs.y, &pairs.x, &upstream, [1, n], None);
-        let curv_grad = empty(&pairs.curv, [factors]);
+        let upstream = CubeUpstream { table: into_contiguous(table), grad: into_contiguous(grad) };
+        let factors = operands.curv.shape()[0];
+        let parts = empty(&operands.curv, [m, factors]);
+        let x_grad = operands.point_gradients(&operands.x, &operands.y, &upstream, [n, 1], Some(&parts));
+        let y_grad = operands.point_gradients(&operands.y, &operands.x, &upstream, [1, n], None);
+        let curv_grad = empty(&operands.curv, [factors]);
         source::sum_rows::launch(
             &curv_grad.client,
             CubeCount::Static(factors as u32, 1, 1),
@@ -103,22 +103,22 @@ impl DistanceGradients for CubeBackend {
     }
 }
 
-impl Passes for Cube {
-    type Kept = Kept;
+impl DistancePasses for Cube {
+    type SavedState = CubeDistanceState;
 
     fn forward(
         x: FloatTensor<Self>,
         y: FloatTensor<Self>,
         curv: FloatTensor<Self>,
         rule: DistanceRule,
-    ) -> (FloatTensor<Self>, Kept) {
+    ) -> (FloatTensor<Self>, CubeDistanceState) {
         let out = Cube::pairwise_distance(x.clone(), y.clone(), curv.clone(), rule);
-        let table = (rule.norm == Norm::L2).then(|| out.clone());
-        (out, Kept { x, y, curv, table, rule })
+        let table = (rule.norm == DistanceNorm::L2).then(|| out.clone());
+        (out, CubeDistanceState { x, y, curv, table, rule })
     }
 
-    fn backward(kept: Kept, grad: FloatTensor<Self>) -> [FloatTensor<Self>; 3] {
-        let Kept { x, y, curv, table, rule } = kept;
+    fn backward(state: CubeDistanceState, grad: FloatTensor<Self>) -> [FloatTensor<Self>; 3] {
+        let CubeDistanceState { x, y, curv, table, rule } = state;
         // The kernel needs an argument for the table, but does not read it for the mean.
         let table = table.unwrap_or_else(|| grad.clone());
         Cube::pairwise_distance_gradients(x, y, curv, table, grad, rule).into()
@@ -127,7 +127,7 @@ impl Passes for Cube {
 
 /// State saved for the backward pass. Nothing has the size `[K, M, N]`.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct CubeDistanceState {
     x: FloatTensor<Cube>,
     y: FloatTensor<Cube>,
     curv: FloatTensor<Cube>,
@@ -137,16 +137,16 @@ pub(super) struct Kept {
 }
 
 /// The operands in the row-major layout that the kernels read.
-struct Pairs {
-    x: Points,
-    y: Points,
+struct CubeOperands {
+    x: CubePoints,
+    y: CubePoints,
     curv: CubeTensor,
     floor: f32,
     sign: f32,
     squares: bool,
 }
 
-struct Points {
+struct CubePoints {
     /// `[B, D]`.
     points: CubeTensor,
     /// `sqrt(c) t - 1`, `[B, K]`.
@@ -154,23 +154,23 @@ struct Points {
 }
 
 /// The distances and their gradients, both `[M, N]`.
-struct Upstream {
+struct CubeUpstream {
     table: CubeTensor,
     grad: CubeTensor,
 }
 
-impl Pairs {
+impl CubeOperands {
     fn new(x: CubeTensor, y: CubeTensor, curv: CubeTensor, rule: DistanceRule) -> Self {
         let curv = into_contiguous(curv);
         let [factors] = curv.shape().dims();
-        Pairs {
-            x: Points::new(into_contiguous(x), &curv),
-            y: Points::new(into_contiguous(y), &curv),
+        CubeOperands {
+            x: CubePoints::new(into_contiguous(x), &curv),
+            y: CubePoints::new(into_contiguous(y), &curv),
             curv,
             floor: rule.floor as f32,
             sign: if rule.negative { -1.0 } else { 1.0 },
             // The root mean square of a single number is the number.
-            squares: rule.norm == Norm::L2 && factors > 1,
+            squares: rule.norm == DistanceNorm::L2 && factors > 1,
         }
     }
 
@@ -182,9 +182,9 @@ impl Pairs {
     /// steps[0] + b steps[1]` of the tables.
     fn point_gradients(
         &self,
-        mine: &Points,
-        other: &Points,
-        upstream: &Upstream,
+        mine: &CubePoints,
+        other: &CubePoints,
+        upstream: &CubeUpstream,
         steps: [usize; 2],
         curv_parts: Option<&CubeTensor>,
     ) -> CubeTensor {
@@ -223,7 +223,7 @@ impl Pairs {
 /// Largest number of sums per thread in the backward pass: one group covers a factor of up to 64 coordinates.
 const MAX_BLOCKS: usize = 4;
 
-impl Points {
+impl CubePoints {
     fn new(points: CubeTensor, curv: &CubeTensor) -> Self {
         let excess = empty(&points, [points.shape()[0], curv.shape()[0]]);
         let count = excess.shape().num_elements();
@@ -237,7 +237,7 @@ impl Points {
                 excess.clone().into_tensor_arg(),
             );
         }
-        Points { points, excess }
+        CubePoints { points, excess }
     }
 
     fn rows(&self) -> usize {

@@ -3,7 +3,7 @@
 use burn::backend::{CubeDevice, DispatchDevice, WgpuDeviceKind};
 use burn::tensor::{DType, Device, DeviceType, Tensor, TensorData};
 
-use super::super::{DistanceRule, Norm, pairwise_distance, pairwise_distance_plain};
+use super::super::{DistanceNorm, DistanceRule, pairwise_distance, pairwise_distance_plain};
 
 /// The square of the machine precision of `f32`, the value that the geometry passes.
 const FLOOR: f64 = 1e-12;
@@ -33,7 +33,7 @@ fn equals_the_exact_value_and_gradient() {
     let Some(device) = device() else { return };
     for size in SIZES {
         for rule in rules() {
-            agrees(&Operands::of(size, 1.0), &device, rule);
+            agrees(&CubeTestCase::of(size, 1.0), &device, rule);
         }
     }
 }
@@ -45,14 +45,14 @@ fn near_far_and_nowhere() {
     let Some(device) = device() else { return };
     for scale in [1e-4, 1e3, 0.0] {
         for rule in rules() {
-            agrees(&Operands::of([19, 23, 4, 6], scale), &device, rule);
+            agrees(&CubeTestCase::of([19, 23, 4, 6], scale), &device, rule);
         }
     }
 }
 
 /// The relative error to f64 must be at most 2e-6 plus twice the error of the reference implementation in f32 on the
 /// CPU. For far points, and for gradients that are small differences, both lose digits, but in a different order.
-fn agrees(operands: &Operands, device: &Device, rule: DistanceRule) {
+fn agrees(operands: &CubeTestCase, device: &Device, rule: DistanceRule) {
     let exact = operands.outcome(&Device::flex(), rule, pairwise_distance_plain, DType::F64);
     let plain = operands.outcome(&Device::flex(), rule, pairwise_distance_plain, DType::F32);
     let found = operands.outcome(device, rule, pairwise_distance, DType::F32);
@@ -66,7 +66,7 @@ fn agrees(operands: &Operands, device: &Device, rule: DistanceRule) {
 #[test]
 fn the_same_bits_again() {
     let Some(device) = device() else { return };
-    let operands = Operands::of([70, 50, 5, 7], 1.0);
+    let operands = CubeTestCase::of([70, 50, 5, 7], 1.0);
     for rule in rules() {
         let first = operands.outcome(&device, rule, pairwise_distance, DType::F32);
         assert_eq!(operands.outcome(&device, rule, pairwise_distance, DType::F32), first);
@@ -79,7 +79,7 @@ fn the_same_bits_again() {
 fn equal_points() {
     let Some(device) = device() else { return };
     for rule in rules() {
-        let mut operands = Operands::of([21, 21, 2, 9], 1.0);
+        let mut operands = CubeTestCase::of([21, 21, 2, 9], 1.0);
         operands.y = operands.x.clone();
         let exact = operands.outcome(&Device::flex(), rule, pairwise_distance_plain, DType::F64);
         let found = operands.outcome(&device, rule, pairwise_distance, DType::F32);
@@ -97,7 +97,7 @@ fn no_numbers_stay_visible() {
     let Some(device) = device() else { return };
     for bad in [f32::NAN, f32::INFINITY] {
         for rule in rules() {
-            let mut operands = Operands::of([3, 18, 2, 4], 1.0);
+            let mut operands = CubeTestCase::of([3, 18, 2, 4], 1.0);
             operands.x.0[8 + 5] = bad;
             let [table, x, y, curv] = operands.outcome(&device, rule, pairwise_distance, DType::F32);
             for (i, v) in table.iter().enumerate() {
@@ -114,7 +114,7 @@ fn no_rows_and_no_columns() {
     let Some(device) = device() else { return };
     for rule in rules() {
         for size in [[0, 3, 2, 4], [3, 0, 2, 4]] {
-            let found = Operands::of(size, 1.0).outcome(&device, rule, pairwise_distance, DType::F32);
+            let found = CubeTestCase::of(size, 1.0).outcome(&device, rule, pairwise_distance, DType::F32);
             assert_eq!(found.map(|v| v.len()), [0, size[0] * 8, size[1] * 8, 2]);
         }
     }
@@ -135,28 +135,28 @@ fn only_tracked_operands_get_a_gradient() {
     }
 }
 
-type Function = fn(Tensor<2>, Tensor<2>, Tensor<1>, DistanceRule) -> Tensor<2>;
+type CubeDistance = fn(Tensor<2>, Tensor<2>, Tensor<1>, DistanceRule) -> Tensor<2>;
 
 fn rules() -> impl Iterator<Item = DistanceRule> {
-    let norms = [Norm::L1, Norm::L2].into_iter();
+    let norms = [DistanceNorm::L1, DistanceNorm::L2].into_iter();
     norms.flat_map(|norm| [false, true].map(|negative| DistanceRule { norm, floor: FLOOR, negative }))
 }
 
 /// Row-major points with their shapes, and curvatures.
-struct Operands {
+struct CubeTestCase {
     x: (Vec<f32>, [usize; 2]),
     y: (Vec<f32>, [usize; 2]),
     curv: Vec<f32>,
 }
 
-impl Operands {
+impl CubeTestCase {
     /// Points around the origin, at about `scale` curvature radii.
     fn of([m, n, factors, width]: [usize; 4], scale: f64) -> Self {
         let dim = factors * width;
         let scale = scale / (width as f64).sqrt();
         let points =
             |rows: usize, phase| scattered(rows * dim, phase).into_iter().map(|v| (v * scale) as f32).collect();
-        Operands {
+        CubeTestCase {
             x: (points(m, 1), [m, dim]),
             y: (points(n, 2), [n, dim]),
             curv: (0..factors).map(|k| 0.3 + 0.1 * (k % 11) as f32).collect(),
@@ -164,7 +164,7 @@ impl Operands {
     }
 
     /// The value, and the gradients of a weighted sum of it.
-    fn outcome(&self, device: &Device, rule: DistanceRule, function: Function, dtype: DType) -> [Vec<f64>; 4] {
+    fn outcome(&self, device: &Device, rule: DistanceRule, function: CubeDistance, dtype: DType) -> [Vec<f64>; 4] {
         let device = device.clone().autodiff();
         let at = (&device, dtype);
         let x = Tensor::<2>::from_data(TensorData::new(self.x.0.clone(), self.x.1), at).require_grad();

@@ -5,22 +5,22 @@ use conifer_space::slices::{dot, sums};
 use conifer_space::spaces::lorentz::time_excess;
 use rayon::prelude::*;
 
-use super::terms::{Factor, Place};
-use crate::rows::Rows;
+use super::terms::{Factor, PointValues};
+use crate::rows::PointRows;
 
 /// Rows per parallel task.
 const PART: usize = 4096;
 
 /// One number per row and factor on hyperboloids, three numbers per row elsewhere.
-pub(super) enum Places {
+pub(super) enum RowValues {
     /// `|x|^2`, `<root, x>`, `|x - root|`.
     Chords(Vec<[f32; 3]>),
     /// `sqrt(c) t(x) - 1`, row major.
     Hyperboloids(Vec<f32>),
 }
 
-impl Places {
-    pub(super) fn of(spec: &ManifoldSpec, root: &[f32], rows: &Rows) -> Self {
+impl RowValues {
+    pub(super) fn of(spec: &ManifoldSpec, root: &[f32], rows: &PointRows) -> Self {
         let parts = 0..rows.len(spec.dim).div_ceil(PART);
         let part = |part: usize| part * PART..((part + 1) * PART).min(rows.len(spec.dim));
         if spec.curv.is_empty() {
@@ -29,7 +29,7 @@ impl Places {
                 .into_par_iter()
                 .map_init(Vec::new, |scratch, i| part(i).map(|row| chord(rows.row(row, spec.dim, scratch))).collect())
                 .collect();
-            return Places::Chords(parts.concat());
+            return RowValues::Chords(parts.concat());
         }
         let curv: Vec<f32> = spec.curv.iter().map(|c| *c as f32).collect();
         let parts: Vec<Vec<f32>> = parts
@@ -43,26 +43,26 @@ impl Places {
                 excess
             })
             .collect();
-        Places::Hyperboloids(parts.concat())
+        RowValues::Hyperboloids(parts.concat())
     }
 
     /// The values of row `i` in the factor `index` of `count` factors.
     #[inline(always)]
-    pub(super) fn at(&self, i: usize, count: usize, index: usize, factor: Factor) -> Place {
+    pub(super) fn at(&self, i: usize, count: usize, index: usize, factor: Factor) -> PointValues {
         match self {
-            Places::Chords(places) => {
-                let [a, b, c] = places[i];
-                Place { a, b, c }
+            RowValues::Chords(values) => {
+                let [a, b, c] = values[i];
+                PointValues { a, b, c }
             }
-            Places::Hyperboloids(excess) => from_excess(excess[i * count + index], factor),
+            RowValues::Hyperboloids(excess) => from_excess(excess[i * count + index], factor),
         }
     }
 }
 
 /// The values of a point of a hyperboloid, from `e = sqrt(c) t - 1`: `c |x|^2 = e (e + 2)`.
 #[inline(always)]
-pub(super) fn from_excess(excess: f32, factor: Factor) -> Place {
+pub(super) fn from_excess(excess: f32, factor: Factor) -> PointValues {
     let norm = (excess * (excess + 2.0)).sqrt() * factor.unit;
     let inverse = if norm > 0.0 { 1.0 / norm } else { 0.0 };
-    Place { a: excess, b: norm, c: inverse }
+    PointValues { a: excess, b: norm, c: inverse }
 }

@@ -9,10 +9,10 @@ use crate::query::{Direction, Ranking};
 
 /// The types of [`super::terms`], and the depth of a row, which is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum BoundFormula {
     MinusDot,
-    Arc,
-    Gap,
+    MinusCosine,
+    SquaredChord,
     ChordDown,
     ChordUp,
     Cosh,
@@ -21,14 +21,14 @@ pub(super) enum Form {
     MinusInner,
     TurnDown,
     TurnUp,
-    ConeDown,
-    ConeUp,
+    ExteriorAngleDown,
+    ExteriorAngleUp,
     Depth,
 }
 
 /// A limit on the scale of a form, with its rounding error.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
+pub(crate) struct FormulaLimit {
     /// A row whose lower bound is above this does not pass.
     pub(super) out_above: f32,
     /// A row whose upper bound is at most this passes.
@@ -37,88 +37,88 @@ pub(crate) struct Limit {
 
 /// Calls a generic function with the type of a form. The depth has no type, so it has its own branch.
 macro_rules! with_term {
-    ($form:expr, $term:ident => $call:expr, depth => $depth:expr) => {
-        match $form {
-            Form::MinusDot => {
+    ($formula:expr, $term:ident => $call:expr, depth => $depth:expr) => {
+        match $formula {
+            BoundFormula::MinusDot => {
                 type $term = terms::MinusDot;
                 $call
             }
-            Form::Arc => {
-                type $term = terms::Arc;
+            BoundFormula::MinusCosine => {
+                type $term = terms::MinusCosine;
                 $call
             }
-            Form::Gap => {
-                type $term = terms::Gap;
+            BoundFormula::SquaredChord => {
+                type $term = terms::SquaredChord;
                 $call
             }
-            Form::ChordDown => {
+            BoundFormula::ChordDown => {
                 type $term = terms::ChordDown;
                 $call
             }
-            Form::ChordUp => {
+            BoundFormula::ChordUp => {
                 type $term = terms::ChordUp;
                 $call
             }
-            Form::Cosh => {
+            BoundFormula::Cosh => {
                 type $term = terms::Cosh;
                 $call
             }
-            Form::Dist => {
+            BoundFormula::Dist => {
                 type $term = terms::Dist;
                 $call
             }
-            Form::DistSquared => {
+            BoundFormula::DistSquared => {
                 type $term = terms::DistSquared;
                 $call
             }
-            Form::MinusInner => {
+            BoundFormula::MinusInner => {
                 type $term = terms::MinusInner;
                 $call
             }
-            Form::TurnDown => {
+            BoundFormula::TurnDown => {
                 type $term = terms::TurnDown;
                 $call
             }
-            Form::TurnUp => {
+            BoundFormula::TurnUp => {
                 type $term = terms::TurnUp;
                 $call
             }
-            Form::ConeDown => {
-                type $term = terms::ConeDown;
+            BoundFormula::ExteriorAngleDown => {
+                type $term = terms::ExteriorAngleDown;
                 $call
             }
-            Form::ConeUp => {
-                type $term = terms::ConeUp;
+            BoundFormula::ExteriorAngleUp => {
+                type $term = terms::ExteriorAngleUp;
                 $call
             }
-            Form::Depth => $depth,
+            BoundFormula::Depth => $depth,
         }
     };
 }
 pub(super) use with_term;
 
-impl Form {
+impl BoundFormula {
     pub(super) fn of(spec: &ManifoldSpec, at_origin: bool, ranking: Ranking) -> Option<Self> {
         let ranking = if matches!(ranking, Ranking::Gated(_)) { Ranking::Similarity } else { ranking };
         Some(match (spec.kind.as_str(), ranking) {
-            (_, Ranking::Depth(_)) => Form::Depth,
-            ("sphere", Ranking::Similarity | Ranking::Inner) | ("euclidean", Ranking::Inner) => Form::MinusDot,
-            ("sphere", Ranking::Distance) => Form::Arc,
-            ("euclidean", Ranking::Distance | Ranking::Similarity) => Form::Gap,
-            ("sphere" | "euclidean", Ranking::Angle(Direction::Down)) => Form::ChordDown,
-            ("sphere" | "euclidean", Ranking::Angle(Direction::Up)) => Form::ChordUp,
-            (_, Ranking::Inner) => Form::MinusInner,
+            (_, Ranking::Depth(_)) => BoundFormula::Depth,
+            ("sphere", Ranking::Similarity | Ranking::Inner) | ("euclidean", Ranking::Inner) => BoundFormula::MinusDot,
+            ("sphere", Ranking::Distance) => BoundFormula::MinusCosine,
+            ("euclidean", Ranking::Distance | Ranking::Similarity) => BoundFormula::SquaredChord,
+            ("sphere" | "euclidean", Ranking::Angle(Direction::Down)) => BoundFormula::ChordDown,
+            ("sphere" | "euclidean", Ranking::Angle(Direction::Up)) => BoundFormula::ChordUp,
+            (_, Ranking::Inner) => BoundFormula::MinusInner,
             // With a root other than the origin, angles on a hyperboloid need more than the dot product.
             (_, Ranking::Angle(_)) if !at_origin => return None,
             // One factor needs neither a logarithm nor an arc tangent.
-            (_, Ranking::Angle(Direction::Down)) if spec.factors == 1 => Form::TurnDown,
-            (_, Ranking::Angle(Direction::Up)) if spec.factors == 1 => Form::TurnUp,
-            (_, Ranking::Angle(Direction::Down)) => Form::ConeDown,
-            (_, Ranking::Angle(Direction::Up)) => Form::ConeUp,
-            (_, Ranking::Distance | Ranking::Similarity) if spec.factors == 1 => Form::Cosh,
+            (_, Ranking::Angle(Direction::Down)) if spec.factors == 1 => BoundFormula::TurnDown,
+            (_, Ranking::Angle(Direction::Up)) if spec.factors == 1 => BoundFormula::TurnUp,
+            (_, Ranking::Angle(Direction::Down)) => BoundFormula::ExteriorAngleDown,
+            (_, Ranking::Angle(Direction::Up)) => BoundFormula::ExteriorAngleUp,
+            (_, Ranking::Distance | Ranking::Similarity) if spec.factors == 1 => BoundFormula::Cosh,
             // Sums of squares rank like the root mean square, and sums like the mean.
-            ("product_l2", Ranking::Distance | Ranking::Similarity) => Form::DistSquared,
-            (_, Ranking::Distance | Ranking::Similarity) => Form::Dist,
+            ("product_l2", Ranking::Distance | Ranking::Similarity) => BoundFormula::DistSquared,
+            (_, Ranking::Distance | Ranking::Similarity) => BoundFormula::Dist,
             (_, Ranking::Gated(_)) => return None,
         })
     }
@@ -126,9 +126,10 @@ impl Form {
     /// A floor on the scale of the keys of this form.
     pub(super) fn floor(self, factors: &[Factor], floor: Floor) -> f32 {
         match (self, floor) {
-            (Form::Cosh, Floor::Excess(floor)) | (Form::TurnDown | Form::TurnUp, Floor::Turn(floor)) => below(floor),
-            (Form::MinusDot | Form::MinusInner, Floor::Score(floor)) => below(floor),
-            (Form::Depth, Floor::Score(floor)) => floor as f32, // an exact depth, so no rounding error
+            (BoundFormula::Cosh, Floor::Excess(floor))
+            | (BoundFormula::TurnDown | BoundFormula::TurnUp, Floor::Turn(floor)) => below(floor),
+            (BoundFormula::MinusDot | BoundFormula::MinusInner, Floor::Score(floor)) => below(floor),
+            (BoundFormula::Depth, Floor::Score(floor)) => floor as f32, // an exact depth, so no rounding error
             (_, Floor::Score(floor)) => self.limit(factors, floor as f32).in_up_to,
             // A floor on another scale gives no information.
             (_, Floor::Excess(_) | Floor::Turn(_)) => f32::NEG_INFINITY,
@@ -136,27 +137,30 @@ impl Form {
     }
 
     /// A limit on a distance or an angle, converted to the scale of the sum over factors.
-    pub(super) fn limit(self, factors: &[Factor], limit: f32) -> Limit {
+    pub(super) fn limit(self, factors: &[Factor], limit: f32) -> FormulaLimit {
         let (value, count) = (f64::from(limit), factors.len() as f64);
         let square = if value < 0.0 { -1.0 } else { value * value };
         // The second number is the size relative to which a cosine is rounded.
         let (at, size) = match self {
-            Form::Gap => (square, 0.0),
-            Form::DistSquared => (count * square, 0.0),
-            Form::Cosh => {
+            BoundFormula::SquaredChord => (square, 0.0),
+            BoundFormula::DistSquared => (count * square, 0.0),
+            BoundFormula::Cosh => {
                 let rapidity = value * f64::from(factors[0].curv).sqrt();
                 (if rapidity < 0.0 { -1.0 } else { 2.0 * (rapidity / 2.0).sinh().powi(2) }, 0.0)
             }
-            Form::Dist | Form::ConeDown | Form::ConeUp => (count * value, 0.0),
-            Form::TurnDown | Form::TurnUp => (turn_of(value), 0.0),
-            Form::Arc | Form::ChordDown | Form::ChordUp => match value {
+            BoundFormula::Dist | BoundFormula::ExteriorAngleDown | BoundFormula::ExteriorAngleUp => {
+                (count * value, 0.0)
+            }
+            BoundFormula::TurnDown | BoundFormula::TurnUp => (turn_of(value), 0.0),
+            BoundFormula::MinusCosine | BoundFormula::ChordDown | BoundFormula::ChordUp => match value {
                 value if value < 0.0 => (-2.0, 0.0),
                 value if value < std::f64::consts::PI => (-value.cos(), 1.0),
                 _ => (2.0, 0.0),
             },
-            Form::MinusDot | Form::MinusInner | Form::Depth => (f64::NAN, 0.0), // no limit, so every row is compared
+            // There is no limit, so every row is compared.
+            BoundFormula::MinusDot | BoundFormula::MinusInner | BoundFormula::Depth => (f64::NAN, 0.0),
         };
         let room = bounds::KEY * at.abs().max(size);
-        Limit { out_above: (at + room) as f32, in_up_to: (at - room) as f32 }
+        FormulaLimit { out_above: (at + room) as f32, in_up_to: (at - room) as f32 }
     }
 }

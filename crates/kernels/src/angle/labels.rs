@@ -2,14 +2,14 @@
 
 /// The rows and columns of a table of wholes and parts, and the cells that are positive or excluded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answers {
+pub struct PairLabels {
     wholes: Vec<u32>,
     parts: Vec<u32>,
     positive: Vec<[u32; 2]>,
     same: Vec<[u32; 2]>,
 }
 
-impl Answers {
+impl PairLabels {
     /// Creates a table with the points `wholes` as rows and the points `parts` as columns. `positive` are the cells of
     /// a whole and one of its parts. `same` are the cells of an object with itself, which are excluded. Cells may be in
     /// any order and repeated.
@@ -25,7 +25,7 @@ impl Answers {
             assert!(cells.iter().all(inside), "a cell is outside of the table of shape {shape:?}");
             cells
         };
-        Answers { wholes, parts, positive: listed(positive), same: listed(same) }
+        PairLabels { wholes, parts, positive: listed(positive), same: listed(same) }
     }
 
     /// Number of rows and columns.
