@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 run=runs/toy_towers_names
-towers=crates/app/assets/toy_towers
+towers=crates/cli/assets/toy_towers
 conifer=${CONIFER:-target/release/conifer}
 
 "$conifer" train configs/toy_towers.toml

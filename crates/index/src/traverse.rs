@@ -35,6 +35,7 @@ pub struct Cone {
 /// A row or the root that a traversal passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stop {
+    /// The row, or the root.
     pub place: StopPlace,
     /// The fraction of the path, in [0, 1], at which it first is the nearest.
     pub at: f32,

@@ -36,6 +36,7 @@ pub fn captions(scene: &Scene) -> Captions {
 
 /// Captions and phrases of a scene with the given kinds of texts.
 pub fn captions_in(scene: &Scene, words: TextChoice) -> Captions {
+    let words = words.of(scene);
     let descriptions = all_descriptions(scene, words);
     let sentences: Vec<SpannedSentence> =
         descriptions.iter().map(|(description, style)| description.say(*style)).collect();
@@ -49,10 +50,12 @@ pub fn captions_in(scene: &Scene, words: TextChoice) -> Captions {
 /// The descriptions of all captions, with their styles.
 pub(super) fn all_descriptions(scene: &Scene, words: TextChoice) -> Vec<(Description, SentenceStyle)> {
     let whole = descriptions(scene);
-    match words {
+    match words.of(scene) {
         TextChoice::Captions => whole.into(),
         TextChoice::General => whole.into_iter().chain(general_words::descriptions(scene)).collect(),
-        TextChoice::Names => general_words::names(scene).into_iter().chain(whole.into_iter().take(1)).collect(),
+        TextChoice::Names | TextChoice::Mixed => {
+            general_words::names(scene).into_iter().chain(whole.into_iter().take(1)).collect()
+        }
     }
 }
 

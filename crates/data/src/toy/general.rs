@@ -28,6 +28,19 @@ pub enum TextChoice {
     /// describes the whole scene. Colours and positions cannot distinguish the texts of such a batch, so an image
     /// encoder has to use shapes.
     Names,
+    /// [`TextChoice::Names`] for one half of the scenes, [`TextChoice::General`] for the other.
+    Mixed,
+}
+
+impl TextChoice {
+    /// The texts of one scene: never [`TextChoice::Mixed`].
+    pub(super) fn of(self, scene: &Scene) -> Self {
+        match self {
+            Self::Mixed if scene.variant.is_multiple_of(2) => Self::Names,
+            Self::Mixed => Self::General,
+            other => other,
+        }
+    }
 }
 
 /// Every node of the is-a tree below the root as texts: the name, and the name with its article ("bird", "a bird").

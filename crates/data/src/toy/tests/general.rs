@@ -107,6 +107,21 @@ fn general_words_are_said_of_boxes_and_of_photos() {
 }
 
 #[test]
+fn mixed_words_are_names_in_half_of_the_scenes() {
+    let config = ToyConfig { classes: ClassChoice::Seen, singles: 40, ..world(ToySplit::Train).config() };
+    let [mixed, names, general] = [TextChoice::Mixed, TextChoice::Names, TextChoice::General]
+        .map(|words| ToyWorld::new(ToyConfig { words, ..config }).unwrap());
+    let mut halves = [0, 0];
+    for index in 0..400 {
+        let captions = |world: &ToyWorld| world.sample(index).captions;
+        let half = usize::from(captions(&mixed) != captions(&names));
+        assert_eq!(captions(&mixed), captions([&names, &general][half]));
+        halves[half] += 1;
+    }
+    assert!(halves.iter().all(|&count| count > 150), "{halves:?}");
+}
+
+#[test]
 fn a_caption_says_at_least_what_its_phrase_says() {
     let world = quickstart_world(ToySplit::Train);
     let path_of = |noun: &str| ToyClass::all().map(ToyClass::path).find(|path| path.contains(&noun));

@@ -2,7 +2,7 @@
 
 use conifer_data::toy::{Scene, shows};
 use conifer_eval::{Baseline, Record, RecordKey};
-use conifer_index::{Filter, FlatIndex, Place, Query, Stop, Traversal};
+use conifer_index::{Filter, FlatIndex, Query, Stop, StopPlace, Traversal};
 use conifer_space::{EmbeddingSet, Modality};
 
 use super::measure::TitledRecord;
