@@ -1,12 +1,12 @@
-//! [`Error`]: errors in the description of a space.
+//! [`Error`]: errors of specs and curvatures.
 
 /// An error of this crate. Each message names the item, the value found and the value expected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The description is invalid, or its kind is unknown.
+    /// The spec is invalid, or its kind is unknown.
     #[error(transparent)]
     Spec(#[from] conifer_space::Error),
-    /// The curvature tensor does not match the description.
+    /// The curvature tensor does not match the spec.
     #[error("geometry: curvature of `{kind}` has {found} value(s); expected {expected}")]
     CurvatureCount {
         /// Kind of the space.

@@ -28,8 +28,8 @@ pub struct GradMismatch {
 /// Both sides run in `f64` on the CPU: `f` gets `f64` tensors and must not cast them to a narrower type. Its outputs
 /// are added with unequal weights, so that errors of opposite sign in two outputs do not cancel. The difference
 /// quotient is the five-point one, `(8 (f(x+h) - f(x-h)) - (f(x+2h) - f(x-2h))) / 12h`. `h` is 1e-4 of the largest
-/// component of the input (1e-4 if all are zero). Its error is of order `h^4`. Do not check at points where `f` changes
-/// within about a hundred steps (a kink, two points that nearly coincide), because the quotient does not resolve such
+/// component of the input (1e-4 if all are zero). The error of the quotient is of order `h^4`. Do not check within
+/// about a hundred steps `h` of a kink or of two coinciding points, because the quotient does not resolve such
 /// features.
 ///
 /// Two components agree when they differ by at most `tolerance` times the largest component of that input's gradient,
@@ -68,7 +68,7 @@ pub fn gradcheck(
                 (8.0 * (at(1.0) - at(-1.0)) - (at(2.0) - at(-2.0))) / (12.0 * step)
             })
             .collect();
-        // The error of each of the four values is some units in the last place of the largest intermediate result.
+        // Allows an error of several hundred `f64::EPSILON` in each of the four values, relative to the value or to 1.
         let rounding = 1e3 * f64::EPSILON * size / step;
         let allowed = tolerance * numeric.iter().fold(0.0_f64, |m, v| m.max(v.abs())) + rounding;
         for (i, (&analytic, &numeric)) in gradient.iter().zip(&numeric).enumerate() {
@@ -135,20 +135,20 @@ mod tests {
     }
 
     #[test]
-    fn accepts_a_right_gradient() {
+    fn accepts_a_correct_gradient() {
         gradcheck(&point(), 1e-8, |x| (x[0].clone().tanh() * x[1].clone()).sum_dim(1).squeeze_dim(1)).unwrap();
     }
 
     /// `detach` hides the dependence on the second input from backpropagation, but not from the differences.
     #[test]
-    fn refuses_a_missing_gradient() {
+    fn rejects_a_missing_gradient() {
         let found = gradcheck(&point(), 1e-6, |x| (x[0].clone() * x[1].clone().detach()).sum()).unwrap_err();
         assert_eq!((found.input, found.row, found.column, found.analytic), (1, 0, 0, 0.0));
         // d/dy sum_i w (x_i0 y_0 + x_i1 y_1) = w (0.3 + 2.0) with the first weight w = 1 + cos(2.4) / 2
         assert!((found.numeric - 2.3 * (1.0 + 0.5 * 2.4_f64.cos())).abs() < 1e-9);
     }
 
-    /// A constant has no autodiff graph. A zero gradient is correct for inputs it does not depend on.
+    /// A constant output has no autodiff graph, and its gradient is zero.
     #[test]
     fn a_constant_has_zero_gradient() {
         gradcheck(&point(), 1e-6, |x| x[0].clone().detach().sum() * 0.0).unwrap();
@@ -156,7 +156,7 @@ mod tests {
 
     /// The square root at zero: backpropagation returns NaN (0 times infinity).
     #[test]
-    fn refuses_a_gradient_that_is_not_finite() {
+    fn rejects_a_gradient_that_is_not_finite() {
         let zero = [TensorData::from([[0.0]])];
         let found = gradcheck(&zero, 1e-6, |x| (x[0].clone().square().sqrt() * 1.0).sum()).unwrap_err();
         assert!(found.analytic.is_nan());

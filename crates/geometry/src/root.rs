@@ -1,4 +1,4 @@
-//! [`RootT`]: the apex of the cones, as a value.
+//! [`RootT`]: the root from which the cones are seen, as a tensor.
 
 use burn::tensor::Tensor;
 

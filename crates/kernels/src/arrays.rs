@@ -17,9 +17,8 @@ pub(crate) fn is_fused<const D: usize>(x: &Tensor<D>) -> bool {
     x.dtype() == DType::F32 && matches!(x.device().inner().as_dispatch(), DispatchDevice::Flex(_))
 }
 
-/// True if the autodiff graph uses gradient checkpointing, so that cheap intermediate values are recomputed instead of
-/// saved.
-pub(crate) fn computes_again<C: CheckpointStrategy>() -> bool {
+/// True if the autodiff graph uses gradient checkpointing: the backward pass then recomputes cheap intermediate values.
+pub(crate) fn recomputes<C: CheckpointStrategy>() -> bool {
     TypeId::of::<C>() != TypeId::of::<NoCheckpointing>()
 }
 
@@ -32,7 +31,7 @@ pub(crate) fn numbers(x: &FlexArray) -> &[f32] {
     x.as_slice().unwrap_or_else(|| unreachable!("a dense array of f32"))
 }
 
-/// The numbers of an array in row-major order, without a copy if no other array shares them.
+/// The numbers of an array in row-major order, without a copy if no other array shares the memory.
 pub(crate) fn into_numbers(x: FlexArray) -> Vec<f32> {
     x.into_data().try_into_vec::<f32>().unwrap_or_else(|e| unreachable!("fused for f32 only: {e}"))
 }
@@ -45,8 +44,8 @@ pub(crate) fn matrix(x: &FlexArray) -> MatrixView<'_> {
     MatrixView::new(&x.storage::<f32>()[layout.start_offset()..], [shape[0], shape[1]], [stride(0), stride(1)])
 }
 
-/// Makes an array usable for [`matrix`], which needs non-negative strides.
-pub(crate) fn forwards(x: FlexArray) -> FlexArray {
+/// Returns the array with non-negative strides, as [`matrix`] requires; copies only if a stride is negative.
+pub(crate) fn with_forward_strides(x: FlexArray) -> FlexArray {
     if x.layout().strides().iter().all(|&stride| stride >= 0) { x } else { dense(&x) }
 }
 
@@ -54,7 +53,7 @@ pub(crate) fn array(values: Vec<f32>, shape: &[usize]) -> FlexArray {
     Flex::float_from_data(TensorData::new(values, shape.to_vec()), &Default::default())
 }
 
-/// The sum of blocks, added in order.
+/// The elementwise sum of blocks of `width` numbers, added in order.
 pub(crate) fn total(blocks: impl IntoIterator<Item = Vec<f32>>, width: usize) -> Vec<f32> {
     let mut total = vec![0.0; width];
     for block in blocks {

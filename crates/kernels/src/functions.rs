@@ -17,7 +17,7 @@ pub(crate) fn fma<S: Simd>(a: f32, b: f32, c: f32) -> f32 {
 /// `exp(x)` with a relative error of at most 2e-7. It is 0 below -87.3, where the result is subnormal, and infinity
 /// above 88.7. NaN stays NaN.
 ///
-/// `x = n ln 2 + r` with `|r| <= ln(2) / 2`, and `exp(r)` is a series whose first omitted term is 5e-9 of it.
+/// `x = n ln 2 + r` with `|r| <= ln(2) / 2`, and `exp(r)` is computed by its series, whose first omitted term is 5e-9.
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(x: f32) -> f32 {
     /// `1.5 * 2^23`: adding it to a number below 2^22 rounds that number to an integer, which is then in the lowest
@@ -49,8 +49,8 @@ pub(crate) fn exp<S: Simd>(x: f32) -> f32 {
 ///
 /// `Phi(-|x|) = exp(-x^2 / 2) (1/2 + v P(v))` with `v = s / (1 + s)` and `s = 0.34 |x|`. The polynomial P was fitted
 /// for this crate to `erfcx(|x| / sqrt 2) / 2` over `|x| <= 14` by reweighted least squares, with an error of at most
-/// 1.5e-8 of the value. The remaining error is rounding (8e-8 with an exact `exp`). The variable `v` is small where the
-/// slope is large, so it loses less precision than `1 / (1 + s)`.
+/// 1.5e-8 of the value. The remaining error is rounding (8e-8 with an exact `exp`). `v` is small near `x = 0`, where
+/// the derivative is largest, so rounding costs less precision than with the variable `1 / (1 + s)`.
 #[inline(always)]
 pub(crate) fn normal<S: Simd>(x: f32) -> (f32, f32) {
     const FIT: [f32; 9] = [
@@ -66,7 +66,8 @@ pub(crate) fn normal<S: Simd>(x: f32) -> (f32, f32) {
     ];
     let size = x.abs();
     let bell = exp::<S>(-0.5 * x * x);
-    // Above 20 the density is 0. Without the bound, infinity would be divided by infinity.
+    // The bound does not change the result, because `exp(-20^2 / 2)` is 0 here. Without it, infinity would be divided
+    // by infinity.
     let s = 0.34 * if size > 20.0 { 20.0 } else { size };
     let v = s / (1.0 + s);
     let mut fit = FIT[0];
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_and_numbers_that_are_none() {
+    fn limits_and_nan() {
         let found =
             AutoArch::new().dispatch(FunctionProbe(&[0.0, -200.0, f32::NEG_INFINITY, 200.0, f32::INFINITY, f32::NAN]));
         assert_eq!(found[0][0], 1.0);

@@ -86,10 +86,10 @@ pub(crate) fn ln_1p<S: Simd>(t: Register<S>) -> Register<S> {
 /// `exp(x)` for `x` up to 0, with a relative error of at most 3e-7 for normal results. It is 0 below -87.3. NaN stays
 /// NaN.
 ///
-/// `x = n ln 2 + r` with `|r| <= ln(2) / 2`, and `exp(r)` is a series.
+/// `x = n ln 2 + r` with `|r| <= ln(2) / 2`, and `exp(r)` is computed by its series.
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(x: Register<S>) -> Register<S> {
-    // Below this the exponent does not fit into its eight bits.
+    // Below this limit the result is subnormal, and its exponent does not fit into eight bits.
     let least = splat::<S>(-87.33);
     let gone = x.lt(least);
     let x = x.lt(least).select(least, x);

@@ -49,7 +49,8 @@ impl<'a> MatrixView<'a> {
     }
 }
 
-/// A part of an array that one thread may write: `rows` runs of `columns` numbers, `stride` apart.
+/// A part of an array that one thread may write: `rows` rows of `columns` contiguous numbers, which start `stride`
+/// apart.
 pub(crate) struct Panel<'a> {
     start: *mut f32,
     rows: usize,
@@ -73,7 +74,7 @@ impl<'a> Panel<'a> {
     }
 
     /// Splits an array of rows of `stride` numbers into blocks of `height` rows, and every block into panels of
-    /// `columns` numbers. The panels of the first block come first, from left to right.
+    /// `columns` numbers. Panels are ordered by block, then from left to right.
     ///
     /// # Panics
     /// Panics if the array or its rows cannot be split evenly.
@@ -255,7 +256,8 @@ fn zeroed(spare: &mut [MaybeUninit<f32>]) -> &mut [f32] {
     unsafe { &mut *(std::ptr::from_mut(spare) as *mut [f32]) }
 }
 
-/// Runs `work` on a thread of the pool. On another thread each parallel loop in it would have to wait for a wake-up.
+/// Runs `work` on a thread of the pool. Outside the pool the calling thread would block and wake up again for each
+/// parallel loop.
 pub(crate) fn in_pool<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     rayon::scope(|_| work())
 }
@@ -282,9 +284,9 @@ mod tests {
 
     /// Sizes whose product wraps around to a small number must be rejected by every constructor and product.
     #[test]
-    fn sizes_beyond_the_addresses_are_refused() {
+    fn overflowing_sizes_are_rejected() {
         const HALF: usize = 1 << (usize::BITS - 1);
-        // The same number for all entries.
+        // A matrix whose entries are all the same number in memory.
         fn repeated(rows: usize, columns: usize) -> MatrixView<'static> {
             MatrixView::new(&[1.0], [rows, columns], [0, 0])
         }

@@ -55,7 +55,7 @@ fn weights(shape: [usize; 2]) -> TestMatrix {
 
 /// Compares the values and all gradients of `fused` in `f32` with `plain` in `f32` and `f64`. The relative error must
 /// be at most `bound`, or the error of `plain` in `f32` if that is larger (for example if a gradient nearly cancels).
-/// With gradient checkpointing and without autodiff, as for inference, the result must have the same bits.
+/// The results with gradient checkpointing, and without autodiff as for inference, must have the same bits.
 pub(crate) fn check(fused: MatrixFunction<'_>, plain: MatrixFunction<'_>, arguments: &[TestMatrix], bound: f64) {
     let found = outcome(fused, arguments, DType::F32);
     let twin = outcome(plain, arguments, DType::F32);
@@ -93,7 +93,7 @@ pub(crate) fn check_differences(
     let found = outcome(fused, arguments, DType::F32);
     for (number, gradient) in found[1..].iter().enumerate() {
         let largest = gradient.iter().fold(0.0_f64, |a, b| a.max(b.abs()));
-        for (i, slope) in gradient.iter().enumerate() {
+        for (i, derivative) in gradient.iter().enumerate() {
             let at = |step: f64| {
                 let mut moved = arguments.to_vec();
                 moved[number].numbers[i] += step;
@@ -101,8 +101,8 @@ pub(crate) fn check_differences(
             };
             let expected = (at(STEP) - at(-STEP)) / (2.0 * STEP);
             assert!(
-                (slope - expected).abs() <= bound * largest.max(1e-3),
-                "argument {number}, number {i}: {slope}, by differences {expected}"
+                (derivative - expected).abs() <= bound * largest.max(1e-3),
+                "argument {number}, number {i}: {derivative}, by differences {expected}"
             );
         }
     }

@@ -2,8 +2,8 @@
 
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// Random numbers in (-1, 1), different for each seed (SplitMix64; Steele, Lea, Flood 2014). A sine of the index is not
-/// suitable: rows of it are in one plane, and many of them nearly on one line.
+/// Random numbers in (-1, 1), different for each seed (SplitMix64; Steele, Lea, Flood 2014). Sines of the index are not
+/// suitable, because all rows would lie in one plane.
 pub(crate) fn random(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed << 32;
     let next = || {
@@ -42,9 +42,9 @@ pub(crate) fn outcome<const D: usize>(
 }
 
 /// As [`outcome`], for a function over `f64` slices. Gradients are central differences of four points (error of order
-/// `h^4`, with `h` one part in 10^4 of the largest number of the input). Each result comes with a bound on its rounding
-/// error: 0 for the values; for a gradient it is that of a difference quotient, whose four values are off by some units
-/// in the last place of the largest intermediate result.
+/// `h^4`, with `h` one part in 10^4 of the largest number of the input, or of 1e-3 if that is larger). Each result is
+/// returned with a bound on its rounding error: 0 for the values; for a gradient, that of a difference quotient whose
+/// values have an error of about 100 `f64::EPSILON`.
 pub(crate) fn oracle(
     inputs: &[TestInput],
     upstream: &[f32],
@@ -79,7 +79,7 @@ pub(crate) fn error(found: &[f64], (expected, rounding): &(Vec<f64>, f64)) -> f6
     assert_eq!(found.len(), expected.len());
     let length = |v: &mut dyn Iterator<Item = f64>| v.map(|a| a * a).sum::<f64>().sqrt();
     let difference = length(&mut found.iter().zip(expected).map(|(f, e)| f - e));
-    // With the comparison inverted, a NaN would count as no difference.
+    // The comparison is false for a NaN difference, so that a NaN does not count as equal.
     let beyond = if difference <= *rounding { 0.0 } else { difference - rounding };
     beyond / length(&mut expected.iter().copied()).max(f64::MIN_POSITIVE)
 }

@@ -1,6 +1,6 @@
 //! Mathematical functions for SIMD loops over fixed-size arrays: branch-free and without calls, so that the compiler
-//! vectorises them. All are inlined into the kernels, which use the instruction set of the machine. (A closure for
-//! `map` of an array is not inlined: functions that it calls are compiled for the baseline instruction set.)
+//! vectorises them. All are inlined into the kernels, which use the instruction set of the machine. The kernels use
+//! loops instead of `map` on arrays, because a closure is not inlined and is compiled for the baseline instruction set.
 
 use macerator::{Simd, VFma};
 
@@ -96,27 +96,27 @@ pub(crate) fn angle32<S: Simd>(across: f32, along: f32) -> f32 {
     if along < 0.0 { std::f32::consts::PI - second } else { second }
 }
 
-/// `sinh(r) / r` and its slope divided by `r`, `(cosh(r) - sinh(r) / r) / r^2`, for `r` in [0, 700]. The relative error
-/// is below 1e-13. Up to 1 two series are used, which do not cancel. NaN stays NaN.
+/// `sinh(r) / r` and its derivative divided by `r`, `(cosh(r) - sinh(r) / r) / r^2`, for `r` in [0, 700]. The relative
+/// error is below 1e-13. For `r < 1` two series are used, because the closed forms cancel there. NaN stays NaN.
 #[inline(always)]
 pub(crate) fn sinhc<S: Simd>(r: f64) -> (f64, f64) {
     let z = r * r;
-    // sum_n z^n / (2n + 1)! and sum_n z^n 2 (n + 1) / (2n + 3)!; at z = 1 the first omitted terms are 8e-18 and 4e-16.
-    let (mut near, mut near_slope) = (0.0, 0.0);
+    // sum_n z^n / (2n + 1)! and sum_n z^n 2 (n + 1) / (2n + 3)!; at z = 1 the first omitted terms are 8e-18 and 4e-19.
+    let (mut near, mut near_derivative) = (0.0, 0.0);
     let mut n = 9;
     while n > 0 {
         n -= 1;
         let factorial = FACTORIALS[2 * n + 1];
         near = fma::<S>(near, z, 1.0 / factorial);
-        near_slope = fma::<S>(near_slope, z, 2.0 * (n + 1) as f64 / FACTORIALS[2 * n + 3]);
+        near_derivative = fma::<S>(near_derivative, z, 2.0 * (n + 1) as f64 / FACTORIALS[2 * n + 3]);
     }
     let close = r < 1.0;
     let safe = if close { 1.0 } else { r };
     let grown = exp::<S>(safe);
     let (sinh, cosh) = (0.5 * (grown - 1.0 / grown), 0.5 * (grown + 1.0 / grown));
     let far = sinh / safe;
-    let far_slope = (cosh - far) / (safe * safe);
-    if close { (near, near_slope) } else { (far, far_slope) }
+    let far_derivative = (cosh - far) / (safe * safe);
+    if close { (near, near_derivative) } else { (far, far_derivative) }
 }
 
 const FACTORIALS: [f64; 20] = {
@@ -132,7 +132,7 @@ const FACTORIALS: [f64; 20] = {
 /// `e^x` for `|x| <= 700`, with a relative error below 1e-14. NaN stays NaN.
 #[inline(always)]
 fn exp<S: Simd>(x: f64) -> f64 {
-    /// Adding it rounds to the nearest integer, which is then in the lowest bits.
+    /// Adding this constant rounds a number to the nearest integer, which is then in the lowest bits.
     const ROUNDER: f64 = 1.5 * (1_u64 << 52) as f64;
     let shifted = fma::<S>(x, std::f64::consts::LOG2_E, ROUNDER);
     let power = shifted - ROUNDER;
@@ -160,8 +160,8 @@ mod tests {
 
         #[inline(always)]
         fn with_simd<S: Simd>(self) -> Self::Output {
-            let (sinhc, slope) = sinhc::<S>(self.0);
-            [angle::<S>(self.0, self.1), f64::from(angle32::<S>(self.0 as f32, self.1 as f32)), sinhc, slope]
+            let (sinhc, derivative) = sinhc::<S>(self.0);
+            [angle::<S>(self.0, self.1), f64::from(angle32::<S>(self.0 as f32, self.1 as f32)), sinhc, derivative]
         }
     }
 
@@ -169,7 +169,7 @@ mod tests {
         AutoArch::new().dispatch(TrigonometryProbe(x, y))
     }
 
-    /// Covers quotients of components from 1e-30 to 1e30, sixteen per factor of two, in both half planes.
+    /// Covers values of `across` from 1e-30 to 1e30, sixteen per factor of two, in both half planes.
     #[test]
     fn angles_over_the_whole_range() {
         let mut across = 1e-30_f64;
@@ -207,10 +207,10 @@ mod tests {
 
     /// Compares with the standard library where it does not cancel, and below 1e-2 with three terms of the series.
     #[test]
-    fn sinhc_and_its_slope() {
+    fn sinhc_and_its_derivative() {
         let mut r = 1e-9_f64;
         while r < 600.0 {
-            let [_, _, found, slope] = at(r, 1.0);
+            let [_, _, found, derivative] = at(r, 1.0);
             let exact = r.sinh() / r;
             assert!((found / exact - 1.0).abs() < 1e-13, "sinhc({r:e}) = {found}; expected {exact}");
             // For small r the terms of (cosh - sinh/r) / r^2 cancel: the relative error is about 1e-16 / r^2.
@@ -219,7 +219,7 @@ mod tests {
             } else {
                 ((r.cosh() - r.sinh() / r) / (r * r), 1e-13 + 1e-15 / (r * r))
             };
-            assert!((slope / exact - 1.0).abs() < allowed, "slope at {r:e}: {slope}; expected {exact}");
+            assert!((derivative / exact - 1.0).abs() < allowed, "derivative at {r:e}: {derivative}; expected {exact}");
             r *= 2_f64.powf(0.125);
         }
         assert_eq!(at(0.0, 1.0)[2..], [1.0, 2.0 / 6.0]);

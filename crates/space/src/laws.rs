@@ -68,7 +68,7 @@ const LAWS: &[(&str, Law)] = &[
     ("a root at the origin is the origin", cones::root_at_the_origin),
     ("mirror images are alike", cones::mirror_images),
     ("aperture narrows with depth", cones::aperture_narrows),
-    ("cone excess tells inside from outside", cones::excess_tells_inside),
+    ("cone excess tells inside from outside", cones::excess_separates_inside_and_outside),
     ("everything is finite", numerics::everything_is_finite),
     ("f32 follows f64", numerics::f32_follows_f64),
 ];
@@ -81,7 +81,7 @@ struct LawCase<'a> {
     fast: Box<dyn Space<f32>>,
     /// Tangent vectors with lengths 0.05 to 3 in units of the curvature radius, per factor.
     tangents: Vec<Vec<f64>>,
-    /// Their lifts.
+    /// The lifts of `tangents`.
     points: Vec<Vec<f64>>,
 }
 

@@ -1,14 +1,14 @@
-//! Geometry of the embedding spaces on plain slices, and the file format of embedding sets. No tensor engine.
+//! Geometry of the embedding spaces on plain slices, without a tensor engine, and the file format of embedding sets.
 //!
 //! * [`ManifoldSpec`] describes a space. It is plain data and is stored with the points.
 //! * [`Space`] is the geometry of one space, in `f32` (used by search) and in `f64` (the reference for the other
 //!   implementations). [`SPACES`] lists every space; [`space()`] builds one from its spec.
-//! * [`Root`] is the apex of the cones: the origin or a point. Callers pass it as a value.
+//! * [`Root`] is the root from which the cones are seen: the origin or a point. Callers pass it to each function.
 //! * [`EmbeddingSet`] is a set of points with its spec, in memory and on disk. Training writes it; search, evaluation
 //!   and plots read it.
 //! * [`files`] writes files and folders atomically.
 //! * [`vector`] holds scalar functions that the compiler can vectorise.
-//! * [`safe`] holds all epsilons and clamped functions; [`laws`] is the conformance suite for spaces.
+//! * [`safe`] holds the epsilons and clamped functions; [`laws`] is the conformance suite for spaces.
 //!
 //! Conventions. Points are stored by their *space* components, `dim` numbers; the time component of the hyperboloid,
 //! `t(x) = sqrt(1/c + |x|^2)`, is recomputed. `curv` is `c > 0`, the sectional curvature is `-c`, and

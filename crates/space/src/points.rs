@@ -11,11 +11,11 @@
 //! | `manifest.json` | `format`, `version`, `rows`, `columns`, `spec`, `root`, `source`, and per file its length and sha256 |
 //! | `identity.json` | optional: the settings of the command that wrote the set, an object of strings ([`StoredSet::identity`]) |
 //!
-//! `root` is `"origin"` or `{"point": [dim numbers]}`; `spec` is a [`ManifoldSpec`]. Other writers may omit `files`;
-//! everything else is required and checked. [`EmbeddingSet::save`] writes a folder under a temporary name, flushes it
-//! to the disk and renames it, so that a reader sees a complete set or none. [`Draft`] writes a set while its rows are
-//! produced. A set in half precision has version 2, which older readers reject; otherwise the two versions are the
-//! same.
+//! `root` is `"origin"` or `{"point": [dim numbers]}`; `spec` is a [`ManifoldSpec`]. Other writers may omit `files`,
+//! `source.weights`, `spec.factors` (default 1) and `spec.curv` (default empty); everything else is required and
+//! checked. [`EmbeddingSet::save`] writes a folder under a temporary name, flushes it to the disk and renames it, so
+//! that a reader sees a complete set or none. [`Draft`] writes a set while its rows are produced. A set in half
+//! precision has version 2, which older readers reject; otherwise the two versions are the same.
 
 mod draft;
 mod element;
@@ -48,7 +48,7 @@ use crate::spec::ManifoldSpec;
 pub struct EmbeddingSet {
     /// The space the points belong to.
     pub spec: ManifoldSpec,
-    /// The apex of the cones.
+    /// The root from which the cones are seen.
     pub root: Root,
     /// One name per row. Names may repeat (a photo and its caption may share one).
     pub ids: Vec<String>,
@@ -97,7 +97,7 @@ pub struct Provenance {
     pub model: String,
     /// The data, by name or path.
     pub data: String,
-    /// sha256 of whatever produced the points ([`sha256_hex`]); empty if unknown.
+    /// A sha256 ([`sha256_hex`]) that identifies what produced the points; empty if unknown.
     pub hash: String,
     /// Version of conifer that wrote the set.
     pub conifer: String,
@@ -193,11 +193,12 @@ impl EmbeddingSet {
         })
     }
 
-    /// Concatenates `sets` with the union of their columns; a column that a set lacks becomes empty strings. The
-    /// sources are joined; two different hashes become the hash of both.
+    /// Concatenates `sets` with the union of their columns; a column that a set lacks becomes empty strings. Different
+    /// names in the sources are joined with ` + `, different hashes become the sha256 of their concatenation, and
+    /// different weights become empty.
     ///
     /// # Errors
-    /// `sets` is empty; the sets have different spaces or roots.
+    /// `sets` is empty; the sets differ in their space or root.
     pub fn concat(sets: &[&EmbeddingSet]) -> Result<Self> {
         let Some((first, rest)) = sets.split_first() else {
             return Err(Error::invalid("embedding sets to join", "an empty list", "at least one"));
@@ -232,14 +233,14 @@ impl EmbeddingSet {
     fn check_points(&self) -> Result<()> {
         let space = space::<f32>(&self.spec)?;
         for (i, row) in self.rows().enumerate() {
-            let place = || format!("embedding set: row {i} (`{}`)", self.ids[i]);
+            let row_name = || format!("embedding set: row {i} (`{}`)", self.ids[i]);
             if let Some(at) = row.iter().position(|v| !v.is_finite()) {
-                let what = format!("{}, component {at},", place());
+                let what = format!("{}, component {at},", row_name());
                 return Err(Error::invalid(what, row[at], "a finite number"));
             }
             let reach = self.spec.reach(row);
             if reach > safe::FARTHEST {
-                let what = format!("{}, `sqrt(c) |x|`,", place());
+                let what = format!("{}, `sqrt(c) |x|`,", row_name());
                 return Err(Error::invalid(what, reach, format!("at most {:e}", safe::FARTHEST)));
             }
             let off = space.off_manifold(row);
@@ -247,7 +248,7 @@ impl EmbeddingSet {
                 let found = format!("{off} away from the {}", self.spec);
                 let expected =
                     format!("at most {}; lift or normalise the points before storing them", safe::UNIT_TOLERANCE);
-                return Err(Error::invalid(place(), found, expected));
+                return Err(Error::invalid(row_name(), found, expected));
             }
         }
         Ok(())
@@ -264,9 +265,9 @@ fn hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Largest length of a line of `rows.jsonl` in bytes, with its line break. Without a limit, a line without an end would
-/// exhaust the memory of the reader.
-const MOST_LINE: usize = 1 << 24;
+/// Largest length of a line of `rows.jsonl` in bytes, with its line break. Without a limit, a file without line breaks
+/// could exhaust the memory of the reader.
+const MAX_LINE_BYTES: usize = 1 << 24;
 
 /// Returns an error if the folder holds anything but the files of a set, so that saving never deletes foreign files.
 fn may_replace(dir: &Path) -> Result<()> {

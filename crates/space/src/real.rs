@@ -34,7 +34,7 @@ pub trait Real:
     const PI: Self;
     /// `"f32"` or `"f64"`, for messages.
     const NAME: &'static str;
-    /// Relative step above one that this type can represent; see [`crate::safe`].
+    /// Relative difference from 1 that survives a few rounded operations; see [`crate::safe`].
     const EPS: Self;
     /// Smallest length used as a divisor; see [`crate::safe`].
     const TINY: Self;

@@ -1,7 +1,8 @@
-//! Lists of implementations by name: those built in, and those that another crate registers.
+//! [`Registry`]: built-in and registered implementations, looked up by name.
 //!
-//! Configs and files name a space, a method or a benchmark by a string. A crate outside this workspace makes its own name known with
-//! [`Registry::register`], usually in the first lines of `main`; from then on it is found, listed and checked like the built-in ones.
+//! Configs and files name a space, a method or a benchmark by a string. A crate outside this workspace adds its own
+//! with [`Registry::register`], usually at the start of `main`. Registered entries are then found and listed like
+//! built-in ones.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -16,7 +17,8 @@ pub struct Registry<E: Sync + 'static> {
 }
 
 impl<E: Sync + 'static> Registry<E> {
-    /// A registry of `built_in` entries. `what` is the word for one of them in messages, `name` the name of an entry.
+    /// A registry of `built_in` entries. `what` is the word for an entry in messages, and `name` returns the name of an
+    /// entry.
     pub const fn new(what: &'static str, name: fn(&E) -> &'static str, built_in: &'static [E]) -> Self {
         Self { what, name, built_in, registered: RwLock::new(Vec::new()) }
     }
@@ -70,7 +72,7 @@ mod tests {
     static WORDS: Registry<&str> = Registry::new("word", |word| word, &["one", "two"]);
 
     #[test]
-    fn a_registered_entry_is_found_beside_the_built_in_ones() {
+    fn registered_entries_follow_the_built_in_ones() {
         assert!(WORDS.find("three").is_none());
         WORDS.register(&"three").unwrap();
         assert_eq!(WORDS.find("three"), Some(&"three"));

@@ -1,4 +1,4 @@
-//! The apex of the cones.
+//! [`Root`]: the root from which the cones are seen.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,8 +7,8 @@ use crate::real::Real;
 use crate::safe::FARTHEST;
 use crate::spec::ManifoldSpec;
 
-/// The point from which depth is measured and away from which every cone opens. It is a value, so a config or manifest
-/// can choose the root.
+/// The point from which depths are measured and cones are seen. It is a value, so a config or manifest can choose the
+/// root.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Root {
@@ -70,7 +70,7 @@ impl RootView<'_> {
         }
     }
 
-    /// The components of the root in the factor that owns components `range`.
+    /// The components `range` of the root, those of one factor.
     pub(crate) fn slice(&self, range: std::ops::Range<usize>) -> Self {
         match self {
             RootView::Origin => RootView::Origin,

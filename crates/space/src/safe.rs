@@ -1,4 +1,4 @@
-//! All epsilons and clamped inverse functions of the project, each with its reason.
+//! Epsilons and clamped inverse functions, each with its reason.
 //!
 //! The published systems use `1e-8` everywhere. In `f32` that has no effect when added to one (`1 + 1e-8 == 1`), so
 //! their clamps on `acosh`, `asin` and `acos` do nothing. Every epsilon here is representable in the type it is used
@@ -6,9 +6,9 @@
 
 use crate::real::Real;
 
-/// Relative step above one in `f32` (machine epsilon 1.2e-7); it survives a few rounded operations.
+/// Relative difference from 1 that survives a few rounded operations in `f32` (machine epsilon 1.2e-7).
 pub const EPS_F32: f32 = 1e-6;
-/// Relative step above one in `f64` (machine epsilon 2.2e-16); it survives a few rounded operations.
+/// Relative difference from 1 that survives a few rounded operations in `f64` (machine epsilon 2.2e-16).
 pub const EPS_F64: f64 = 1e-14;
 /// Smallest length used as a divisor in `f32`: its square, 1e-36, is still a normal number (the smallest is 1.2e-38).
 pub const TINY_F32: f32 = 1e-18;
@@ -24,11 +24,13 @@ pub const MAX_RAPIDITY: f64 = 11.090_354_889_191_955;
 pub const UNIT_TOLERANCE: f64 = 1e-2;
 
 /// Largest `sqrt(c) |x|` per factor (`|x|` in spaces without curvature) of a point that can be scored. The `cosh` of
-/// the distance between two such points, 2e18, and its square are finite in `f32`. Lifts end at [`MAX_SINH`].
+/// the distance between two such points, 2e18, and its square are finite in `f32`. Lifts produce at most [`MAX_SINH`].
 pub const FARTHEST: f32 = 1e9;
-/// Largest `dim` of a space. Published models have at most 4,096; a projection to this size takes 0.3 GB.
-pub const MOST_DIM: usize = 1 << 16;
-/// Allowed curvature parameters: lengths up to [`FARTHEST`] have finite squares in `f32`.
+/// Largest `dim` of a space. Published models have at most 4,096; an `f32` projection from 1,024 features to this size
+/// takes 0.3 GB.
+pub const MAX_DIM: usize = 1 << 16;
+/// Allowed curvature parameters c. In this range a point with `sqrt(c) |x|` up to [`FARTHEST`] has a finite `|x|^2` in
+/// `f32`.
 pub const CURVATURES: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 
 /// Largest difference between two computations of one embedding, relative to its length. A different batch size changes
@@ -53,20 +55,20 @@ pub mod bounds {
     /// Absolute error of sums of squares and products of numbers below 1e-19, which underflow. It is 2^23 times the
     /// smallest subnormal number: about a thousand of them for each of eight thousand terms.
     pub const UNDERFLOW: f32 = f32::MIN_POSITIVE;
-    /// The same error where an `f32` product is used in an `f64` computation, with room for the magnitude of both
-    /// sides.
+    /// [`UNDERFLOW`] where an `f32` product is used in an `f64` computation, with room for the magnitude of the
+    /// operands.
     pub const UNDERFLOW_OF_F32: f64 = 1e-36;
     /// Relative error of an `f64` result after several thousand roundings of 1.1e-16.
     pub const ROUNDED: f64 = 1e-12;
     /// Relative error of an `f64` result after a chain of hyperbolic functions and their inverses, which amplify
     /// errors; also the absolute error of such an angle, radians.
     pub const CHAINED: f64 = 1e-9;
-    /// Error of an angle near 0 and pi, radians. There an angle has half the digits of its cosine: this is the square
-    /// root of [`ROUNDED`].
+    /// Error of an angle near 0 and pi, radians. There an angle has half the digits of its cosine, so this is the
+    /// square root of [`ROUNDED`].
     pub const HALF_THE_DIGITS: f64 = 1e-6;
     /// Legs of a hyperbolic triangle shorter than this (at curvature -1, in `f64`) are treated as having no direction.
     pub const SHORT_LEG: f64 = 1e-12;
-    /// The same limit relative to the terms of the side, where one of them comes from `f32`.
+    /// [`SHORT_LEG`] for sides with a term computed in `f32`, relative to the terms of the side.
     pub const SHORT_SIDE: f64 = 1e-6;
     /// Relative error of converting a ranking key from `f64` to `f32` (6e-8), with a safety factor of ten.
     pub const KEY: f64 = 1e-6;
@@ -92,8 +94,8 @@ pub fn acosh_1p<T: Real>(u: T) -> T {
     (u + (u * (u + T::TWO)).sqrt()).ln_1p()
 }
 
-/// `sinh(r) / r` for `r >= 0`; 1 at zero, and `2^15 / r` beyond [`MAX_RAPIDITY`], so that the square of the result
-/// times `r` stays finite.
+/// `sinh(r) / r` for `r >= 0`; 1 at zero, and `2^15 / r` beyond [`MAX_RAPIDITY`], so that `(r sinhc(r))^2` stays
+/// finite.
 pub fn sinhc<T: Real>(r: T) -> T {
     if r > T::from_f64(MAX_RAPIDITY) {
         T::from_f64(MAX_SINH) / r
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_ends_of_the_lift_agree() {
+    fn sinhc_is_continuous_at_max_rapidity() {
         assert_eq!(MAX_SINH.asinh(), MAX_RAPIDITY);
         let at = MAX_RAPIDITY as f32;
         let above = at * 1.0001;

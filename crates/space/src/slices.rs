@@ -2,7 +2,7 @@
 
 use crate::real::Real;
 
-/// Number of partial sums. Partial sums also make long `f32` sums about eight times more accurate than a plain loop.
+/// Number of partial sums. Partial sums also reduce the worst-case rounding error of long sums about eightfold.
 const LANES: usize = 8;
 
 /// `sum_i f(x_i, y_i)` for N quantities in one pass. The order of additions depends only on the length.

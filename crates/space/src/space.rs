@@ -65,8 +65,8 @@ pub trait Space<T: Real>: Send + Sync {
     /// zero when the points cancel. The mean of no points is the origin.
     fn mean(&self, points: &[&[T]], out: &mut [T]);
 
-    /// Distance to the root, the "generality" axis: the geodesic distance. On the sphere it is the chord `|x - root|`,
-    /// the radius of Radial Embeddings; it is 1 for [`Root::Origin`], the centre of the sphere.
+    /// Distance to the root, a measure of how specific a point is: the geodesic distance. On the sphere it is the chord
+    /// `|x - root|`, the radius of Radial Embeddings; it is 1 for [`Root::Origin`], the centre of the sphere.
     fn depth(&self, x: &[T], root: &Root) -> T;
 }
 
@@ -81,7 +81,7 @@ pub struct SpaceEntry {
     /// True if `curv` holds one curvature per factor; otherwise `curv` is empty.
     pub curved: bool,
     /// Norm of a tangent vector at the origin in the metric of the space; it must equal `dist(origin, lift(v))`. `None`
-    /// where [`Space::lift`] is not an exponential map, so that no origin exists to measure from.
+    /// if [`Space::lift`] is not an exponential map (sphere).
     pub tangent_norm: Option<fn(&ManifoldSpec, &[f64]) -> f64>,
     /// Builds the `f32` geometry of a spec that passed [`ManifoldSpec::check`].
     pub build_f32: fn(&ManifoldSpec) -> Box<dyn Space<f32>>,

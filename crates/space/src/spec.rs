@@ -1,13 +1,13 @@
-//! The description of a space, stored with every embedding set.
+//! [`ManifoldSpec`]: kind, dimension and curvatures of a space, stored with every embedding set.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::safe::{CURVATURES, MOST_DIM};
+use crate::safe::{CURVATURES, MAX_DIM};
 use crate::slices;
 use crate::space::entry;
 
-/// Description of the space that a set of points belongs to. [`crate::space()`] builds its geometry.
+/// Kind, dimension and curvatures of the space that a set of points belongs to. [`crate::space()`] builds its geometry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifoldSpec {
@@ -88,12 +88,12 @@ impl ManifoldSpec {
     /// or `factors`.
     ///
     /// # Errors
-    /// Unknown kind; a `dim` outside 1 to [`MOST_DIM`]; a number of factors that does not divide `dim`.
+    /// Unknown kind; a `dim` outside 1 to [`MAX_DIM`]; a number of factors that does not divide `dim`.
     pub fn check_size(&self) -> Result<()> {
         entry(&self.kind)?;
         let field = |name: &str| format!("manifold `{}`: `{name}`", self.kind);
-        if !(1..=MOST_DIM).contains(&self.dim) {
-            return Err(Error::invalid(field("dim"), self.dim, format!("1 to {MOST_DIM}")));
+        if !(1..=MAX_DIM).contains(&self.dim) {
+            return Err(Error::invalid(field("dim"), self.dim, format!("1 to {MAX_DIM}")));
         }
         if self.factors == 0 || !self.dim.is_multiple_of(self.factors) {
             let expected = format!("a divisor of `dim` = {}", self.dim);
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_bad_field_has_its_message() {
+    fn invalid_fields_are_reported() {
         let message = |spec: ManifoldSpec| spec.check().unwrap_err().to_string();
         let product = |curv| ManifoldSpec::product_l1(2, 3, curv);
         assert_eq!(

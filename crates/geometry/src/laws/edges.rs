@@ -10,8 +10,8 @@ fn everything_is_finite_on_the_adversarial_list() {
     for case in cases() {
         let tangents = edge_tangents(case.spec.dim);
         let lifted: Vec<_> = tangents.iter().map(|v| filled(v, |out| case.exact.lift(v, out))).collect();
-        // The tangent vectors themselves are points, too, in spaces where every vector is a point. On the sphere they
-        // stand for features that are not normalised.
+        // Where every vector is a point, the tangent vectors are used as points too. On the sphere they stand for
+        // features that are not normalised.
         let points: Vec<_> = lifted.iter().chain(&tangents).cloned().collect();
         let n = points.len();
         let first: Vec<_> = (0..n * n).map(|i| points[i / n].clone()).collect();
@@ -39,7 +39,7 @@ fn everything_is_finite_on_the_adversarial_list() {
     }
 }
 
-/// The origin, the origin as a point, a near point and the farthest point.
+/// The origin, the origin as a point, the lift of a tangent vector of length 1, and a tangent vector of length 1e4.
 fn roots(points: &[Vec<f64>], rooted: bool) -> Vec<Root> {
     let point = |i: usize| Root::Point(points[i].clone());
     if rooted { vec![Root::Origin, point(0), point(9), point(points.len() - 1)] } else { vec![Root::Origin] }

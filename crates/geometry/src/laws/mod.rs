@@ -155,14 +155,14 @@ const PAIR_OPS: &[PairOp] = &[
 ];
 
 #[test]
-fn the_kinds_are_those_of_the_engine_free_spaces() {
+fn manifolds_and_spaces_have_the_same_kinds() {
     let ours: Vec<_> = MANIFOLDS.iter().map(|e| e.kind).collect();
     let theirs: Vec<_> = SPACES.iter().map(|e| e.kind).collect();
     assert_eq!(ours, theirs);
 }
 
 #[test]
-fn a_manifold_describes_itself() {
+fn spec_holds_the_current_curvature() {
     for case in cases() {
         assert_eq!(case.manifold(None).spec(), case.spec);
         let doubled: Vec<f64> = case.spec.curv.iter().map(|c| 2.0 * c).collect();
@@ -172,7 +172,7 @@ fn a_manifold_describes_itself() {
 }
 
 #[test]
-fn a_wrong_description_has_its_message() {
+fn invalid_specs_are_reported() {
     let message = |spec: &ManifoldSpec, curv| manifold(spec, curv).err().unwrap().to_string();
     let curv = vector(&[1.0, 1.0], &Device::flex(), DType::F32);
     assert_eq!(
@@ -189,7 +189,7 @@ struct ManifoldCase {
     exact: Box<dyn Space<f64>>,
     /// Tangent vectors with lengths 0.1 to 3 in units of the curvature radius, per factor.
     tangents: Vec<Vec<f64>>,
-    /// Their lifts.
+    /// The lifts of `tangents`.
     points: Vec<Vec<f64>>,
     /// A root that is none of the points.
     root: Vec<f64>,

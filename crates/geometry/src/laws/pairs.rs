@@ -1,9 +1,10 @@
-//! Laws of pairwise functions: the matrix-product form agrees with the row-wise form, within the error budgets below.
+//! Laws of pairwise functions: the matrix-product formulas agree with the row-wise formulas within the error budgets
+//! below.
 
 use super::*;
 
-/// Tolerance for ordinary points in `f64`: the square root of the machine epsilon times the size of the coordinates (up
-/// to 32), because a length is computed from a difference of squares.
+/// Tolerance for ordinary points in `f64`. The pairwise formulas compute lengths from differences of squares, which
+/// keep only about half of the digits.
 const F64_TOLERANCE: f64 = 1e-7;
 
 #[test]
@@ -35,8 +36,8 @@ fn repeated(parents: &[Vec<f64>], children: &[Vec<f64>], side: usize) -> Tensor<
     tensor(&pairs.collect::<Vec<_>>(), &Device::flex(), DType::F64)
 }
 
-/// Largest absolute errors of the `f32` forms on the hyperboloid, in units of the curvature radius or in radians, by
-/// the norm of the points and the gap between them.
+/// Largest absolute errors of the `f32` functions on the hyperboloid, in units of the curvature radius or in radians,
+/// by the norm of the points and the gap between them.
 ///
 /// Method. For every norm R, gap g and curvature in {0.1, 1, 10}: 60 pairs in 8 dimensions, with `|x| = R` in a random
 /// direction and `|y - x| = g R` in a random direction or along x (30 each), rounded to `f32`. The reference is the
@@ -47,10 +48,10 @@ struct MaxError {
     gap: f64,
     dist: f64,
     angle: f64,
-    /// None where the form has no accurate digit: pairs on one ray with large norms.
+    /// `None` where the formula has no accurate digit: pairs on one ray with large norms.
     pairwise_dist: Option<f64>,
-    /// None where the form has no accurate digit and may return anything from 0 to pi: close pairs, and pairs on one
-    /// ray with large norms.
+    /// `None` where the formula has no accurate digit and may return anything from 0 to pi: close pairs, and pairs on
+    /// one ray with large norms.
     pairwise_angle: Option<f64>,
 }
 
@@ -77,7 +78,7 @@ const BUDGETS: &[MaxError] = &[
 ];
 
 #[test]
-fn f32_keeps_its_budget_on_the_hyperboloid() {
+fn f32_errors_stay_within_the_budget_on_the_hyperboloid() {
     let mut table = String::new();
     let mut kept = true;
     for b in BUDGETS {

@@ -2,11 +2,11 @@
 
 use super::*;
 
-/// In `f64` the tensors and the slices do the same arithmetic in another order. A few thousand units in the last place
-/// cover the points of rapidity 3, which cancel most.
+/// In `f64` the tensors and the slices do the same arithmetic in another order. The tolerance, about 45,000
+/// `f64::EPSILON`, leaves room for cancellation, which is strongest for points of rapidity 3.
 const F64_TOLERANCE: f64 = 1e-11;
-/// In `f32`, on ordinary points (rapidity 0.1 to 3). `conifer_space` allows its own `f32` functions 2e-5 radians for
-/// angles and less for all else.
+/// In `f32`, on ordinary points (rapidity 0.1 to 3). The laws of `conifer_space` allow its own `f32` functions 2e-5
+/// radians for exterior angles.
 const F32_TOLERANCE: f64 = 2e-5;
 
 #[test]
@@ -47,9 +47,9 @@ fn the_mean_equals_its_oracle() {
     }
 }
 
-/// With one scale for all factors, and with one per factor.
+/// Tests one scale for all factors, and one scale per factor.
 #[test]
-fn a_scaled_lift_is_the_lift_of_what_is_scaled() {
+fn lift_scaled_equals_the_lift_of_scaled_features() {
     let device = Device::flex();
     for case in cases() {
         let m = case.manifold(None);
@@ -86,7 +86,8 @@ fn a_curvature_tensor_equals_the_constant() {
     }
 }
 
-/// Asserts that the error of `op` is at most `tolerance`, relative to the largest number of the row or to one.
+/// Asserts that the error of `op` is at most `tolerance`, relative to the largest value of the row, or to 1 if that is
+/// smaller.
 fn holds(case: &ManifoldCase, op: &RowOp, root: &Root, dtype: DType, tolerance: f64) {
     let device = Device::flex();
     let arguments = case.arguments(op, 6);

@@ -1,7 +1,7 @@
 //! Depths, angles and apertures along straight lines, shared by the sphere and Euclidean space.
 //!
 //! Angles are measured from `parent - root` to `child - parent`: HierarCaps Eq. 1, RCME Eq. 1, and Wang et al. Eq. 10
-//! with the root at the origin. The angle is zero where one of the two has length zero.
+//! with the root at the origin. The angle is zero if either vector has length zero.
 
 use burn::tensor::Tensor;
 
@@ -18,8 +18,8 @@ pub(super) fn half_aperture(parent: Tensor<2>, min_radius: f64, root: &RootT) ->
     safe::aperture(min_radius, safe::square(from_root(parent, root))).squeeze_dim(1)
 }
 
-/// Row-wise, `[B, D], [B, D] -> [B]`, as `2 atan2(|a - b|, |a + b|)` of the two unit vectors (W. Kahan), which is
-/// accurate at 0 and pi.
+/// Exterior angles row by row, `[B, D], [B, D] -> [B]`, as `2 atan2(|a - b|, |a + b|)` of the two unit vectors (W.
+/// Kahan), which is accurate at 0 and pi.
 pub(super) fn exterior_angle(parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<1> {
     let outward = from_root(parent.clone(), root);
     let onward = child - parent;
@@ -31,10 +31,10 @@ pub(super) fn exterior_angle(parent: Tensor<2>, child: Tensor<2>, root: &RootT) 
     (half * 2.0).mask_fill(undefined, 0.0).squeeze_dim(1)
 }
 
-/// All pairs, `[P, D], [C, D] -> [P, C]`, from two matrix products.
+/// Exterior angles of all pairs, `[P, D], [C, D] -> [P, C]`, from two matrix products.
 ///
-/// The part of `child - parent` perpendicular to the outward direction is a difference of squares here. Angles closer
-/// to 0 or pi than about the square root of the rounding error are therefore not resolved.
+/// The length of the part of `child - parent` perpendicular to the outward direction is computed from a difference of
+/// squares. Angles closer to 0 or pi than about the square root of the rounding error are therefore not resolved.
 pub(super) fn pairwise_exterior_angle(parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<2> {
     let outward = from_root(parent.clone(), root);
     let outward_norm = safe::norm(outward.clone());

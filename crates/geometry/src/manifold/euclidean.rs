@@ -35,7 +35,7 @@ impl Manifold for EuclideanManifold {
         safe::norm(x - y).squeeze_dim(1)
     }
 
-    /// `sqrt(|x|^2 + |y|^2 - 2 <x, y>)`. It loses digits for close points; [`Manifold::dist`] does not.
+    /// `sqrt(|x|^2 + |y|^2 - 2 <x, y>)`. This formula loses digits for close points; [`Manifold::dist`] does not.
     fn pairwise_dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
         safe::sqrt(chord::pairwise_square(x, y))
     }

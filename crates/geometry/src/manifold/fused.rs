@@ -1,5 +1,5 @@
-//! The fused operations of `conifer_kernels` for the root at the origin. They return `None` for tensors that they do
-//! not support (another root, dtype or device); the space then composes tensor operations instead.
+//! The fused operations of `conifer_kernels` for the root at the origin. They return `None` for an unsupported root,
+//! dtype or device; the space then composes tensor operations instead.
 
 use burn::tensor::Tensor;
 use conifer_kernels::{AngleGeometry, ConeHinge};
@@ -34,7 +34,7 @@ pub(super) fn cone_hinge(
     conifer_kernels::cone_hinge(parent.clone(), child.clone(), curv.tensor(parent), cone)
 }
 
-/// Parameters of the fused angle operations.
+/// Parameters of the fused angle operations in `conifer_kernels`.
 pub struct FusedAngles {
     /// Curvatures `[K]`; ones in Euclidean space.
     pub curv: Tensor<1>,

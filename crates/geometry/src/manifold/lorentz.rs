@@ -1,9 +1,9 @@
 //! The hyperboloid (Lorentz model) of curvature `-c`, the space of MERU and HyCoCLIP.
 //!
-//! [`Hyperboloid`] has the formulas, for a single space and for the factors of a product; [`LorentzManifold`] is the
-//! manifold. The row-wise formulas are rearranged to use only differences of coordinates, as in `conifer_space`; the
-//! pairwise formulas are matrix products. Sources: MERU (Desai et al. 2023) Sections 3 and B, HyCoCLIP (Pal et al. 2025)
-//! Eqs. 1 to 10.
+//! [`Hyperboloid`] implements the formulas for a single space and for the factors of a product; [`LorentzManifold`]
+//! uses them for a single space. The row-wise formulas are rearranged to use only differences of coordinates, as in
+//! `conifer_space`; the pairwise formulas are matrix products. Sources: MERU (Desai et al. 2023) Sections 3 and B,
+//! HyCoCLIP (Pal et al. 2025) Eqs. 1 to 10.
 
 use burn::tensor::Tensor;
 use conifer_kernels::{DistanceNorm, DistanceRule, pairwise_distance};
@@ -42,7 +42,8 @@ impl Manifold for LorentzManifold {
         ManifoldSpec { curv: self.curv.values(), ..ManifoldSpec::lorentz(self.dim, 1.0) }
     }
 
-    /// `sinh(r) / r v` with `r = sqrt(c) |v|`, clamped to `asinh(2^15)` (HyCoCLIP Eq. 4 at the origin).
+    /// `sinh(r) / r v` with `r = sqrt(c) |v|` (HyCoCLIP Eq. 4 at the origin). Beyond `r = asinh(2^15)` the length of
+    /// the point stays `2^15 / sqrt(c)`.
     fn lift(&self, tangent: Tensor<2>) -> Tensor<2> {
         fused::lift(&tangent, None, &self.curv).unwrap_or_else(|| self.hyperboloid(&tangent).lift(tangent))
     }
@@ -61,8 +62,8 @@ impl Manifold for LorentzManifold {
         self.hyperboloid(&x).dist(x, y).squeeze_dim(1)
     }
 
-    /// `acosh(-c <x, y>_L) / sqrt(c)` (MERU Eq. 4) from one matrix product. It loses digits for close points with large
-    /// norms; [`Manifold::dist`] does not.
+    /// `acosh(-c <x, y>_L) / sqrt(c)` (MERU Eq. 4) from one matrix product. This formula loses digits for close points
+    /// with large norms; [`Manifold::dist`] does not.
     fn pairwise_dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
         self.pairs(x, y, false)
     }
@@ -103,8 +104,8 @@ impl Manifold for LorentzManifold {
         })
     }
 
-    /// `asin(2K / sinh(sqrt(c) d))` with `d` the distance to the root. At the origin this is MERU's
-    /// `asin(2K / (sqrt(c) |x|))` (HyCoCLIP Eq. 10).
+    /// `asin(2K / sinh(sqrt(c) d))` with `d` the distance to the root. At the origin this is MERU's `asin(2K / (sqrt(c)
+    /// |x|))` (HyCoCLIP Eq. 7).
     fn half_aperture(&self, parent: Tensor<2>, min_radius: f64, root: &RootT) -> Tensor<1> {
         self.hyperboloid(&parent).half_aperture(parent, min_radius, root_rows(root)).squeeze_dim(1)
     }
@@ -210,9 +211,9 @@ impl<const D: usize> Hyperboloid<D> {
     /// The angle at every `parent` to every `child`: `[.., P, d], [.., C, d] -> [.., P, C]`.
     ///
     /// Let `y = <child, parent / |parent|>`. The tangent vector at the parent towards the child has the component
-    /// `sqrt(c) (t(p) y - t(c) |p|)` along the outward direction and a perpendicular part of length
-    /// `sqrt(|child|^2 - y^2)`. Each comes from one matrix product. The second is a difference of squares, so angles
-    /// closer to 0 or pi than about the square root of the rounding error are not resolved.
+    /// `sqrt(c) (t(p) y - t(c) |p|)` along the outward direction and a perpendicular part of length `sqrt(|child|^2 -
+    /// y^2)`. Each of the two is computed from one matrix product. The perpendicular part is the root of a difference
+    /// of squares, so angles closer to 0 or pi than about the square root of the rounding error are not resolved.
     pub(super) fn pairwise_exterior_angle(
         &self,
         parent: Tensor<D>,
@@ -246,12 +247,12 @@ impl<const D: usize> Hyperboloid<D> {
 
     /// `q = <x - y, x - y>_L = |x - y|^2 - (t(x) - t(y))^2`, the squared chord, without cancellation.
     ///
-    /// With `d = x - y`, `s = x + y` and `p` the part of `d` perpendicular to `s`,
-    /// `q = (|p|^2 |s|^2 + 4 |d|^2 / c) / (2 (1/c + t(x) t(y) + <x, y>))`. When `<x, y> >= 0`, this only adds positive
-    /// numbers. Otherwise `q = 2 (t(x) t(y) - 1/c - <x, y>)`, whose first part is written as
-    /// `((|x|^2 + |y|^2) / c + |x|^2 |y|^2) / (t(x) t(y) + 1/c)`, so that again only positive numbers are added. Both
-    /// forms are computed and one is selected. The first denominator uses `|<x, y>|` to keep the unselected form
-    /// finite: with the sign, rounding could make the denominator zero.
+    /// With `d = x - y`, `s = x + y` and `p` the part of `d` perpendicular to `s`, `q = (|p|^2 |s|^2 + 4 |d|^2 / c) /
+    /// (2 (1/c + t(x) t(y) + <x, y>))`. When `<x, y> >= 0`, this only adds positive numbers. Otherwise `q = 2 (t(x)
+    /// t(y) - 1/c - <x, y>)`, whose first part is written as `((|x|^2 + |y|^2) / c + |x|^2 |y|^2) / (t(x) t(y) + 1/c)`,
+    /// so that again only positive numbers are added. Both forms are computed and one is selected. The denominator of
+    /// the first form uses `|<x, y>|` instead of `<x, y>`, so that rounding cannot make it zero where the second form
+    /// is selected.
     fn chord_squared(&self, x: Tensor<D>, y: Tensor<D>) -> Tensor<D> {
         let (d, s) = (x.clone() - y.clone(), x.clone() + y.clone());
         let (xx, yy, xy) = (safe::square(x.clone()), safe::square(y.clone()), safe::dot(x, y));
@@ -260,9 +261,10 @@ impl<const D: usize> Hyperboloid<D> {
         let times = self.time(xx.clone()) * self.time(yy.clone());
         let opposed = xy.clone().lower_elem(0.0);
 
-        // `slope` minimises |p|^2, so its derivative there is zero and no gradient needs to flow through it.
-        let slope = safe::ratio(safe::dot(d.clone(), s.clone()), ss.clone()).detach();
-        let pp = safe::square(d - s * slope);
+        // `coefficient` minimises |p|^2, so the derivative of |p|^2 with respect to it is zero and no gradient needs to
+        // flow through it.
+        let coefficient = safe::ratio(safe::dot(d.clone(), s.clone()), ss.clone()).detach();
+        let pp = safe::square(d - s * coefficient);
         let near = (pp * ss + dd * unit.clone() * 4.0) / ((times.clone() + unit.clone() + xy.clone().abs()) * 2.0);
         let far = (((xx.clone() + yy.clone()) * unit.clone() + xx * yy) / (times + unit) - xy) * 2.0;
         near.mask_where(opposed, far)
@@ -292,8 +294,8 @@ impl<const D: usize> Hyperboloid<D> {
     ///
     /// The tangent vector at the parent `p` towards the child has a part of length `across` perpendicular to `p` and
     /// the component `sqrt(c) (t(p) y - t(c) |p|)` along `p`, where `y` is the child's component along `p`. Parallel
-    /// transport does not change the perpendicular part, so it comes from the coordinates. For `y > 0` the two products
-    /// are nearly equal at large norms, so their difference is computed as
+    /// transport to the origin along `p` preserves the perpendicular part, so it is computed from the space components
+    /// of the child. For `y > 0` the two products are nearly equal at large norms, so their difference is computed as
     /// `((y - |p|) (y + |p|) / sqrt(c) - sqrt(c) across^2 |p|^2) / (t(p) y + t(c) |p|)`.
     fn exterior_angle_at_origin(&self, parent: Tensor<D>, child: Tensor<D>) -> Tensor<D> {
         let norm = safe::norm(parent.clone());

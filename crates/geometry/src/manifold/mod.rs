@@ -63,7 +63,7 @@ pub trait Manifold: Send + Sync {
     }
 
     /// Angle at `parent` between the continuation of the geodesic from the root and the geodesic to `child`, row-wise:
-    /// `[B, D], [B, D] -> [B]`, radians in `[0, pi]`. It is 0 where `child` lies straight behind `parent`.
+    /// `[B, D], [B, D] -> [B]`, radians in `[0, pi]`. It is 0 where `child` lies on that continuation.
     fn exterior_angle(&self, parent: Tensor<2>, child: Tensor<2>, root: &RootT) -> Tensor<1>;
 
     /// [`Manifold::exterior_angle`] of all pairs: `[P, D], [C, D] -> [P, C]`.
@@ -78,7 +78,8 @@ pub trait Manifold: Send + Sync {
 
     /// Half aperture of the cone at each `parent`: `[B, D] -> [B]`, radians in `(0, pi/2]`.
     ///
-    /// `min_radius` is K in the papers. Closer to the root than about 2K, the cone is a half space.
+    /// `min_radius` is K in the papers. Close to the root the cone is a half space: within distance K on the sphere and
+    /// in Euclidean space, and where `sinh(sqrt(c) d) <= 2K` at distance `d` on a hyperboloid.
     fn half_aperture(&self, parent: Tensor<2>, min_radius: f64, root: &RootT) -> Tensor<1>;
 
     /// Excess of `child` over the scaled cone of `parent`, row-wise: `[B, D], [B, D] -> [B]`, radians, `>= 0`:
@@ -89,7 +90,8 @@ pub trait Manifold: Send + Sync {
         (self.exterior_angle(parent, child, root) - aperture * shape.aperture_scale).clamp_min(0.0)
     }
 
-    /// Point at the fraction `t` (0 to 1) of the geodesic, row-wise: `[B, D], [B, D] -> [B, D]`.
+    /// The point at the fraction `t` (0 to 1) of the geodesic from `from` to `to`, row-wise: `[B, D], [B, D] -> [B,
+    /// D]`.
     fn geodesic(&self, from: Tensor<2>, to: Tensor<2>, t: f64) -> Tensor<2>;
 
     /// Mean of the points, `[B, D] -> [1, D]`: the lift of the mean in the tangent space at the origin.
@@ -104,8 +106,7 @@ pub trait Manifold: Send + Sync {
 /// The shape of the cones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConeShape {
-    /// K of the half aperture (HyCoCLIP Eq. 7: `asin(2K / (sqrt(c) |parent|))`). Closer to the root than about 2K, the
-    /// cone is a half space.
+    /// K of the half aperture (HyCoCLIP Eq. 7: `asin(2K / (sqrt(c) |parent|))`), see [`Manifold::half_aperture`].
     pub min_radius: f64,
     /// eta: factor on the half aperture (HyCoCLIP Eq. 10).
     pub aperture_scale: f64,

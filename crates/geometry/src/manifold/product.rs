@@ -61,7 +61,7 @@ impl Manifold for ProductManifold {
         rows(self.norm, self.by_row(&x).dist(self.split(x), self.split(y)))
     }
 
-    /// The same for all pairs. The fused operation does not store a tensor `[K, M, N]`.
+    /// [`Manifold::dist`] of all pairs. The fused operation does not store a tensor `[K, M, N]`.
     fn pairwise_dist(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
         self.pairs(x, y, false)
     }
@@ -71,8 +71,8 @@ impl Manifold for ProductManifold {
         self.pairs(x, y, true)
     }
 
-    /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. If curvatures differ, its
-    /// ranking differs from that of the distance.
+    /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. If the curvatures differ, this
+    /// score and the distance rank points differently.
     fn inner(&self, x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
         self.by_row(&x).inner(self.split(x), self.split(y)).sum_dim(1).squeeze_dims(&[1, 2])
     }
@@ -104,7 +104,7 @@ impl Manifold for ProductManifold {
         rows(DistanceNorm::L1, self.factor_apertures(parent, min_radius, root))
     }
 
-    /// `mean_i max(0, ext_i - eta aperture_i)` (PHyCLIP Eqs. 5 and 6).
+    /// `mean_i max(0, ext_i - eta aperture_i)` (PHyCLIP Eq. 5).
     fn cone_hinge(&self, parent: Tensor<2>, child: Tensor<2>, shape: &ConeShape, root: &RootT) -> Tensor<1> {
         fused::cone_hinge(&parent, &child, &self.curv, shape, root).unwrap_or_else(|| {
             let (space, root) = (self.by_row(&parent), self.root(root));

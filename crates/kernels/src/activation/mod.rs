@@ -40,8 +40,8 @@ impl Activation {
     }
 }
 
-/// [`Activation::Gelu`], elementwise, with an error of at most 2e-7 of `1 + |x|`. (On some devices the backward pass of
-/// Burn's own GELU is that of the tanh approximation.)
+/// [`Activation::Gelu`], elementwise, with an error of at most 2e-7 of `1 + |x|`. On some devices Burn's own GELU uses
+/// the derivative of the tanh approximation.
 pub fn gelu<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     Activation::Gelu.apply(x)
 }

@@ -29,12 +29,12 @@ impl ActivationOps for Flex {
 
 /// Computes the gradient with respect to `x` from the gradient of the result.
 pub(super) fn backward(x: &FlexArray, gradient: FlexArray, activation: Activation) -> FlexArray {
-    let mut slopes = crate::arrays::into_numbers(gradient);
-    let whole = slopes.len() / ROW * ROW;
+    let mut derivatives = crate::arrays::into_numbers(gradient);
+    let whole = derivatives.len() / ROW * ROW;
     let from = numbers(x);
     in_pool(|| {
-        let (main, rest) = slopes.split_at_mut(whole);
-        // The values are computed along with the slopes and discarded here.
+        let (main, rest) = derivatives.split_at_mut(whole);
+        // [`ActivationBackward`] also computes the values, which are discarded here.
         let (_, _) = new_rows_beside(main, ROW, |rows, values, gradient| {
             let from = &from[rows.start * ROW..rows.end * ROW];
             ActivationBackward { activation, from, values, gradient }.run();
@@ -42,7 +42,7 @@ pub(super) fn backward(x: &FlexArray, gradient: FlexArray, activation: Activatio
         let mut values = vec![0.0; rest.len()];
         ActivationBackward { activation, from: &from[whole..], values: &mut values, gradient: rest }.run();
     });
-    array(slopes, x.shape().as_slice())
+    array(derivatives, x.shape().as_slice())
 }
 
 /// Computes the values of a slice on this thread.
@@ -67,11 +67,11 @@ impl WithSimd for ActivationForward<'_> {
         let (to, to_rest) = self.to.as_chunks_mut::<LANES>();
         for (from, to) in from.iter().zip(to) {
             for lane in 0..LANES {
-                to[lane] = value_and_slope::<S>(from[lane], self.activation).0;
+                to[lane] = value_and_derivative::<S>(from[lane], self.activation).0;
             }
         }
         for (from, to) in from_rest.iter().zip(to_rest) {
-            *to = value_and_slope::<S>(*from, self.activation).0;
+            *to = value_and_derivative::<S>(*from, self.activation).0;
         }
     }
 }
@@ -100,22 +100,22 @@ impl WithSimd for ActivationBackward<'_> {
         let (gradient, gradient_rest) = self.gradient.as_chunks_mut::<LANES>();
         for ((from, values), gradient) in from.iter().zip(values).zip(gradient) {
             for lane in 0..LANES {
-                let (value, slope) = value_and_slope::<S>(from[lane], self.activation);
+                let (value, derivative) = value_and_derivative::<S>(from[lane], self.activation);
                 values[lane] = value;
-                gradient[lane] *= slope;
+                gradient[lane] *= derivative;
             }
         }
         for ((from, value), gradient) in from_rest.iter().zip(values_rest).zip(gradient_rest) {
-            let slope;
-            (*value, slope) = value_and_slope::<S>(*from, self.activation);
-            *gradient *= slope;
+            let derivative;
+            (*value, derivative) = value_and_derivative::<S>(*from, self.activation);
+            *gradient *= derivative;
         }
     }
 }
 
 /// `f(x)` and `f'(x)`.
 #[inline(always)]
-fn value_and_slope<S: Simd>(x: f32, activation: Activation) -> (f32, f32) {
+fn value_and_derivative<S: Simd>(x: f32, activation: Activation) -> (f32, f32) {
     match activation {
         Activation::Gelu => {
             let (below, density) = normal::<S>(x);
@@ -123,7 +123,8 @@ fn value_and_slope<S: Simd>(x: f32, activation: Activation) -> (f32, f32) {
         }
         Activation::QuickGelu => {
             let gate = sigmoid::<S>(1.702 * x);
-            // Keep this order of factors: 1.702 x may be infinite, and then gate (1 - gate) must make the product 0.
+            // Keep this order of factors: for large `x`, `1.702 x` overflows, while `1.702 gate (1 - gate)` is 0 and so
+            // is its product with `x`.
             (x * gate, fma::<S>(x, 1.702 * (gate * (1.0 - gate)), gate))
         }
     }

@@ -7,7 +7,7 @@ use crate::testing::{TestMatrix, check, check_differences, check_threads, outcom
 /// The derivative is `Phi(x) + x phi(x)`; `Phi` at these points is from a table of the normal distribution with ten
 /// digits.
 #[test]
-fn values_and_slopes_of_both_twins() {
+fn gelu_values_and_derivatives() {
     let table: [(f64, f64); 5] =
         [(-2.0, 0.022_750_131_95), (-0.5, 0.308_537_538_7), (0.0, 0.5), (1.0, 0.841_344_746_1), (3.0, 0.998_650_102)];
     for twin in [gelu::<1>, gelu_plain::<1>] {
@@ -20,7 +20,7 @@ fn values_and_slopes_of_both_twins() {
         for (i, &(x, cdf)) in table.iter().enumerate() {
             let density = (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
             assert!((f64::from(values[i]) - x * cdf).abs() < 1e-6, "gelu({x}) = {}", values[i]);
-            assert!((f64::from(grads[i]) - (cdf + x * density)).abs() < 1e-6, "slope at {x} is {}", grads[i]);
+            assert!((f64::from(grads[i]) - (cdf + x * density)).abs() < 1e-6, "derivative at {x} is {}", grads[i]);
         }
     }
 }
@@ -49,7 +49,7 @@ fn fused_equals_plain_value_and_gradient() {
 }
 
 #[test]
-fn far_numbers_and_what_is_none() {
+fn large_numbers_infinity_and_nan() {
     for activation in BOTH {
         let fused = |x: &[Tensor<2>]| activation.apply(x[0].clone());
         let most = f64::from(f32::MAX);
@@ -60,10 +60,10 @@ fn far_numbers_and_what_is_none() {
             found[0][4].is_nan() && found[0][5].is_nan() && found[1][5].is_nan(),
             "{activation:?}: NaN must stay NaN"
         );
-        // The slope is 1 at one end and 0 at the other, times a weight between 0.1 and 1.9.
+        // The derivative is 1 for the largest number and 0 for its negative, times a weight between 0.1 and 1.9.
         let ends = (0.1..1.9).contains(&found[1][6]) && found[1][7] == 0.0;
         assert!(found[0][6..] == [most, 0.0] && ends, "{activation:?}: {found:?}");
-        assert!(found[1][..3].iter().all(|slope| slope.is_finite()));
+        assert!(found[1][..3].iter().all(|derivative| derivative.is_finite()));
     }
 }
 

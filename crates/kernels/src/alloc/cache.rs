@@ -68,8 +68,7 @@ impl BlockCache {
         surplus
     }
 
-    /// Largest number of bytes to cache: the peak number of bytes in use less those now in use, or `spare` if that is
-    /// more.
+    /// Largest number of bytes to cache: `peak_in_use - in_use`, or `spare` if that is more.
     pub(super) fn bound(&self, spare: usize) -> usize {
         spare.max(self.stats.peak_in_use - self.stats.in_use)
     }
@@ -144,7 +143,7 @@ impl BlockList {
     pub(super) unsafe fn free(self) {
         let mut node = self.0;
         while !node.is_null() {
-            // SAFETY: a chain holds valid nodes; each is read before its block is freed.
+            // SAFETY: the list holds valid nodes; each is read before its block is freed.
             let BlockHeader { next, class } = unsafe { node.read() };
             // SAFETY: every block of a class came from `System` with the layout of that class.
             unsafe { System.dealloc(node.cast(), class.layout()) };

@@ -1,9 +1,8 @@
 //! A global allocator that caches large freed blocks for reuse instead of returning them to the operating system.
 //!
-//! Every tensor operation allocates its result, up to 150 MB at a time. The system allocator maps such a block and
-//! unmaps it when it is freed, so the kernel faults in and zeroes each page again and again. On the CPU this was the
-//! largest single cost of a training step. [`LargeBlockAllocator`] keeps a freed block in the list of its size class,
-//! and the next tensor of that size gets the same, already mapped, pages.
+//! Every tensor operation allocates its result. The system allocator maps a large block and unmaps it when it is freed,
+//! so the operating system faults in and zeroes each page again and again. [`LargeBlockAllocator`] keeps a freed block
+//! in the list of its size class, and the next tensor of that size class gets the same pages, which are already mapped.
 //!
 //! Blocks below 64 KiB, above 64 GiB, or aligned to more than 4 KiB go straight to the system allocator.
 
@@ -30,11 +29,11 @@ use class::SizeClass;
 /// static ALLOCATOR: LargeBlockAllocator = LargeBlockAllocator::new(1 << 30);
 /// ```
 ///
-/// A block is rounded up to one of four sizes per power of two, so at most a quarter of a power of two is unused. The
-/// cache holds at most `peak_in_use - in_use` bytes, or `spare` bytes if that is more. So a training step finds all
-/// blocks of the previous step in the cache, and the process does not exceed its peak by more than `spare`. Above that
-/// bound, blocks of the least recently requested size class are returned to the system first. Operations on large
-/// blocks take one short lock; operations on small blocks take none.
+/// A block is rounded up to one of four sizes per power of two, so the unused part is less than a quarter of the
+/// requested size. The cache holds at most `peak_in_use - in_use` bytes, or `spare` bytes if that is more. So a
+/// training step can reuse the blocks of the previous step, and cached and used blocks together exceed the peak by at
+/// most `spare`. Above that bound, blocks of the least recently requested size class are returned to the system first.
+/// Operations on large blocks hold a lock for a short time; operations on small blocks take no lock.
 pub struct LargeBlockAllocator {
     spare: usize,
     cache: Mutex<BlockCache>,
@@ -47,7 +46,7 @@ pub struct AllocStats {
     pub in_use: usize,
     /// Largest value of [`AllocStats::in_use`] so far.
     pub peak_in_use: usize,
-    /// Bytes in the cache. With those in use, they never exceed the larger of `peak_in_use` and `in_use` + `spare`.
+    /// Bytes in the cache. `cached + in_use` never exceeds the larger of `peak_in_use` and `in_use + spare`.
     pub cached: usize,
     /// Requests served from the cache.
     pub hits: u64,
@@ -56,7 +55,7 @@ pub struct AllocStats {
 }
 
 impl LargeBlockAllocator {
-    /// Creates an allocator. Its cache may hold `spare` bytes, or the peak less the bytes in use if that is more.
+    /// Creates an allocator. The cache may hold `spare` bytes, or `peak_in_use - in_use` if that is more.
     pub const fn new(spare: usize) -> Self {
         Self { spare, cache: Mutex::new(BlockCache::new()) }
     }
@@ -79,7 +78,8 @@ impl LargeBlockAllocator {
     }
 
     /// Returns a block of `class` from the cache, or else from `fresh`. If the system is out of memory, all cached
-    /// blocks are returned to it before a second attempt. The second value says whether the block was used before.
+    /// blocks are returned to it before a second attempt. The second value is true for a block from the cache, which
+    /// holds old content.
     fn obtain(&self, class: SizeClass, fresh: impl Fn(Layout) -> *mut u8) -> (*mut u8, bool) {
         if let Some(block) = self.lock().take(class) {
             return (block, true);
@@ -147,7 +147,7 @@ unsafe impl GlobalAlloc for LargeBlockAllocator {
             // SAFETY: a layout without a class was allocated by `System` with the same layout.
             return unsafe { System.dealloc(block, layout) };
         };
-        // SAFETY: the block has the layout of `class`, and the caller gives it up.
+        // SAFETY: the block has the layout of `class`, and the caller gives up ownership.
         let surplus = unsafe { self.lock().put(class, block, self.spare) };
         // SAFETY: `put` unlinked these blocks, so no other code can reach them. The lock is released first, because
         // returning pages to the system is slow.

@@ -1,7 +1,8 @@
 //! [`angle_contrast`](super::angle_contrast) on the CPU. It processes a few rows of the table at a time, from dot
 //! products to losses and back.
 //!
-//! Sums over columns are merged in the order of the row groups, so the result does not depend on the number of threads.
+//! Direction `down`: the wholes (rows) are the queries. Direction `up`: the parts (columns) are the queries. Sums over
+//! columns are merged in the order of the row groups, so the result does not depend on the number of threads.
 
 use std::ops::Range;
 
@@ -25,7 +26,7 @@ pub(super) struct AngleContrastState {
     contrast: ContrastRule,
     /// Similarities of the positive cells, down and up.
     positives: Vec<[f32; 2]>,
-    /// Sums of the queries, down and up.
+    /// Sums for the queries, down and up.
     directions: [DirectionSums; 2],
 }
 
@@ -135,14 +136,14 @@ struct SimilarityTable<'a> {
     scale: f32,
 }
 
-/// Similarities of a few rows: pi less the angle at the whole (`down`), and the angle at the part (`up`).
+/// Similarities of a few rows: pi minus the angle at the whole (`down`), and the angle at the part (`up`).
 struct SimilarityBuffers {
     down: SimilarityBlock,
     up: SimilarityBlock,
 }
 
 impl SimilarityTable<'_> {
-    /// The sums of rows and columns, and both similarities of every positive cell.
+    /// The sums for the row queries and the column queries, and both similarities of every positive cell.
     fn sums(&self) -> ([QuerySums; 2], Vec<[f32; 2]>) {
         let (operands, count, columns) = (self.operands, self.operands.rows.count, self.operands.columns.count);
         let (mut down, mut up, mut positives) = (QuerySums::none(count), QuerySums::none(columns), Vec::new());

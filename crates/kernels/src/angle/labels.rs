@@ -10,9 +10,9 @@ pub struct PairLabels {
 }
 
 impl PairLabels {
-    /// Creates a table with the points `wholes` as rows and the points `parts` as columns. `positive` are the cells of
-    /// a whole and one of its parts. `same` are the cells of an object with itself, which are excluded. Cells may be in
-    /// any order and repeated.
+    /// Creates a table whose rows are the points with the indices `wholes` and whose columns are those with the indices
+    /// `parts`. `positive` are the cells of a whole and one of its parts. `same` are the cells of an object with
+    /// itself, which are excluded. Cells may be in any order and may repeat.
     ///
     /// # Panics
     /// Panics if a cell is outside the table.
@@ -33,12 +33,12 @@ impl PairLabels {
         [self.wholes.len(), self.parts.len()]
     }
 
-    /// The points that are the rows.
+    /// Point index of each row.
     pub fn wholes(&self) -> &[u32] {
         &self.wholes
     }
 
-    /// The points that are the columns.
+    /// Point index of each column.
     pub fn parts(&self) -> &[u32] {
         &self.parts
     }

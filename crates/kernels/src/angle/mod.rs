@@ -32,14 +32,15 @@ pub enum AngleGeometry {
 /// Computes the mean over factors of the exterior angle of all pairs, in radians, with the root at the origin. Shapes:
 /// `[P, K d]`, `[C, K d]` and `[K]` to `[P, C]`.
 ///
-/// Let `y` be the child's component along the parent. The vector at the parent towards the child has the component `a =
-/// sqrt(|child|^2 - y^2)` across the outward direction and `sqrt(c) (t(p) y - t(c) |p|)` along it (HyCoCLIP Eq. 9), or
-/// `y - |p|` in flat space (Wang et al., Eq. 10). One matrix product gives every `y`. `a` is a difference of squares,
-/// so angles within about the square root of the rounding error of 0 or pi are not resolved. Lengths up to `tiny` count
-/// as zero: the angle is 0 and no gradient flows. Otherwise gradients flow to all three tensors.
+/// Let `y` be the child's component along the parent and `t` the Lorentz time component. The vector at the parent
+/// towards the child has the component `a = sqrt(|child|^2 - y^2)` perpendicular to the outward direction and `sqrt(c)
+/// (t(p) y - t(c) |p|)` along it (HyCoCLIP Eq. 9), or `y - |p|` in flat space (Wang et al., Eq. 10). One matrix product
+/// gives every `y`. `a` is the root of a difference of squares, so angles within about the square root of the rounding
+/// error of 0 or pi are not resolved. Lengths up to `tiny` count as zero: the angle is 0 and no gradient flows.
+/// Otherwise gradients flow to all three tensors.
 ///
 /// Fused for `f32` on the CPU. Returns `None` for other tensors, for which the caller composes the angles of tensor
-/// operations. Both passes process one tile of a few MiB at a time and save only the points. The result is
+/// operations. Both passes process one tile of a few MiB at a time; only the inputs are saved. The result is
 /// bit-identical for any number of threads.
 ///
 /// # Panics
@@ -76,11 +77,11 @@ pub fn pairwise_exterior_angle(
 ///
 /// One matrix product gives both angles of all pairs. Fused for `f32` on the CPU. Returns `None` for other tensors, for
 /// which the caller composes [`pairwise_exterior_angle`] and [`multi_positive_nce`](crate::multi_positive_nce).
-/// Precision, `tiny`, memory and threads are as in [`pairwise_exterior_angle`]. The saved state has the size of the
-/// points and of the lists of cells.
+/// Precision, `tiny`, memory and threads are as in [`pairwise_exterior_angle`]. The saved state consists of the inputs,
+/// two similarities per positive cell and a few numbers per query.
 ///
 /// # Panics
-/// Panics if the shapes do not match or if `labels` names a point that does not exist.
+/// Panics if the shapes do not match or if `labels` holds a point index of `N` or more.
 pub fn angle_contrast(
     points: Tensor<2>,
     curv: Tensor<1>,

@@ -13,8 +13,8 @@ use super::pass::{AnglePoint, AngleRow, ColumnPoints};
 use crate::arrays::{FlexArray, array, dense, into_numbers, numbers};
 use crate::trigonometry::sums;
 
-/// Size of the tile of one factor table, small enough to stay in the outer caches between the product and the SIMD
-/// pass.
+/// Size of the dot products of one tile over all factors, small enough to stay in the cache between the product and the
+/// SIMD pass.
 const TILE_BYTES: usize = 4 << 20;
 
 pub(super) struct AngleOperands {
@@ -42,7 +42,7 @@ pub(super) struct SidePoints {
 }
 
 impl AngleOperands {
-    /// Takes all points of two arrays, `[R, K d]` and `[C, K d]`.
+    /// Prepares all points of two arrays, `[R, K d]` and `[C, K d]`.
     pub(super) fn of_all(
         rows: &FlexArray,
         columns: &FlexArray,
@@ -54,7 +54,7 @@ impl AngleOperands {
         Self::new([rows, columns], [&all(rows), &all(columns)], curv, geometry, tiny)
     }
 
-    /// Takes the points `which` of each of two arrays.
+    /// Prepares the points with the indices `which` of each of two arrays.
     pub(super) fn new(
         points: [&FlexArray; 2],
         which: [&[u32]; 2],
@@ -113,7 +113,7 @@ impl SidePoints {
             let square = curv[k] * AutoArch::new().dispatch(Square(out));
             let length = square.sqrt();
             let time = if geometry == AngleGeometry::Hyperbolic { (1.0 + square).sqrt() } else { 1.0 };
-            // A NaN length does not count as the root, so that NaN propagates.
+            // The comparison is false for a NaN length, so that NaN propagates.
             let over_length = if length <= tiny * curv[k].sqrt() { 0.0 } else { 1.0 / length };
             let [length, time, over_length, over_time] = [length, time, over_length, 1.0 / time].map(|v| v as f32);
             *value = AnglePoint { length, time, over_length, over_time };

@@ -15,7 +15,7 @@ pub(super) struct AnglePoint {
     pub(super) length: f32,
     /// `sqrt(1 + length^2)`; 1 in flat space.
     pub(super) time: f32,
-    /// `1 / length`; 0 at the root, which marks that every angle is 0.
+    /// `1 / length`; 0 for a point at the root, where every angle is 0.
     pub(super) over_length: f32,
     /// `1 / time`.
     pub(super) over_time: f32,
@@ -43,8 +43,8 @@ pub(super) struct AngleRow<'a> {
     pub(super) weight: f32,
 }
 
-/// Gradient terms of the row's point: its coefficient in its own gradient, and twice the derivative with respect to the
-/// logarithm of the curvature.
+/// Gradient terms of the row's point: the coefficient of the point in its own gradient, and twice the derivative with
+/// respect to the logarithm of the curvature.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RowGradient {
     pub(super) row: f32,
@@ -139,7 +139,8 @@ impl ChildDirection {
     }
 }
 
-/// The gradient terms of one angle.
+/// The gradient terms of one angle: with respect to the dot product and the curvature, and the coefficients of the two
+/// points.
 #[derive(Clone, Copy)]
 struct AngleGradient {
     dot: f32,
@@ -151,11 +152,11 @@ struct AngleGradient {
 
 impl AngleGradient {
     /// Computes the derivatives of the angle. Let `n` and `tp` be the parent's length and time, `tc` the child's time,
-    /// `y` the child's component along the parent, `a` the component across, `l` the one along, and `w = cosh(dist)`.
-    /// All derivatives are divided by `a^2 + l^2 = w^2 - 1`. With respect to the dot product: `-(l y + tp a^2) / (n
-    /// a)`. Along the child: `(l + n a^2 / tc) / a`. Along the parent's direction: `a w / tp + y (l y + tp a^2) / (n
-    /// a)`. In flat space `tp` and `w` are 1, and the term with `tc` is absent. The curvature changes only `l /
-    /// sqrt(c)`, through the two times.
+    /// `y` the child's component along the parent, `a` and `l` the components of the vector towards the child across
+    /// and along the parent's ray, and `w = cosh(dist)`. All derivatives are divided by `a^2 + l^2 = w^2 - 1`. With
+    /// respect to the dot product: `-(l y + tp a^2) / (n a)`. Along the child: `(l + n a^2 / tc) / a`. Along the
+    /// parent's direction: `a w / tp + y (l y + tp a^2) / (n a)`. In flat space `tp` and `w` are 1, and the term with
+    /// `tc` is absent. The curvature changes only `l / sqrt(c)`, through the two times.
     #[inline(always)]
     fn new<S: Simd, const FLAT: bool>(parent: AnglePoint, child: AnglePoint, dot: f32, floor: f32, grad: f32) -> Self {
         let direction = ChildDirection::new::<S, FLAT>(parent, child, dot, floor);
@@ -241,22 +242,22 @@ impl<const FLAT: bool, const BOTH: bool> WithSimd for AnglesBackward<'_, FLAT, B
             let (columns, dots) = (columns.block(start), block(self.dots, start));
             let down = block(self.down, start);
             let up = if BOTH { block(self.up, start) } else { [0.0; LANES] };
-            let (mut slopes, mut own) = ([0.0_f32; LANES], [0.0_f32; LANES]);
+            let (mut derivatives, mut own) = ([0.0_f32; LANES], [0.0_f32; LANES]);
             for lane in 0..LANES {
                 let column = columns.lane(lane);
                 let found = AngleGradient::new::<S, FLAT>(point, column, c * dots[lane], floor, weight * down[lane]);
-                (slopes[lane], own[lane]) = (found.dot, found.child);
+                (derivatives[lane], own[lane]) = (found.dot, found.child);
                 row_own[lane] += found.parent;
                 curv[lane] += found.curv;
                 if BOTH {
                     let found = AngleGradient::new::<S, FLAT>(column, point, c * dots[lane], floor, weight * up[lane]);
-                    slopes[lane] += found.dot;
+                    derivatives[lane] += found.dot;
                     own[lane] += found.parent;
                     row_own[lane] += found.child;
                     curv[lane] += found.curv;
                 }
             }
-            store(&mut self.dots[start..], &slopes);
+            store(&mut self.dots[start..], &derivatives);
             add(&mut self.own[start..], &own);
         }
         RowGradient { row: row_own.iter().sum(), curv: curv.iter().sum() }
@@ -295,7 +296,7 @@ impl ColumnBlock {
     }
 }
 
-/// Full blocks have a constant length. A copy of variable length compiles to a function call.
+/// Stores a block. The case of a full block is separate, because a copy of variable length compiles to a function call.
 #[inline(always)]
 fn store(out: &mut [f32], values: &[f32; LANES]) {
     match out.first_chunk_mut::<LANES>() {
@@ -316,8 +317,8 @@ fn add(sum: &mut [f32], share: &[f32; LANES]) {
     }
 }
 
-/// [`LANES`] numbers from `start` on, padded with zeros. (A padding column gets an angle that is never read, and its
-/// gradient is zero.)
+/// [`LANES`] numbers from `start` on, padded with zeros. The angle of a padding column is never read, and its gradient
+/// is zero.
 #[inline(always)]
 fn block(values: &[f32], start: usize) -> [f32; LANES] {
     let rest = &values[start..];
@@ -325,7 +326,7 @@ fn block(values: &[f32], start: usize) -> [f32; LANES] {
         Some(full) => *full,
         None => {
             let mut block = [0.0; LANES];
-            rest.iter().zip(&mut block).for_each(|(&v, place)| *place = v);
+            rest.iter().zip(&mut block).for_each(|(&v, out)| *out = v);
             block
         }
     }

@@ -41,7 +41,7 @@ impl QuerySums {
         sums
     }
 
-    /// `log sum_k exp(l_k)` of a query, less that of `other`.
+    /// `log sum_k exp(l_k)` of a query minus that of the same query in `other`.
     pub(super) fn log_ratio(&self, other: &QuerySums, query: usize) -> f32 {
         (f64::from(self.sum[query]) / f64::from(other.sum[query])).ln() as f32
             + (self.shift[query] - other.shift[query])
@@ -64,13 +64,13 @@ impl SimilarityBlock {
         &mut self.cells[i * self.stride..][..self.stride]
     }
 
-    /// The sum of row `i` over its columns, as `(shift, sum)`.
+    /// The shifted sum of exponentials over the columns of row `i`, as `(shift, sum)`.
     pub(super) fn row_sum(&mut self, i: usize, scale: f32) -> (f32, f32) {
         let cells = self.row(i);
         AutoArch::new().dispatch(BlockRowSum { cells, scale })
     }
 
-    /// The sums of the first `rows` rows, by column.
+    /// For each column, the shifted sum of exponentials ([`QuerySums`]) over the first `rows` rows.
     pub(super) fn column_sums(&self, rows: usize, scale: f32) -> QuerySums {
         let mut sums = QuerySums::none(self.stride);
         AutoArch::new().dispatch(BlockColumnSums { block: self, rows, scale, sums: &mut sums });
@@ -172,14 +172,15 @@ impl WithSimd for MergeSums<'_> {
     }
 }
 
-/// Replaces each similarity by `slope weight_i` with `weight_i = exp(logit_i - shift_i) factor_i`, and returns the sum
-/// of similarity times weight. With `EACH`, `shift` and `factor` have one entry per cell, otherwise a single one.
+/// Replaces each similarity by `derivative * weight_i` with `weight_i = exp(logit_i - shift_i) factor_i`, where
+/// `derivative` is that of the logit with respect to the angle. Returns the sum of similarity times weight. With
+/// `EACH`, `shift` and `factor` have one entry per cell, otherwise a single one.
 pub(super) fn differentiate_cells<const EACH: bool>(
     cells: &mut [f32],
     [shift, factor]: [&[f32]; 2],
-    [scale, slope]: [f32; 2],
+    [scale, derivative]: [f32; 2],
 ) -> f32 {
-    AutoArch::new().dispatch(CellGradients::<EACH> { cells, shift, factor, scale, slope })
+    AutoArch::new().dispatch(CellGradients::<EACH> { cells, shift, factor, scale, derivative })
 }
 
 struct CellGradients<'a, const EACH: bool> {
@@ -187,7 +188,7 @@ struct CellGradients<'a, const EACH: bool> {
     shift: &'a [f32],
     factor: &'a [f32],
     scale: f32,
-    slope: f32,
+    derivative: f32,
 }
 
 impl<const EACH: bool> WithSimd for CellGradients<'_, EACH> {
@@ -208,7 +209,7 @@ impl<const EACH: bool> WithSimd for CellGradients<'_, EACH> {
                 // An excluded cell has the similarity -inf and the weight 0, so skip its product. A NaN weight must
                 // propagate.
                 sums[lane] += if weight == 0.0 { 0.0 } else { share };
-                cells[lane] = self.slope * weight;
+                cells[lane] = self.derivative * weight;
             }
         }
         crate::functions::sum(&sums)

@@ -90,7 +90,7 @@ fn backward_in_pool(
 
 /// A few rows of the tables of all factors, in the backward pass.
 pub(super) struct RowGroup<'a> {
-    /// The number of its first row in the table.
+    /// Index of the first row of the group in the table.
     pub(super) first: usize,
     pub(super) height: usize,
     columns: usize,
@@ -135,17 +135,17 @@ pub(super) fn gradients<R, T: Send>(
     let (mut to_curv, mut results) = (vec![0.0_f64; factors], Vec::new());
     for rows in operands.tiles() {
         let height = rows.len();
-        let mut slopes = operands.dots(&rows);
+        let mut derivatives = operands.dots(&rows);
         let mut own = vec![0.0_f32; factors * height];
-        let mut groups = groups(&rows, columns, factors, &mut slopes, &mut own);
+        let mut groups = groups(&rows, columns, factors, &mut derivatives, &mut own);
         results.par_extend(groups.par_iter_mut().map_init(&buffers, &differentiate));
         for group in groups {
             add(&mut column_own, &group.column_own);
             to_curv.iter_mut().zip(group.curv).for_each(|(sum, share)| *sum += share);
         }
-        let slopes = array(slopes, &[factors, height, columns]);
-        let by_row = dense(&Flex::float_matmul(slopes.clone(), operands.columns.points.clone()));
-        let by_column = Flex::float_matmul(Flex::float_swap_dims(slopes, 1, 2), operands.rows.slice(&rows));
+        let derivatives = array(derivatives, &[factors, height, columns]);
+        let by_row = dense(&Flex::float_matmul(derivatives.clone(), operands.columns.points.clone()));
+        let by_column = Flex::float_matmul(Flex::float_swap_dims(derivatives, 1, 2), operands.rows.slice(&rows));
         add(&mut to_columns, numbers(&dense(&by_column)));
         for k in 0..factors {
             let at = k * count + rows.start;
@@ -181,7 +181,7 @@ fn groups<'a>(
     rows: &Range<usize>,
     columns: usize,
     factors: usize,
-    slopes: &'a mut [f32],
+    derivatives: &'a mut [f32],
     own: &'a mut [f32],
 ) -> Vec<RowGroup<'a>> {
     let new = |first: usize| RowGroup {
@@ -194,11 +194,11 @@ fn groups<'a>(
         curv: vec![0.0; factors],
     };
     let mut groups: Vec<RowGroup<'a>> = rows.clone().step_by(GROUP).map(new).collect();
-    let by_factor = slopes.chunks_mut(rows.len() * columns).zip(own.chunks_mut(rows.len()));
-    for (slopes, own) in by_factor {
-        let pieces = slopes.chunks_mut(GROUP * columns).zip(own.chunks_mut(GROUP));
-        for (group, (slopes, own)) in groups.iter_mut().zip(pieces) {
-            group.dots.push(slopes);
+    let by_factor = derivatives.chunks_mut(rows.len() * columns).zip(own.chunks_mut(rows.len()));
+    for (derivatives, own) in by_factor {
+        let pieces = derivatives.chunks_mut(GROUP * columns).zip(own.chunks_mut(GROUP));
+        for (group, (derivatives, own)) in groups.iter_mut().zip(pieces) {
+            group.dots.push(derivatives);
             group.row_own.push(own);
         }
     }

@@ -79,13 +79,13 @@ impl AttentionOperands {
         self.scores(query, key, scores);
         let (causal, hidden) = (self.mask.causal, self.hidden_keys(head));
         AutoArch::new().dispatch(SoftmaxForward { scores, keys, causal, hidden, rows });
-        // Dividing here takes `d` divisions per query instead of `L`.
+        // Scaling the result takes `d` multiplications per query; scaling the probabilities would take `L`.
         out.product(self.table_view(scores), value, 1.0);
         AutoArch::new().dispatch(ScaleRows { panel: &mut out, rows });
     }
 
-    /// Gradients with respect to the operands, in their layout: one array for self-attention; otherwise one for the
-    /// queries and one for the keys and values.
+    /// Gradients with respect to the operands, in the layout of the operands: one array for self-attention; otherwise
+    /// one for the queries and one for the keys and values.
     pub(super) fn backward(&self, rows: &SoftmaxStats, gradient: FlexArray) -> (FlexArray, Option<FlexArray>) {
         let AttentionShape { batch, heads, width, queries, keys } = self.shape;
         let upstream = into_numbers(gradient);
@@ -110,8 +110,8 @@ impl AttentionOperands {
                     }
                 }
                 targets.into_par_iter().zip(rows.par_chunks(queries)).enumerate().for_each(|(head, (target, rows))| {
-                    TABLES.with_borrow_mut(|[scores, slopes]| {
-                        let tables = [self.table(scores), self.table(slopes)];
+                    TABLES.with_borrow_mut(|[scores, derivatives]| {
+                        let tables = [self.table(scores), self.table(derivatives)];
                         self.backward_head(head, target, rows, &upstream, tables);
                     });
                 });
@@ -127,7 +127,7 @@ impl AttentionOperands {
         target: Vec<Panel<'_>>,
         rows: &[[f32; 2]],
         upstream: &[f32],
-        [scores, slopes]: [&mut [f32]; 2],
+        [scores, derivatives]: [&mut [f32]; 2],
     ) {
         let AttentionShape { heads, width, queries, keys, .. } = self.shape;
         let [query, key, value] = self.operands(head);
@@ -136,11 +136,11 @@ impl AttentionOperands {
         let upstream = MatrixView::new(&upstream[start..], [queries, columns], [width, 1]);
         self.scores(query, key, scores);
         let padded = keys.next_multiple_of(LANES);
-        Panel::new(slopes, [queries, keys], padded).product(upstream, value.transposed(), 1.0);
+        Panel::new(derivatives, [queries, keys], padded).product(upstream, value.transposed(), 1.0);
         let (causal, hidden, scale) = (self.mask.causal, self.hidden_keys(head), self.scale());
-        AutoArch::new().dispatch(SoftmaxBackward { scores, gradient: slopes, keys, causal, hidden, rows, scale });
-        let (probabilities, slopes) = (self.table_view(scores), self.table_view(slopes));
-        let gradients = [(slopes, key), (slopes.transposed(), query), (probabilities.transposed(), upstream)];
+        AutoArch::new().dispatch(SoftmaxBackward { scores, gradient: derivatives, keys, causal, hidden, rows, scale });
+        let (probabilities, derivatives) = (self.table_view(scores), self.table_view(derivatives));
+        let gradients = [(derivatives, key), (derivatives.transposed(), query), (probabilities.transposed(), upstream)];
         for (mut panel, (left, right)) in target.into_iter().zip(gradients) {
             panel.product(left, right, 1.0);
         }

@@ -29,10 +29,10 @@ pub enum Mask {
 /// Computes `softmax(Q K^T / sqrt(d)) V` for every head (Vaswani et al., NeurIPS 2017, eq. 1) of `B` sequences, with `d
 /// = W / heads`. Shapes: queries `[B Lq, W]` and concatenated keys and values `[B L, 2 W]` to `[B Lq, W]`.
 ///
-/// Fused for `f32` on the CPU, otherwise [`attention_plain`]. Heads are read in place. Only the largest score
-/// and the sum of each row of the probability table are saved. Saving the table would cut the work of the backward pass
-/// by a fifth, but cost `4 B heads L^2` bytes per layer (15 MB for eight photographs of a ViT-S/16). The result is
-/// bit-identical for any number of threads. A query whose keys are all masked gives NaN.
+/// Fused for `f32` on the CPU, otherwise [`attention_plain`]. Heads are read in place. Only the largest score and the
+/// sum of each row of the probability table are saved. Saving the table would save one of the five matrix products of
+/// the backward pass, but cost `4 B heads L^2` bytes per layer (15 MB for 8 sequences, 12 heads and 197 keys). The
+/// result is bit-identical for any number of threads. The result is NaN for a query whose keys are all masked.
 ///
 /// # Panics
 /// Panics if the shapes do not match.

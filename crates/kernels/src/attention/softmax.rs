@@ -46,7 +46,7 @@ impl WithSimd for SoftmaxForward<'_> {
     }
 }
 
-/// Multiplies every row of the panel by the second number of its `rows` entry.
+/// Multiplies every row of the panel by the reciprocal of its sum, the second number of its `rows` entry.
 pub(super) struct ScaleRows<'a, 'b> {
     pub(super) panel: &'a mut crate::raw::Panel<'b>,
     pub(super) rows: &'a [[f32; 2]],

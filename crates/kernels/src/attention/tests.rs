@@ -7,7 +7,7 @@ use crate::testing::{TestMatrix, check, check_differences, check_threads, outcom
 enum MaskCase {
     Nothing,
     Future,
-    /// Masks the last keys of each sequence, one more in each sequence, but never the first key.
+    /// Masks the last `i` keys of sequence `i`, for fewer sequences than keys.
     Ends,
 }
 
@@ -126,7 +126,7 @@ fn no_sequences_and_no_queries() {
 
 /// A NaN must affect its own sequence and head only.
 #[test]
-fn what_is_no_number_stays_in_its_head() {
+fn nan_stays_in_its_head() {
     let size = [2, 2, 3, 4, 4];
     let mut arguments = joint_arguments(size, 1.0);
     // A key of the second head of the first sequence.
@@ -138,7 +138,7 @@ fn what_is_no_number_stays_in_its_head() {
 }
 
 #[test]
-fn a_query_that_sees_no_key_has_no_value() {
+fn a_query_without_visible_keys_is_nan() {
     let all = || Mask::Hidden(Tensor::from_data([[true, true, true]], &Device::flex()));
     let found =
         outcome(&|x| self_attention(x[0].clone(), 1, 1, all()), &[TestMatrix::scattered([3, 6], 1, 1.0)], DType::F32);

@@ -19,10 +19,10 @@ pub struct ConeHinge {
     pub aperture_scale: f64,
     /// Largest half-aperture of a factor, before `aperture_scale`, radians; `None` means pi/2.
     pub max_aperture: Option<f64>,
-    /// Lengths up to this count as zero: the angle there is 0 and no gradient flows through it.
+    /// Lengths up to this value count as zero: the angle is then 0 and no gradient flows through it.
     pub tiny: f64,
-    /// A component of the child across the parent of at most this times the child's length counts as rounding in `f64`,
-    /// so the child is straight ahead or behind.
+    /// If the child's component perpendicular to the parent is at most `straight` times the child's length, it counts
+    /// as an `f64` rounding error, and the child as straight ahead or straight back.
     pub straight: f64,
 }
 
@@ -30,10 +30,9 @@ pub struct ConeHinge {
 /// origin. Shapes: `[B, K d]`, `[B, K d]` and `[K]` to `[B]`.
 ///
 /// `ext` is the angle at the parent between its outward direction and the geodesic to the child. `aperture` is `asin(2K
-/// / (sqrt(c) |parent|))` (HyCoCLIP Eqs. 9 and 10, PHyCLIP Eqs. 5 and 6). Sums over coordinates and all later steps are
-/// in `f64`, so angles are accurate to the last digits of `f32` for all points, also near 0 and pi. Gradients flow to
-/// all three tensors. A factor whose hinge is 0 needs no backward pass. The saved state is the points and four numbers
-/// per factor of a row.
+/// / (sqrt(c) |parent|))` (HyCoCLIP Eqs. 7 and 9, PHyCLIP Eq. 5). Sums over coordinates and all later steps are in
+/// `f64`, so angles have a relative error of about 1e-7, also near 0 and pi. Gradients flow to all three tensors. The
+/// backward pass skips factors whose hinge is 0. The saved state is the points and four numbers per factor of a row.
 ///
 /// Fused for `f32` on the CPU. Returns `None` for other tensors, for which the caller composes the hinge of tensor
 /// operations. The result is bit-identical for any number of threads.

@@ -1,4 +1,4 @@
-//! The fused hinge on the CPU. Eight factors are processed side by side; factors are numbered over all rows.
+//! The fused hinge on the CPU. Eight factors are processed side by side. Factor indices count over all rows.
 
 use burn::backend::{Flex, TensorMetadata};
 use macerator::{AutoArch, Simd, WithSimd};
@@ -125,7 +125,7 @@ struct ConeHingeForward<'a> {
     cone: &'a ConeHinge,
     curv: &'a [f64],
     width: usize,
-    /// Number of the first factor, over all rows.
+    /// Index of the first factor, counted over all rows.
     first: usize,
     parent: &'a [f32],
     child: &'a [f32],
@@ -148,8 +148,8 @@ impl WithSimd for ConeHingeForward<'_> {
                 pairs.curv[lane] = self.curv[factor];
                 factor = if factor + 1 == self.curv.len() { 0 } else { factor + 1 };
                 let [pp, pc, cc] = sums::<S, 3>(p, c, |p, c| [[p, p], [p, c], [c, c]]);
-                let slope = if pp > self.cone.tiny * self.cone.tiny { pc / pp } else { 0.0 };
-                let [across] = sums::<S, 1>(p, c, |p, c| [[fma::<S>(-slope, p, c); 2]]);
+                let coefficient = if pp > self.cone.tiny * self.cone.tiny { pc / pp } else { 0.0 };
+                let [across] = sums::<S, 1>(p, c, |p, c| [[fma::<S>(-coefficient, p, c); 2]]);
                 (pairs.pp[lane], pairs.pc[lane], pairs.cc[lane], pairs.across[lane]) = (pp, pc, cc, across);
             }
             let found = pairs.hinges::<S>(self.cone);
@@ -194,15 +194,16 @@ impl PairDots {
     /// Angles do not change when the space is scaled by `sqrt(c)` to curvature 1, so all values below are at curvature
     /// 1. Let `n` be the parent's length, `tp` and `tc` the times, `y` the child's component along the parent, `a` the
     /// length of the component across, `l = tp y - tc n`, and `w = cosh(dist)`. The angle is `atan2(a, l)`, and `a^2 +
-    /// l^2 = w^2 - 1`. With `e` the unit vector across and `o` the outward one, its derivatives are
+    /// l^2 = w^2 - 1`. With `e` the unit vector across and `o` the outward unit vector, the derivatives of the angle
+    /// are
     ///
     /// ```text
     /// by the parent: -(l y + tp a^2) / (n (a^2 + l^2)) e + a w / (tp (a^2 + l^2)) o
     /// by the child:   (l + n a^2 / tc) / (a^2 + l^2) e   - a w / (tc (a^2 + l^2)) o
     /// ```
     ///
-    /// The derivative with respect to the curvature is half the sum of their products with the two points, divided by
-    /// `c`.
+    /// The derivative with respect to the curvature is the sum of the dot products of these derivatives with the two
+    /// points, divided by `2 c`.
     #[inline(always)]
     fn hinge<S: Simd>(&self, lane: usize, cone: &ConeHinge, largest: f64) -> [f64; 5] {
         let (curv, tiny) = (self.curv[lane], cone.tiny * cone.tiny);
@@ -216,7 +217,8 @@ impl PairDots {
         let none = self.across[lane] < tiny || self.across[lane] <= rounding;
         let across_square = if none { 0.0 } else { curv * self.across[lane] };
         let a = across_square.sqrt();
-        // Far out both products are nearly equal; y - n and the component across are known to full accuracy.
+        // Far from the origin `tp y` and `tc n` are nearly equal; `y - n` and the component across are known to full
+        // accuracy.
         let total = tp * y.abs() + tc * n;
         let front = ((dot - parent_square) / n * (y + n) - across_square * parent_square) / total;
         let back = tp * y - tc * n;
@@ -226,7 +228,8 @@ impl PairDots {
         let exterior = angle::<S>(a, l);
         let exterior = if undefined { 0.0 } else { exterior };
 
-        // Round the difference as `f32` does, so that the root is not too small and the slope stays bounded.
+        // Round the difference as `f32` does, so that `edge` is not too small and the derivative of the aperture stays
+        // bounded.
         let arm = 2.0 * cone.min_radius;
         let root_square = if at_root { curv * self.pp[lane] } else { parent_square };
         let room = f64::from(root_square as f32 - (arm * arm) as f32);

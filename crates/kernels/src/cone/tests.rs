@@ -8,7 +8,7 @@ use crate::testkit::{TestInput, curvatures, error, oracle, outcome, random, same
 /// Rows, factors, width: odd sizes, more factors than [`WIDE`], and a factor longer than a register.
 const SIZES: [[usize; 3]; 5] = [[1, 1, 2], [9, 1, 5], [5, 3, 7], [4, 13, 8], [7, 1, 40]];
 
-/// HyCoCLIP's cones between modalities and within one, and one with a capped aperture.
+/// HyCoCLIP's cones between modalities and within a modality, and a cone with a limited aperture.
 const CONES: [ConeHinge; 3] = [cone(0.7, None), cone(1.2, None), cone(0.5, Some(0.15))];
 
 const fn cone(aperture_scale: f64, max_aperture: Option<f64>) -> ConeHinge {
@@ -54,8 +54,7 @@ fn exact(
     })
 }
 
-/// Points range from near the origin, where the cone is a half-space, to 100 curvature radii; children are near and
-/// far.
+/// Points range from near the origin, where the cone is a half-space, to norm 100; children are near and far.
 #[test]
 fn value_and_gradients_equal_the_oracle() {
     for size in SIZES {
@@ -76,11 +75,11 @@ fn value_and_gradients_equal_the_oracle() {
     }
 }
 
-/// With a zero aperture the hinge is the angle, which must be accurate to the last digits of `f32` near 0 and pi, close
-/// to the parent and far out. The expected value uses the points after rounding to `f32`, because a gap of 1e-3 of the
-/// parent or an angle of 1e-4 is a difference of `f32` numbers.
+/// With a zero aperture the hinge is the angle, whose relative error must be at most 1e-7, also near 0 and pi, close to
+/// the parent and far from the origin. The expected value uses the points after rounding to `f32`, because a gap of
+/// 1e-3 of the parent or an angle of 1e-4 is a difference of `f32` numbers.
 #[test]
-fn angles_keep_their_digits() {
+fn angles_are_accurate_near_zero_and_pi() {
     let open = ConeHinge { min_radius: 0.0, ..cone(0.0, None) };
     for length in [1e-6, 1e-2, 1.0, 1e2, 1e4] {
         for (along, across) in [(1e-3, 1e-3), (1.0, 1e-4), (-0.5, 1e-4), (-3.0, 1e-4), (1e-3, 1e-7), (-1.0, 1.0)] {
@@ -98,7 +97,7 @@ fn angles_keep_their_digits() {
 }
 
 #[test]
-fn children_in_the_cone_cost_nothing_and_get_nothing() {
+fn children_in_the_cone_have_no_loss_and_no_gradient() {
     let inputs = [TestInput(vec![1.0, 0.0], [1, 2]), TestInput(vec![3.0, 0.1], [1, 2]), TestInput(vec![1.0], [1, 1])];
     let found = outcome(&inputs, &[1.0], run(CONES[0]));
     assert_eq!(found, [vec![0.0], vec![0.0; 2], vec![0.0; 2], vec![0.0]]);
@@ -128,10 +127,10 @@ fn edges_of_the_angle() {
     }
 }
 
-/// The slope of the aperture is unbounded where the parent's length equals 2K. One `f32` step above it, it must be
-/// finite.
+/// The derivative of the aperture is unbounded where the parent's length equals 2K. At 0.2 = 2K and one and two `f32`
+/// steps above, the gradient must be below 1e5.
 #[test]
-fn the_slope_at_the_rim_is_bounded() {
+fn the_derivative_of_the_aperture_is_bounded() {
     for reach in [0.2_f32, 0.2_f32.next_up(), 0.2_f32.next_up().next_up()] {
         let inputs =
             [TestInput(vec![reach, 0.0], [1, 2]), TestInput(vec![-1.0, 1.0], [1, 2]), TestInput(vec![1.0], [1, 1])];
@@ -140,17 +139,20 @@ fn the_slope_at_the_rim_is_bounded() {
     }
 }
 
-/// In one dimension a child is straight ahead or behind, and the rounding error across must not act as a direction:
-/// only the aperture has a slope.
+/// In one dimension a child is straight ahead or behind, and the rounding error of the perpendicular component must not
+/// get a gradient: only the aperture depends on the parent.
 #[test]
-fn rounding_across_is_no_direction() {
+fn rounding_across_the_parent_has_no_gradient() {
     for parent in [0.3_f32, 0.7, 1.1, 3.3, 47.1] {
         let inputs =
             [TestInput(vec![parent], [1, 1]), TestInput(vec![-0.9 * parent], [1, 1]), TestInput(vec![1.0], [1, 1])];
         let found = outcome(&inputs, &[1.0], run(CONES[0]));
         let reach = f64::from(parent);
-        let slope = 0.7 * 0.2 / (reach * (reach * reach - 0.04).sqrt());
-        assert!((found[1][0] / slope - 1.0).abs() < 1e-5 && found[2] == [0.0], "{parent}: {found:?}; expected {slope}");
+        let derivative = 0.7 * 0.2 / (reach * (reach * reach - 0.04).sqrt());
+        assert!(
+            (found[1][0] / derivative - 1.0).abs() < 1e-5 && found[2] == [0.0],
+            "{parent}: {found:?}; expected {derivative}"
+        );
     }
 }
 

@@ -38,9 +38,9 @@ pub(super) struct CpuDistanceState {
     y: FlexArray,
     curv: FlexArray,
     rule: DistanceRule,
-    /// The distances, for a single factor or the root mean square.
+    /// The distances; saved only for a single factor or the root mean square.
     out: Option<FlexArray>,
-    /// `u` of a single wide factor. It is as large as the result and saves a matrix product.
+    /// `u` of a single wide factor, as large as the result. With it the backward pass needs one matrix product less.
     u: Option<FlexArray>,
 }
 
@@ -54,7 +54,8 @@ pub(super) struct DistanceOperands<'a> {
     pub(super) a: Vec<f32>,
     /// `sqrt(c) t - 1` of the other side, `[N, K]`.
     pub(super) b: Vec<f32>,
-    /// Weight of each factor: `sign / (K sqrt(c))` for l1, and `1 / (K c)` of the square for l2.
+    /// Weight of each factor: `sign / (K sqrt(c))` of the rapidity for l1, and `1 / (K c)` of the squared rapidity for
+    /// l2.
     pub(super) weights: Vec<f32>,
     pub(super) norm: DistanceNorm,
     pub(super) sign: f32,
@@ -67,7 +68,7 @@ impl<'a> DistanceOperands<'a> {
         let (x, y, curv) = (numbers(x), numbers(y), numbers(curv).to_vec());
         let k = curv.len();
         let sizes = DistanceSizes { m, n, k, d: dim / k };
-        // The root mean square of a single number is the number.
+        // The root mean square of a single distance is the distance.
         let norm = if k == 1 { DistanceNorm::L1 } else { rule.norm };
         let sign = if rule.negative { -1.0 } else { 1.0 };
         let weight = |&c: &f32| match norm {
@@ -129,8 +130,7 @@ pub(super) fn backward(state: CpuDistanceState, grad: &FlexArray) -> [FlexArray;
     let grad = dense(grad);
     let grad = numbers(&grad);
     let roots = out.as_ref().map(numbers);
-    // The slope of the root is the slope of each square divided by twice the root. The factor 2 cancels with the slope
-    // of the squares.
+    // d sqrt(s) = ds / (2 sqrt(s)). The factor 2 cancels with the derivative of the squares.
     let over_root: Vec<f32>;
     let grad = match (operands.norm, roots) {
         (DistanceNorm::L2, Some(roots)) => {

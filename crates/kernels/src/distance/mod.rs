@@ -2,8 +2,8 @@
 //! [`pairwise_distance`].
 //!
 //! The composition of tensor operations holds several tensors `[K, M, N]` (150 MB each for PHyCLIP's 64 factors and a
-//! batch of 768) and runs each operation on one thread. The fused operation processes a few rows at a time on all
-//! threads, and recomputes these values in the backward pass.
+//! batch of 768). The fused operation processes a few rows at a time on all threads, and recomputes the values of the
+//! factors in the backward pass.
 
 use burn::backend::{Backend, Dispatch, DispatchDevice, backend_extension, tensor::FloatTensor};
 use burn::tensor::{DType, Tensor};
@@ -36,8 +36,8 @@ pub enum DistanceNorm {
 pub struct DistanceRule {
     /// The way in which the distances of the factors are combined.
     pub norm: DistanceNorm,
-    /// Lower limit of `u` in `acosh(1 + u)`, > 0. Below it no gradient flows, so the slope is at most `1 / sqrt(2
-    /// floor)`.
+    /// Lower limit of `u` in `acosh(1 + u)`, > 0. Below it no gradient flows, so the derivative with respect to `u` is
+    /// at most `1 / sqrt(2 floor)`.
     pub floor: f64,
     /// Negates the distance, for contrastive logits.
     pub negative: bool,
@@ -53,8 +53,8 @@ pub struct DistanceRule {
 /// `1 + u`. The factors are combined by their mean (PHyCLIP Eq. 2 divided by K) or root mean square. A single factor is
 /// the hyperboloid itself. Gradients flow to points and curvatures.
 ///
-/// Fused for `f32` on the CPU and on graphics cards, otherwise [`pairwise_distance_plain`]. The result of both is the
-/// same for any number of threads.
+/// Fused for `f32` on the CPU and on graphics cards, otherwise [`pairwise_distance_plain`]. The result does not depend
+/// on the number of threads.
 ///
 /// # Panics
 /// Panics if the shapes do not match or if `floor` is not positive.

@@ -13,17 +13,17 @@ use super::cpu::{DistanceOperands, PointGradients};
 use super::points::{DistanceSizes, finish};
 use crate::lanes::{CacheLine, LINE, Register, lanes, load, splat, store};
 
-/// Rows per register tile, which share each loaded line of columns.
+/// Rows per register tile. The rows of a tile share each loaded line of columns.
 const GROUP: usize = 4;
 /// Rows per task of the forward pass.
 const TASK_ROWS: usize = 32;
 /// Rows of the backward pass whose gradients of `u` are buffered for one factor. 8 rows of 768 columns are 24 KiB.
 const BUFFERED_ROWS: usize = 8;
-/// Largest number of columns of a small matrix product whose sums for two rows stay in registers.
+/// Largest number of columns of a small matrix product. Its sums for two rows stay in registers.
 const WIDTH: usize = 9;
 /// Rows per task of the backward pass, for many factors and for few.
 const CHUNKS: [usize; 2] = [1024, 128];
-/// Number of factors from which `CHUNKS[0]` is used.
+/// Smallest number of factors for which `CHUNKS[0]` is used.
 const MANY: usize = 16;
 
 /// The rows in the form `[a, -c x, 1 + a]` per factor.
@@ -50,7 +50,7 @@ impl NarrowRows {
             |(i, (row, x))| {
                 let (a, c) = (operands.a[i], operands.curv[i % k]);
                 row[0] = a;
-                row[1..=d].iter_mut().zip(x).for_each(|(place, x)| *place = -c * x);
+                row[1..=d].iter_mut().zip(x).for_each(|(out, x)| *out = -c * x);
                 row[d + 1] = 1.0 + a;
             },
         );
@@ -110,7 +110,8 @@ pub(super) fn forward(operands: &DistanceOperands<'_>) -> Vec<f32> {
     out
 }
 
-/// Computes some rows of the result. It is a struct because closures are compiled for the baseline instruction set.
+/// Computes some rows of the result. A struct instead of a closure, because closures are compiled for the baseline
+/// instruction set.
 struct NarrowForward<'a> {
     operands: &'a DistanceOperands<'a>,
     rows: &'a NarrowRows,
@@ -307,10 +308,10 @@ impl WithSimd for NarrowBackward<'_> {
             let rows = BUFFERED_ROWS.min(count - start);
             let whole = rows / GROUP * GROUP;
             for row in (0..whole).step_by(GROUP) {
-                self.slopes::<S, GROUP>(start, row);
+                self.derivatives::<S, GROUP>(start, row);
             }
             for row in whole..rows {
-                self.slopes::<S, 1>(start, row);
+                self.derivatives::<S, 1>(start, row);
             }
             let mut column = 0;
             while column < width {
@@ -334,7 +335,7 @@ impl WithSimd for NarrowBackward<'_> {
 impl NarrowBackward<'_> {
     /// Computes the gradients of `u` in `R` rows.
     #[inline(always)]
-    fn slopes<S: Simd, const R: usize>(&mut self, start: usize, row: usize) {
+    fn derivatives<S: Simd, const R: usize>(&mut self, start: usize, row: usize) {
         let blocks = self.columns.blocks();
         let mut value = splat::<S>(0.0);
         let weight = splat::<S>(self.operands.weights[self.factor]);
@@ -343,13 +344,13 @@ impl NarrowBackward<'_> {
                 let u = products::<S, R>(self.rows, self.first + start + row, self.columns, block, self.factor, lane);
                 for r in 0..R {
                     let grad = load::<S>(&self.table[(start + row + r) * blocks + block].0[lane..]) * weight;
-                    let (rapidity, slope) = acosh_1p::<S>(u[r], self.operands.floor);
+                    let (rapidity, derivative) = acosh_1p::<S>(u[r], self.operands.floor);
                     let grad = match self.operands.norm {
                         DistanceNorm::L1 => grad,
                         DistanceNorm::L2 => grad * rapidity,
                     };
                     value = grad.mul_add(rapidity, value);
-                    store::<S>(grad * slope, &mut self.buffer[(row + r) * blocks + block].0[lane..]);
+                    store::<S>(grad * derivative, &mut self.buffer[(row + r) * blocks + block].0[lane..]);
                 }
             }
         }

@@ -51,7 +51,7 @@ pub(super) fn curvature_gradient(
     totals.iter().zip(curv).map(|(total, &c)| (total / (2.0 * f64::from(c))) as f32).collect()
 }
 
-/// The dot product in `f64`, because the products nearly cancel.
+/// The dot product in `f64`, because the terms of [`curvature_gradient`] nearly cancel.
 fn dot(x: &[f32], y: &[f32]) -> f64 {
     const SUMS: usize = 8;
     let mut sums = [0.0_f64; SUMS];

@@ -3,11 +3,11 @@ use super::*;
 use crate::testkit::same_bits_on_any_number_of_threads;
 use burn::tensor::{Device, TensorData};
 
-/// The square of the machine precision of `f32`, the value that the geometry passes.
+/// The square of `conifer_space::safe::EPS_F32`, the value that `conifer_geometry` passes.
 const FLOOR: f64 = 1e-12;
 
-/// `[K, M, N, d]`: one factor and many, widths of both implementations and around their limit, rows and columns with
-/// all remainders of the vector width, and more rows than a task or a tile (4 MiB) holds.
+/// `[K, M, N, d]`: one factor and many, widths of both implementations and around their limit, rows and columns that
+/// are no multiple of the vector width, and more rows than a task or a tile (4 MiB) holds.
 const SIZES: [[usize; 4]; 12] = [
     [1, 1, 1, 1],
     [1, 5, 7, 64],
@@ -33,7 +33,7 @@ fn fused_equals_plain_value_and_gradient() {
             let exact = DistanceOutcome::of(size, norm, DType::F64, pairwise_distance_plain);
             for (i, name) in ["value", "x", "y", "curvatures"].iter().enumerate() {
                 let (found, plain) = (error(&found.0[i], &exact.0[i]), error(&plain.0[i], &exact.0[i]));
-                // Many points of few coordinates include close pairs, whose slopes `f32` cannot resolve better.
+                // Among many points of few coordinates are close pairs, for which `u` has few accurate digits in `f32`.
                 let most = 2e-6_f64.max(1.5 * plain);
                 assert!(found <= most, "{name}, {size:?}, {norm:?}: off by {found:e}, plain by {plain:e}");
             }
@@ -52,7 +52,7 @@ fn any_number_of_threads_gives_the_same_bits() {
 
 /// Central differences of the reference value in f64, which do not use the backward pass.
 #[test]
-fn gradients_are_slopes() {
+fn gradients_equal_central_differences() {
     const STEP: f64 = 1e-5;
     for (size, norm) in
         [([1, 3, 4, 40], DistanceNorm::L1), ([3, 3, 4, 2], DistanceNorm::L1), ([3, 3, 4, 2], DistanceNorm::L2)]
@@ -72,18 +72,21 @@ fn gradients_are_slopes() {
         };
         for argument in 0..3 {
             for index in 0..found.0[argument + 1].len() {
-                let slope = (at(argument, index, STEP) - at(argument, index, -STEP)) / (2.0 * STEP);
+                let derivative = (at(argument, index, STEP) - at(argument, index, -STEP)) / (2.0 * STEP);
                 let gradient = found.0[argument + 1][index];
-                // The tolerance is 1e-5 of the slope, the precision of `f32`, plus the error of the differences.
-                let close = 1e-5 * (1.0 + slope.abs());
-                assert!((gradient - slope).abs() < close, "{size:?} {argument} {index}: {gradient}, slope {slope}");
+                // The tolerance covers the rounding of `f32` and the error of the difference quotient.
+                let close = 1e-5 * (1.0 + derivative.abs());
+                assert!(
+                    (gradient - derivative).abs() < close,
+                    "{size:?} {argument} {index}: {gradient}, derivative {derivative}"
+                );
             }
         }
     }
 }
 
 #[test]
-fn the_negative_is_the_negative() {
+fn the_negative_rule_negates_the_result() {
     for norm in NORMS {
         for size in [[4, 5, 20, 3], [1, 5, 20, 40]] {
             let found = DistanceOutcome::of(size, norm, DType::F32, pairwise_distance);
@@ -137,7 +140,7 @@ fn difficult_points() {
 
 /// NaN and infinity must propagate to their row only.
 #[test]
-fn what_is_no_number_stays_none() {
+fn nan_and_infinity_propagate() {
     for d in [2, 40] {
         for bad in [f32::NAN, f32::INFINITY] {
             let device = Device::flex().autodiff();
@@ -170,9 +173,9 @@ fn only_tracked_operands_get_a_gradient() {
     assert!(y.grad(&gradients).unwrap().abs().sum().into_scalar::<f32>() > 0.0);
 }
 
-/// Equal points at the origin have the value at the floor, sqrt(2 * 1e-12), and no gradient.
+/// The distance of equal points at the origin is that at the lower limit of `u`, sqrt(2 * 1e-12), and has no gradient.
 #[test]
-fn nothing_flows_below_the_floor() {
+fn no_gradient_below_the_floor() {
     let device = Device::flex().autodiff();
     for d in [1, 40] {
         let make = || Tensor::<2>::zeros([1, d], &device).require_grad();

@@ -13,7 +13,7 @@ use super::points::{DistanceSizes, finish};
 use crate::arrays::{FlexArray, array, numbers};
 use crate::lanes::{LINE, Register, lanes, load, splat, store};
 
-/// Size of `u` per tile, small enough to stay in the outer caches between the product and the pass.
+/// Size of `u` per tile, small enough to stay in the cache between the product and the pass.
 const TILE_BYTES: usize = 4 << 20;
 /// Rows per pass. Column sums of the passes are added in order.
 const PASS_ROWS: usize = 32;
@@ -301,7 +301,7 @@ impl<S: Simd> RowConstants<S> {
         let b = load::<S>(b);
         let product = load::<S>(u);
         let at = if known { product } else { self.u(product, b) };
-        let (rapidity, slope) = acosh_1p::<S>(at, self.floor);
+        let (rapidity, derivative) = acosh_1p::<S>(at, self.floor);
         let upstream = load::<S>(grad);
         let mut grad = upstream * self.weight;
         if self.norm == DistanceNorm::L2 {
@@ -311,7 +311,7 @@ impl<S: Simd> RowConstants<S> {
             Some(out) => upstream.mul_add(load::<S>(out), *value),
             None => grad.mul_add(rapidity, *value),
         };
-        let e = grad * slope;
+        let e = grad * derivative;
         store::<S>(e, u);
         *push = e.mul_add(b + splat::<S>(1.0), *push);
         store::<S>(e.mul_add(self.a_plus, load::<S>(columns)), columns);

@@ -10,7 +10,7 @@ use burn::backend::{Autodiff, Flex};
 use super::FeedForwardOps;
 use super::rows::{self, FeedForwardOperands, FeedForwardState};
 use crate::activation::Activation;
-use crate::arrays::{computes_again, dense};
+use crate::arrays::{dense, recomputes};
 
 impl<C: CheckpointStrategy> FeedForwardOps for Autodiff<Flex, C> {
     fn fused_feed_forward(
@@ -34,7 +34,7 @@ impl<C: CheckpointStrategy> FeedForwardOps for Autodiff<Flex, C> {
         match FeedForwardNode.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
                 let FeedForwardOperands { x, up_weight, up_bias, down_weight, .. } = operands;
-                let before = (!computes_again::<C>()).then_some(before);
+                let before = (!recomputes::<C>()).then_some(before);
                 prep.finish(FeedForwardState { x, before, up_weight, up_bias, down_weight, activation }, out)
             }
             OpsKind::UnTracked(prep) => prep.finish(out),

@@ -19,8 +19,8 @@ pub type Affine = (Tensor<2>, Tensor<1>);
 /// (W2, b2)`.
 ///
 /// Fused for `f32` on the CPU, otherwise [`feed_forward_plain`]. The backward pass saves `x` and `x W1 + b1`, and
-/// recomputes `f` together with its slope. That is a third of the memory of the composition. With gradient
-/// checkpointing only `x` is saved. The result is bit-identical for any number of threads.
+/// recomputes `f` together with its derivative. With gradient checkpointing only `x` is saved. The result is
+/// bit-identical for any number of threads.
 ///
 /// # Panics
 /// Panics if the shapes do not match.

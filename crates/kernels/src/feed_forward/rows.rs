@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::FeedForwardOps;
 use crate::activation::{Activation, ActivationBackward, ActivationForward};
-use crate::arrays::{FlexArray, array, dense, forwards, matrix, numbers, total};
+use crate::arrays::{FlexArray, array, dense, matrix, numbers, total, with_forward_strides};
 use crate::linear::rows::{affine, sum_of_rows};
 use crate::raw::{BLOCK, MatrixView, in_pool, new_rows, new_rows_beside, product};
 
@@ -35,7 +35,7 @@ impl FeedForwardOps for Flex {
 
 impl FeedForwardOperands {
     pub(super) fn new(base: FlexArray, x: FlexArray, weights: [FlexArray; 2], biases: [FlexArray; 2]) -> Self {
-        let [up_weight, down_weight] = weights.map(forwards);
+        let [up_weight, down_weight] = weights.map(with_forward_strides);
         let [up_bias, down_bias] = [dense(&biases[0]), dense(&biases[1])];
         Self { base: dense(&base), x: dense(&x), up_weight, up_bias, down_weight, down_bias }
     }
@@ -99,8 +99,8 @@ pub(super) fn backward(state: &FeedForwardState, gradient: &FlexArray, needed: [
             None => affine(matrix(&state.x), up, numbers(&state.up_bias), None),
         };
         let before = state.before.as_ref().map_or(&*again, numbers);
-        let mut slopes = product(upstream, down.transposed());
-        let (hidden, sums) = new_rows_beside(&mut slopes, width, |rows, values, gradient| {
+        let mut derivatives = product(upstream, down.transposed());
+        let (hidden, sums) = new_rows_beside(&mut derivatives, width, |rows, values, gradient| {
             let from = &before[rows.start * width..rows.end * width];
             ActivationBackward { activation: state.activation, from, values, gradient }.run();
             let mut sum = vec![0.0; width];
@@ -109,10 +109,10 @@ pub(super) fn backward(state: &FeedForwardState, gradient: &FlexArray, needed: [
             }
             sum
         });
-        let [hidden, slopes] = [&hidden, &slopes].map(|it| MatrixView::new(it, [count, width], [width, 1]));
+        let [hidden, derivatives] = [&hidden, &derivatives].map(|it| MatrixView::new(it, [count, width], [width, 1]));
         [
-            needed[0].then(|| array(product(slopes, up.transposed()), &[count, inputs])),
-            needed[1].then(|| array(product(matrix(&state.x).transposed(), slopes), &[inputs, width])),
+            needed[0].then(|| array(product(derivatives, up.transposed()), &[count, inputs])),
+            needed[1].then(|| array(product(matrix(&state.x).transposed(), derivatives), &[inputs, width])),
             needed[2].then(|| array(total(sums, width), &[width])),
             needed[3].then(|| array(product(hidden.transposed(), upstream), &[width, outputs])),
             needed[4].then(|| array(sum_of_rows(numbers(gradient), outputs), &[outputs])),

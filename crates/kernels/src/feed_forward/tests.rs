@@ -37,7 +37,7 @@ fn fused_equals_plain_value_and_gradient() {
 }
 
 #[test]
-fn what_is_no_number_stays_in_its_row() {
+fn nan_stays_in_its_row() {
     let mut arguments = arguments([3, 4, 9, 5]);
     arguments[1].numbers[5] = f64::NAN;
     let values = &outcome(&of(feed_forward, Activation::Gelu), &arguments, DType::F32)[0];

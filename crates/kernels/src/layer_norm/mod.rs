@@ -35,7 +35,7 @@ pub fn layer_norm(x: Tensor<2>, gain: Tensor<1>, bias: Tensor<1>, epsilon: f64) 
     ))
 }
 
-/// Reference implementation of [`layer_norm`]: the function of Burn.
+/// Reference implementation of [`layer_norm`]: Burn's own function.
 pub fn layer_norm_plain(x: Tensor<2>, gain: Tensor<1>, bias: Tensor<1>, epsilon: f64) -> Tensor<2> {
     module::layer_norm(x, gain, Some(bias), epsilon)
 }

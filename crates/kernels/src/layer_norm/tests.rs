@@ -31,7 +31,7 @@ fn fused_equals_plain_value_and_gradient() {
     check_threads(fused, &arguments([131, 50]));
 }
 
-/// Rows with a mean of a thousand standard deviations, which costs three of the seven digits.
+/// Rows whose mean is about a thousand standard deviations, which costs three of the seven digits.
 #[test]
 fn rows_far_from_zero() {
     let [mut x, gain, bias] = arguments([9, 64]);
@@ -39,7 +39,7 @@ fn rows_far_from_zero() {
     check(&fused, &plain, &[x, gain, bias], 2e-4);
 }
 
-/// A row of equal numbers has no variance: the result is the bias, and the slope depends on epsilon only.
+/// A row of equal numbers has variance 0: the result is the bias, and only epsilon keeps the derivative finite.
 #[test]
 fn equal_numbers_in_a_row() {
     let [_, gain, bias] = arguments([3, 20]);
@@ -50,7 +50,7 @@ fn equal_numbers_in_a_row() {
 }
 
 #[test]
-fn a_row_with_what_is_no_number_leaves_the_others_alone() {
+fn nan_stays_in_its_row() {
     for odd in [f64::NAN, f64::INFINITY] {
         let mut arguments = arguments([3, 20]);
         arguments[0].numbers[25] = odd;

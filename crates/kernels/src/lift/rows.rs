@@ -86,8 +86,8 @@ impl LiftFactors {
         group * (CHUNK / group).max(1)
     }
 
-    /// The lifts of the factors `first`, `first + 1`, ... (numbered over all rows) from the squared lengths of their
-    /// tangent vectors.
+    /// The lifts of the factors `first`, `first + 1`, ... (indices count over all rows) from the squared lengths of
+    /// their tangent vectors.
     #[inline(always)]
     fn terms<S: Simd>(&self, first: usize, squares: &F64Lanes) -> LiftTerms {
         let mut it = LiftTerms::default();
@@ -101,11 +101,11 @@ impl LiftFactors {
             let square = reach * square;
             let r = square.sqrt();
             let long = r > self.max_rapidity;
-            let (value, slope) = sinhc::<S>(if long { self.max_rapidity } else { r });
+            let (value, derivative) = sinhc::<S>(if long { self.max_rapidity } else { r });
             let far = self.max_sinh / if long { r } else { 1.0 };
-            let far_slope = -far / if long { square } else { 1.0 };
+            let far_derivative = -far / if long { square } else { 1.0 };
             it.value[lane] = if long { far } else { value };
-            it.slope[lane] = if long { far_slope } else { slope };
+            it.derivative[lane] = if long { far_derivative } else { derivative };
             (it.reach[lane], it.square[lane]) = (reach, square);
         }
         it
@@ -117,8 +117,8 @@ impl LiftFactors {
 struct LiftTerms {
     /// `sinh(r) / r`, the factor on the scaled tangent vector.
     value: F64Lanes,
-    /// The slope of `value`, divided by `r`.
-    slope: F64Lanes,
+    /// The derivative of `value` with respect to `r`, divided by `r`.
+    derivative: F64Lanes,
     /// `c s^2`.
     reach: F64Lanes,
     /// `r^2`.
@@ -129,7 +129,7 @@ struct LiftTerms {
 
 struct LiftForward<'a> {
     factors: &'a LiftFactors,
-    /// Number of the first factor, over all rows.
+    /// Index of the first factor, counted over all rows.
     first: usize,
     tangent: &'a [f32],
     points: &'a mut [f32],
@@ -169,8 +169,8 @@ struct LiftBackward<'a> {
 impl WithSimd for LiftBackward<'_> {
     type Output = ();
 
-    /// With `f` the value and `q` its slope divided by `r`, the gradients are `s f g + (g . v) s (c s^2) q v` for `v`,
-    /// `(g . v) (f + q r^2)` for `s` and `(g . v) s q r^2 / 2c` for `c`.
+    /// With `f = sinh(r) / r` and `q = f'(r) / r`, the gradients are `s f g + (g . v) s (c s^2) q v` for `v`, `(g . v)
+    /// (f + q r^2)` for `s` and `(g . v) s q r^2 / 2c` for `c`.
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         let width = self.factors.width;
@@ -186,13 +186,14 @@ impl WithSimd for LiftBackward<'_> {
             let blocks = tangent.chunks_exact(width).zip(grad.chunks_exact(width)).zip(out.chunks_exact_mut(width));
             for (lane, (((tangent, grad), out), share)) in blocks.zip(shares).enumerate() {
                 let (scale, dot) = (terms.scale[lane], dots[lane]);
-                let (value, slope, square) = (terms.value[lane], terms.slope[lane], terms.square[lane]);
+                let (value, derivative, square) = (terms.value[lane], terms.derivative[lane], terms.square[lane]);
                 let straight = (scale * value) as f32;
-                let turned = (dot * scale * terms.reach[lane] * slope) as f32;
+                let turned = (dot * scale * terms.reach[lane] * derivative) as f32;
                 for ((out, &v), &g) in out.iter_mut().zip(tangent).zip(grad) {
                     *out = straight * g + turned * v;
                 }
-                *share = [dot * (value + slope * square), dot * scale * slope * square / (2.0 * terms.curv[lane])];
+                *share =
+                    [dot * (value + derivative * square), dot * scale * derivative * square / (2.0 * terms.curv[lane])];
             }
         }
     }

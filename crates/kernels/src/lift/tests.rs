@@ -6,7 +6,7 @@ use conifer_space::{ManifoldSpec, space};
 use super::*;
 use crate::testkit::{TestInput, curvatures, error, oracle, outcome, random, same_bits_on_any_number_of_threads};
 
-/// Rows, factors, width: a single number, odd sizes, and more factors than [`WIDE`](crate::trigonometry::WIDE).
+/// Rows, factors, width: a single value, odd sizes, and more factors than [`WIDE`](crate::trigonometry::WIDE).
 const SIZES: [[usize; 3]; 5] = [[1, 1, 1], [3, 1, 5], [5, 3, 7], [4, 13, 8], [7, 1, 40]];
 
 fn run(x: Vec<Tensor<2>>) -> Tensor<2> {
@@ -40,7 +40,7 @@ fn exact(size: [usize; 3], inputs: &[TestInput], upstream: &[f32]) -> Vec<(Vec<f
     })
 }
 
-/// Rapidities of 1/100, 1 and 5. The difference quotients have about ten digits.
+/// Rapidities of about 1/100, 1 and 5. The difference quotients have about ten digits.
 #[test]
 fn value_and_gradients_equal_the_oracle() {
     for size in SIZES {
@@ -58,8 +58,8 @@ fn value_and_gradients_equal_the_oracle() {
     }
 }
 
-/// Above the largest rapidity the length is constant, and the gradient `d/dv (M v / (sqrt(c) |v|))` is perpendicular to
-/// the vector.
+/// Above `MAX_RAPIDITY` the length is constant, and the gradient `d/dv (M v / (sqrt(c) |v|))` with `M = MAX_SINH` is
+/// perpendicular to the vector.
 #[test]
 fn too_long_vectors_are_shortened() {
     let inputs = [TestInput(vec![30.0, 40.0], [1, 2]), TestInput(vec![1.0], [1, 1]), TestInput(vec![4.0], [1, 1])];
@@ -84,7 +84,7 @@ fn any_number_of_threads_gives_the_same_bits() {
 }
 
 #[test]
-fn no_rows_zero_vectors_and_numbers_that_are_none() {
+fn no_rows_zero_vectors_and_nan() {
     let empty = [TestInput(vec![], [0, 6]), TestInput(vec![1.0; 2], [1, 2]), TestInput(vec![1.0; 2], [1, 2])];
     assert_eq!(outcome(&empty, &[], run), [vec![], vec![], vec![0.0; 2], vec![0.0; 2]]);
     let odd = [

@@ -8,14 +8,14 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Flex};
 
 use super::{LinearOps, rows};
-use crate::arrays::{FlexArray, dense, forwards};
+use crate::arrays::{FlexArray, dense, with_forward_strides};
 
 impl<C: CheckpointStrategy> LinearOps for Autodiff<Flex, C> {
     fn fused_linear(x: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self> {
         let (x, x_node) = x.into_parts();
         let (weight, weight_node) = weight.into_parts();
         let (bias, bias_node) = bias.into_parts();
-        let (x, weight) = (dense(&x), forwards(weight));
+        let (x, weight) = (dense(&x), with_forward_strides(weight));
         let out = rows::forward(&x, &weight, &dense(&bias), None);
         match LinearNode.prepare::<C>([x_node, weight_node, bias_node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish((x, weight), out),
@@ -33,7 +33,7 @@ impl<C: CheckpointStrategy> LinearOps for Autodiff<Flex, C> {
         let (x, x_node) = x.into_parts();
         let (weight, weight_node) = weight.into_parts();
         let (bias, bias_node) = bias.into_parts();
-        let (x, weight) = (dense(&x), forwards(weight));
+        let (x, weight) = (dense(&x), with_forward_strides(weight));
         let out = rows::forward(&x, &weight, &dense(&bias), Some(&dense(&base)));
         match LinearNode.prepare::<C>([x_node, weight_node, bias_node, base_node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish((x, weight), out),
@@ -42,7 +42,7 @@ impl<C: CheckpointStrategy> LinearOps for Autodiff<Flex, C> {
     }
 }
 
-/// Has three parents, or a fourth, `base`, to which the result is added.
+/// Has three parents (rows, weight, bias), or four with `base`, to which the result is added.
 #[derive(Debug)]
 struct LinearNode;
 

@@ -40,7 +40,7 @@ pub fn linear_add(base: Tensor<2>, x: Tensor<2>, weight: Tensor<2>, bias: Tensor
     Tensor::from_dispatch(<Dispatch as LinearOps>::fused_linear_add(base, x, weight, bias.into_dispatch()))
 }
 
-/// Reference implementation of [`linear`]: the function of Burn.
+/// Reference implementation of [`linear`]: Burn's own function.
 pub fn linear_plain(x: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>) -> Tensor<2> {
     module::linear(x, weight, Some(bias))
 }

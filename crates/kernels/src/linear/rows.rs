@@ -4,16 +4,16 @@ use burn::backend::{Flex, TensorMetadata};
 use rayon::prelude::*;
 
 use super::LinearOps;
-use crate::arrays::{FlexArray, array, dense, forwards, matrix, numbers, total};
+use crate::arrays::{FlexArray, array, dense, matrix, numbers, total, with_forward_strides};
 use crate::raw::{BLOCK, MatrixView, add_product, in_pool, new_rows, product};
 
 impl LinearOps for Flex {
     fn fused_linear(x: FlexArray, weight: FlexArray, bias: FlexArray) -> FlexArray {
-        forward(&dense(&x), &forwards(weight), &dense(&bias), None)
+        forward(&dense(&x), &with_forward_strides(weight), &dense(&bias), None)
     }
 
     fn fused_linear_add(base: FlexArray, x: FlexArray, weight: FlexArray, bias: FlexArray) -> FlexArray {
-        forward(&dense(&x), &forwards(weight), &dense(&bias), Some(&dense(&base)))
+        forward(&dense(&x), &with_forward_strides(weight), &dense(&bias), Some(&dense(&base)))
     }
 }
 

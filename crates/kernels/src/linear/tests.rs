@@ -40,7 +40,7 @@ fn fused_equals_plain_value_and_gradient() {
     check_threads(fused_add, &arguments([150, 130, 140]));
 }
 
-/// A slice of a weight and its transpose are read in place.
+/// A transposed slice of a weight gives the same result as with [`plain`].
 #[test]
 fn slices_and_transposes_of_weights() {
     let part = |f: fn(&[Tensor<2>]) -> Tensor<2>| {
@@ -55,7 +55,7 @@ fn slices_and_transposes_of_weights() {
 }
 
 #[test]
-fn what_is_no_number_stays_in_its_row() {
+fn nan_stays_in_its_row() {
     let mut arguments = arguments([3, 4, 5]);
     arguments[3].numbers[7] = f64::NAN;
     arguments[0].numbers[9] = f64::INFINITY;

@@ -61,8 +61,8 @@ pub(super) fn info_nce_backward(state: &InfoNceState, grad: FlexArray) -> [FlexA
     let rows = (state.rule.side != QuerySide::Columns).then(|| query::NceUpstream::new(&state.row_sums, row_grads));
     let columns =
         (state.rule.side != QuerySide::Rows).then(|| query::NceUpstream::new(&state.column_sums, column_grads));
-    let (slopes, scale) = query::gradients(&table, rows.as_ref(), columns.as_ref());
-    [array(slopes, &[table.rows, table.columns]), array(vec![scale], &[1])]
+    let (derivatives, scale) = query::gradients(&table, rows.as_ref(), columns.as_ref());
+    [array(derivatives, &[table.rows, table.columns]), array(vec![scale], &[1])]
 }
 
 /// State saved for the backward pass of [`multi_positive_nce`].
@@ -107,8 +107,8 @@ pub(super) fn multi_positive_nce(
 pub(super) fn multi_positive_nce_backward(state: &MultiNceState, grad: FlexArray) -> [FlexArray; 2] {
     let grad = dense(&grad);
     let table = multi_table(&state.similarity, &state.scale, &state.positive, &state.same);
-    let (slopes, scale) = multi::gradients(&table, &state.sums, numbers(&grad));
-    [array(slopes, &[state.sums.len(), table.columns]), array(vec![scale], &[1])]
+    let (derivatives, scale) = multi::gradients(&table, &state.sums, numbers(&grad));
+    [array(derivatives, &[state.sums.len(), table.columns]), array(vec![scale], &[1])]
 }
 
 /// The values of a contiguous mask, one byte each.

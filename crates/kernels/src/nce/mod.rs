@@ -1,8 +1,7 @@
 //! Contrastive losses of a table of similarities, each as one autodiff node: [`info_nce`] and [`multi_positive_nce`].
 //!
-//! The composition of tensor operations passes over the table a dozen times and saves several copies of it for the
-//! backward pass. The fused operation saves the shift and the sum of each query, and its backward pass writes the
-//! gradient of the table once.
+//! The fused operations save the table, and the shift and the sum of each query; the backward pass writes the gradient
+//! of the table once. The composition of tensor operations saves several copies of the table.
 
 use burn::backend::tensor::{BoolTensor, FloatTensor};
 use burn::backend::{Backend, Dispatch, backend_extension};
@@ -20,7 +19,7 @@ mod tests;
 
 pub use plain::{info_nce_plain, multi_positive_nce_plain};
 
-/// The queries of a table of similarities. The positive of query i is candidate i.
+/// The side of a table of similarities whose points are the queries. The positive of query i is candidate i.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuerySide {
     /// Each row is a query, and the columns are its candidates.
@@ -34,7 +33,7 @@ pub enum QuerySide {
 /// The variant of [`info_nce`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NceRule {
-    /// The side of the table whose points are the queries.
+    /// Rows, columns or both as queries.
     pub side: QuerySide,
     /// True if the denominator includes the positive.
     pub with_positive: bool,
@@ -47,7 +46,7 @@ pub struct NceRule {
 /// >= 2). Sums are shifted by their largest term. Source: PHyCLIP Eq. 3, HyCoCLIP Eq. 5. Gradients flow to the table
 /// and the scale.
 ///
-/// Fused for `f32` on the CPU, otherwise [`info_nce_plain`]. The result of both is the same for any number of threads.
+/// Fused for `f32` on the CPU, otherwise [`info_nce_plain`]. The result does not depend on the number of threads.
 ///
 /// # Panics
 /// Panics if the table has the wrong shape for the queries or if `scale` is not a single number.
@@ -78,7 +77,7 @@ pub fn info_nce(similarity: Tensor<2>, scale: Tensor<1>, rule: NceRule) -> Tenso
 /// `positive` `[M, N]` is true for positives, `same` for candidates that are the query itself. A query without a
 /// positive has the loss 0. Source: Wang et al., Sec. 3.2. Gradients flow to the table and the scale.
 ///
-/// Fused for `f32` on the CPU, otherwise [`multi_positive_nce_plain`]. The result of both is the same for any number of
+/// Fused for `f32` on the CPU, otherwise [`multi_positive_nce_plain`]. The result does not depend on the number of
 /// threads.
 ///
 /// # Panics

@@ -112,7 +112,7 @@ struct MultiNceBackward<'a> {
     grads: &'a [f32],
     first: usize,
     out: &'a mut [f32],
-    /// Gradient of the scale.
+    /// Gradient of the loss with respect to the scale, summed over the rows of the task.
     sum: &'a mut f64,
 }
 
@@ -132,10 +132,10 @@ impl WithSimd for MultiNceBackward<'_> {
                 let (similarity, logits) = self.table.load::<S>(row, start);
                 let candidate =
                     exp::<S>(logits[0] - splat::<S>(candidates.shift)) * splat::<S>(grad / candidates.sum as f32);
-                let slope = candidate
+                let derivative = candidate
                     - exp::<S>(logits[1] - splat::<S>(positives.shift)) * splat::<S>(grad / positives.sum as f32);
-                sum = similarity.mul_add(slope, sum);
-                store_part::<S>(slope * splat::<S>(self.table.scale), &mut out[start..]);
+                sum = similarity.mul_add(derivative, sum);
+                store_part::<S>(derivative * splat::<S>(self.table.scale), &mut out[start..]);
             }
             *self.sum += total::<S>(sum);
         }

@@ -11,7 +11,7 @@ use crate::lanes::{LINE, Register, exp, lanes, load, splat, store, total};
 
 /// Rows per task.
 pub(super) const TASK_ROWS: usize = 16;
-/// Registers of columns per task: a few cache lines of each row.
+/// Cache lines of columns per task, and registers of columns per step.
 const ACROSS: usize = 4;
 
 /// Similarities with their scale.
@@ -30,8 +30,8 @@ impl InfoNceTable<'_> {
         self.similarity[query * self.columns + query] * self.scale
     }
 
-    /// The similarities and logits of a row from `start` on. Cells that are no candidates have the logit -inf: those
-    /// past the end of the row, and the positive if it is excluded.
+    /// The similarities and logits of a row from `start` on. The logit is -inf past the end of the row, and for the
+    /// positive if it is excluded.
     #[inline(always)]
     fn load<S: Simd>(&self, row: usize, start: usize) -> (Register<S>, Register<S>) {
         let scale = splat::<S>(self.scale);
@@ -57,7 +57,7 @@ impl InfoNceTable<'_> {
 }
 
 /// `sum_k exp(l_k) = exp(shift) sum` over the candidates of a query, with `shift` the largest logit. The logarithm of
-/// the sum is not stored instead: among logits of 100 it has five decimal places, and the probabilities of the
+/// the whole sum is not stored instead: near 100 it has only five decimal places in `f32`, so the probabilities of the
 /// candidates would not sum to 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ShiftedSum {
@@ -162,7 +162,7 @@ impl WithSimd for InfoNceColumnSums<'_> {
 /// The queries of one direction in the backward pass, padded to whole lines.
 pub(super) struct NceUpstream {
     shifts: Vec<f32>,
-    /// Gradients of the losses (`grads`), and the same divided by the sums (`weights`).
+    /// Gradients with respect to the losses (`grads`), and the same divided by the sums (`weights`).
     grads: Vec<f32>,
     weights: Vec<f32>,
 }
@@ -206,7 +206,7 @@ struct InfoNceBackward<'a> {
     columns: Option<&'a NceUpstream>,
     first: usize,
     out: &'a mut [f32],
-    /// Gradient of the scale.
+    /// Gradient of the loss with respect to the scale, summed over the rows of the task.
     sum: &'a mut f64,
 }
 
@@ -221,25 +221,25 @@ impl WithSimd for InfoNceBackward<'_> {
             let mut sum = splat::<S>(0.0);
             for start in (0..self.table.columns).step_by(lanes::<S>()) {
                 let (similarity, logit) = self.table.load::<S>(row, start);
-                let mut slope = splat::<S>(0.0);
+                let mut derivative = splat::<S>(0.0);
                 if let Some(rows) = self.rows {
                     let share = exp::<S>(logit - splat::<S>(rows.shifts[row]));
-                    slope = share.mul_add(splat::<S>(rows.weights[row]), slope);
+                    derivative = share.mul_add(splat::<S>(rows.weights[row]), derivative);
                 }
                 if let Some(columns) = self.columns {
                     let share = exp::<S>(logit - load::<S>(&columns.shifts[start..]));
-                    slope = share.mul_add(load::<S>(&columns.weights[start..]), slope);
+                    derivative = share.mul_add(load::<S>(&columns.weights[start..]), derivative);
                 }
                 if (start..start + lanes::<S>()).contains(&row) {
                     let mut numbers = [0.0; LINE];
-                    store::<S>(slope, &mut numbers);
+                    store::<S>(derivative, &mut numbers);
                     for side in [self.rows, self.columns].into_iter().flatten() {
                         numbers[row - start] -= side.grads.get(row).copied().unwrap_or(0.0);
                     }
-                    slope = load::<S>(&numbers);
+                    derivative = load::<S>(&numbers);
                 }
-                sum = similarity.mul_add(slope, sum);
-                store_part::<S>(slope * scale, &mut out[start..]);
+                sum = similarity.mul_add(derivative, sum);
+                store_part::<S>(derivative * scale, &mut out[start..]);
             }
             *self.sum += total::<S>(sum);
         }

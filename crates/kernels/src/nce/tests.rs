@@ -4,7 +4,7 @@ use burn::tensor::{DType, Device, TensorData};
 use super::*;
 use crate::testkit::same_bits_on_any_number_of_threads;
 
-/// Square, wide and tall tables; one row, one column, all remainders of the vector width, and more rows than a task.
+/// Square, wide and tall tables; one row, sizes that are no multiple of the vector width, and more rows than a task.
 const SIZES: [[usize; 2]; 9] = [[1, 1], [2, 2], [1, 16], [5, 17], [17, 5], [40, 40], [33, 130], [130, 33], [70, 70]];
 const QUERY_SIDES: [QuerySide; 3] = [QuerySide::Rows, QuerySide::Columns, QuerySide::Both];
 
@@ -42,12 +42,12 @@ fn empty_tables() {
 }
 
 #[test]
-fn several_right_answers_equal_plain() {
+fn multi_positive_equals_plain() {
     for size @ [m, n] in SIZES {
         for every in [2, 3, 50] {
             let mut positive: Vec<bool> = (0..m * n).map(|i| (i * i + i / n) % every == 0).collect();
             let same: Vec<bool> = (0..m * n).map(|i| i % 7 == 3 && !positive[i]).collect();
-            // The first row has no positive.
+            // With several rows the first one has no positive; a single row has only positives.
             positive[..n].fill(m == 1);
             let run = |f: MultiNceFunction, dtype| multi_outcome(f, table(m * n), size, &positive, &same, dtype);
             let found = run(multi_positive_nce, DType::F32);
@@ -56,14 +56,14 @@ fn several_right_answers_equal_plain() {
                 let off = error(&found[i], &exact[i], unit);
                 assert!(off <= 3e-6, "{name} of {size:?}, every {every}: off by {off:e}");
             }
-            assert!(m == 1 || (found[0][0] == 0.0 && found[1][..n].iter().all(|&slope| slope == 0.0)));
+            assert!(m == 1 || (found[0][0] == 0.0 && found[1][..n].iter().all(|&derivative| derivative == 0.0)));
         }
     }
 }
 
 /// Compares with central differences of the reference implementation in f64.
 #[test]
-fn gradients_are_slopes() {
+fn gradients_equal_central_differences() {
     const STEP: f64 = 1e-5;
     let size = [4, 4];
     for rule in rules(size) {
@@ -79,11 +79,11 @@ fn gradients_are_slopes() {
             losses.iter().zip(weights(losses.len())).map(|(loss, weight)| loss * weight).sum()
         };
         for index in 0..17 {
-            let slope = (value(index, STEP) - value(index, -STEP)) / (2.0 * STEP);
+            let derivative = (value(index, STEP) - value(index, -STEP)) / (2.0 * STEP);
             let gradient = if index < 16 { found[1][index] } else { found[2][0] };
             assert!(
-                (gradient - slope).abs() < 1e-5 * (1.0 + slope.abs()),
-                "{rule:?} {index}: {gradient}, slope {slope}"
+                (gradient - derivative).abs() < 1e-5 * (1.0 + derivative.abs()),
+                "{rule:?} {index}: {gradient}, derivative {derivative}"
             );
         }
     }
@@ -100,7 +100,7 @@ fn any_number_of_threads_gives_the_same_bits() {
 /// Computing both directions at once gives the same bits as computing each of them. The columns of a table equal the
 /// rows of its transpose up to the order of sums.
 #[test]
-fn both_is_rows_and_columns() {
+fn both_sides_equal_each_side() {
     let size = [40, 40];
     for with_positive in [true, false] {
         let run = |side| outcome(info_nce, table(1600), size, 9.0, NceRule { side, with_positive }, DType::F32);
@@ -129,8 +129,8 @@ fn difficult_tables() {
         numbers[20] = bad;
         let found = outcome(info_nce, numbers, [4, 20], 1.0, rule, DType::F32);
         assert!(!found[0][1].is_finite() && [0, 2, 3].iter().all(|&row| found[0][row].is_finite()), "{:?}", found[0]);
-        assert!(found[1][20..40].iter().any(|slope| !slope.is_finite()));
-        assert!(found[1][..20].iter().chain(&found[1][40..]).all(|slope| slope.is_finite()));
+        assert!(found[1][20..40].iter().any(|derivative| !derivative.is_finite()));
+        assert!(found[1][..20].iter().chain(&found[1][40..]).all(|derivative| derivative.is_finite()));
     }
     let none = outcome(info_nce, Vec::new(), [0, 3], 1.0, rule, DType::F32);
     assert_eq!(none, [vec![], vec![], vec![0.0]]);
@@ -206,8 +206,8 @@ fn numbers<const D: usize>(x: Tensor<D>) -> Vec<f64> {
     x.into_data().iter::<f64>().collect()
 }
 
-/// Length of the difference divided by the length of the expected vector, but at least by `unit`, the size of the terms
-/// whose difference it is.
+/// Length of the difference divided by the length of the expected vector, or by `unit`, the size of the terms, if that
+/// is larger.
 fn error(found: &[f64], expected: &[f64], unit: f64) -> f64 {
     assert_eq!(found.len(), expected.len());
     let length = |v: &mut dyn Iterator<Item = f64>| v.map(|a| a * a).sum::<f64>().sqrt();

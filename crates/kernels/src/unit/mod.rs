@@ -21,7 +21,7 @@ const TASK_ROWS: usize = 16;
 
 /// Computes `x / |x|` for every row of `[B, D]`. A row whose length is at most `tiny` becomes 0 and gets no gradient.
 ///
-/// Fused for `f32` on the CPU, otherwise [`unit_rows_plain`]. The result of both is the same for any number of threads.
+/// Fused for `f32` on the CPU, otherwise [`unit_rows_plain`]. The result does not depend on the number of threads.
 pub fn unit_rows(x: Tensor<2>, tiny: f64) -> Tensor<2> {
     if !is_fused(&x) {
         return unit_rows_plain(x, tiny);
@@ -92,13 +92,13 @@ fn forward(x: FlexArray, tiny: f32) -> (FlexArray, Vec<f32>) {
 fn backward(out: &FlexArray, inverse: &[f32], grad: FlexArray) -> FlexArray {
     let grad = dense(&grad);
     let [rows, dim] = out.shape().dims::<2>();
-    let mut slopes = vec![0.0_f32; rows * dim];
+    let mut derivatives = vec![0.0_f32; rows * dim];
     let task = TASK_ROWS * dim.max(1);
     let rows_of = numbers(out).par_chunks(task).zip(numbers(&grad).par_chunks(task)).zip(inverse.par_chunks(TASK_ROWS));
-    slopes.par_chunks_mut(task).zip(rows_of).for_each(|(slopes, ((unit, grad), inverse))| {
-        AutoArch::new().dispatch(UnitRowsBackward { slopes, unit, grad, inverse, dim });
+    derivatives.par_chunks_mut(task).zip(rows_of).for_each(|(derivatives, ((unit, grad), inverse))| {
+        AutoArch::new().dispatch(UnitRowsBackward { derivatives, unit, grad, inverse, dim });
     });
-    array(slopes, &[rows, dim])
+    array(derivatives, &[rows, dim])
 }
 
 struct UnitRowsForward<'a> {
@@ -130,7 +130,7 @@ impl WithSimd for UnitRowsForward<'_> {
 }
 
 struct UnitRowsBackward<'a> {
-    slopes: &'a mut [f32],
+    derivatives: &'a mut [f32],
     unit: &'a [f32],
     grad: &'a [f32],
     inverse: &'a [f32],
@@ -143,15 +143,15 @@ impl WithSimd for UnitRowsBackward<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         let operands = self.unit.chunks(self.dim).zip(self.grad.chunks(self.dim)).zip(self.inverse);
-        for (slopes, ((unit, grad), &inverse)) in self.slopes.chunks_mut(self.dim).zip(operands) {
+        for (derivatives, ((unit, grad), &inverse)) in self.derivatives.chunks_mut(self.dim).zip(operands) {
             let along = -dot::<S>(unit, grad);
-            let whole = slopes.len() / lanes::<S>() * lanes::<S>();
+            let whole = derivatives.len() / lanes::<S>() * lanes::<S>();
             for start in (0..whole).step_by(lanes::<S>()) {
-                let slope = load::<S>(&unit[start..]).mul_add(splat::<S>(along), load::<S>(&grad[start..]));
-                store::<S>(slope * splat::<S>(inverse), &mut slopes[start..]);
+                let derivative = load::<S>(&unit[start..]).mul_add(splat::<S>(along), load::<S>(&grad[start..]));
+                store::<S>(derivative * splat::<S>(inverse), &mut derivatives[start..]);
             }
-            for i in whole..slopes.len() {
-                slopes[i] = (grad[i] + unit[i] * along) * inverse;
+            for i in whole..derivatives.len() {
+                derivatives[i] = (grad[i] + unit[i] * along) * inverse;
             }
         }
     }

@@ -39,7 +39,7 @@ fn difficult_rows() {
 
 /// The derivative at (3, 4) with upstream (1, 0), computed by hand: (1 - 0.36, -0.48) / 5.
 #[test]
-fn slope_by_hand() {
+fn derivative_by_hand() {
     let device = Device::flex().autodiff();
     let x = Tensor::<2>::from_data([[3.0_f32, 4.0]], &device).require_grad();
     let found = x.grad(&unit_rows(x.clone(), TINY).slice([0..1, 0..1]).sum().backward()).unwrap();

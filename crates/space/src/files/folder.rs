@@ -14,7 +14,7 @@ use crate::points::Lock;
 ///
 /// The steps: `fill` writes into `.NAME.PID-N.tmp` beside `dir`; the files are flushed to the disk; an existing folder
 /// at `dir` is renamed to `.NAME.previous`; the new folder is renamed to `dir`; the previous one is removed. If a
-/// rename fails, the previous folder is restored. If the process is killed between the two renames, [`resolve`] finds
+/// rename fails, the previous folder is restored. If the process is killed between the two renames, [`resolve`] returns
 /// the previous folder. Temporary folders that killed processes left for the same `dir` are removed first.
 ///
 /// `may_replace` decides whether an existing `dir` may be replaced. It is called before `fill` and again before the
@@ -33,12 +33,13 @@ pub fn replace_folder<E: From<Error>>(
     publish(&fresh.path, dir, may_replace)
 }
 
-/// Fills a new folder with `fill` and renames it to `dir`, which must not exist or be an empty folder.
+/// Fills a new folder with `fill` and renames it to `dir`, which must not exist or must be an empty folder. If `dir`
+/// exists, `may_replace` is called before and after `fill`.
 ///
 /// # Errors
-/// The errors of `fill`; `dir` exists and is not empty (also if another process filled it in the meantime); the
-/// operating system reports an error. `dir` is then unchanged (or holds the new content, if only the last flush
-/// failed).
+/// The errors of `may_replace` and `fill`; `dir` exists and is not empty (also if another process filled it in the
+/// meantime); the operating system reports an error. `dir` is then unchanged (or holds the new content, if only the
+/// last flush failed).
 pub fn create_folder<T, E: From<Error>>(
     dir: &Path,
     may_replace: impl Fn(&Path) -> Result<(), E>,
@@ -46,7 +47,7 @@ pub fn create_folder<T, E: From<Error>>(
 ) -> Result<T, E> {
     let fresh = begin(dir, &may_replace)?;
     let filled = fill(&fresh.path)?;
-    check_place(dir, &may_replace)?;
+    check_target(dir, &may_replace)?;
     sync_tree(&fresh.path)?;
     // Unlike in `replace_folder`, nothing is moved aside: the operating system rejects this rename if `dir` is a folder
     // with content.
@@ -64,7 +65,7 @@ pub(crate) fn publish<E: From<Error>>(
     dir: &Path,
     may_replace: impl Fn(&Path) -> Result<(), E>,
 ) -> Result<(), E> {
-    check_place(dir, &may_replace)?;
+    check_target(dir, &may_replace)?;
     Ok(exchange(fresh, dir)?)
 }
 
@@ -72,13 +73,12 @@ fn exchange(fresh: &Path, dir: &Path) -> Result<()> {
     sync_tree(fresh)?;
     let previous = sibling(dir, ".previous")?;
     if dir.exists() {
-        // A previous folder is older than `dir`; otherwise it would have been restored.
+        // A `.previous` folder beside an existing `dir` is left over from an earlier replacement.
         discard(&previous, dir)?;
         operation::rename(dir, &previous)?;
     }
     if let Err(error) = operation::rename(fresh, dir) {
-        // If this rename fails too, `resolve` finds the previous folder under its other name. The first error is
-        // returned.
+        // If this rename fails too, `resolve` returns the `.previous` folder. The first error is the one to report.
         if previous.exists() && !dir.exists() {
             let _ = operation::rename(&previous, dir);
         }
@@ -109,12 +109,12 @@ pub fn interrupted(dir: &Path) -> Option<PathBuf> {
 /// Creates a temporary folder for `dir` after checking that `dir` may be written.
 fn begin<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), E>) -> Result<TemporaryFolder, E> {
     operation::create_dir_all(&parent(dir)?)?;
-    check_place(dir, may_replace)?;
+    check_target(dir, may_replace)?;
     remove_abandoned(dir)?;
     Ok(TemporaryFolder::beside(dir)?)
 }
 
-pub(crate) fn check_place<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), E>) -> Result<(), E> {
+pub(crate) fn check_target<E: From<Error>>(dir: &Path, may_replace: &impl Fn(&Path) -> Result<(), E>) -> Result<(), E> {
     // A rename would replace the link, not the folder it points to. (`components` drops a trailing slash, which would
     // make the check follow the link.)
     if dir.components().as_path().is_symlink() {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_last_rename_puts_the_previous_folder_back() {
+    fn a_failed_last_rename_restores_the_previous_folder() {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("model");
         replace_folder(&dir, anything, fill("old")).unwrap();

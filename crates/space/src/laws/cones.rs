@@ -7,11 +7,11 @@ use crate::root::Root;
 
 /// Tolerance for angles between points of rapidity up to 3.
 const EXACT: f64 = 1e-7;
-/// The constant K that all papers use for their cones.
+/// K of the cones in these tests (MERU, HyCoCLIP: 0.1).
 const MIN_RADIUS: f64 = 0.1;
 
-/// Points ahead and behind on the line from the root through the parent. The sphere's lines are chords, which leave the
-/// sphere, so only the root itself is behind.
+/// Points ahead and behind on the line from the root through the parent. On the sphere the line is a chord, which
+/// leaves the sphere, so only the root itself is tested.
 pub(super) fn angle_ahead_and_behind(case: &LawCase<'_>) -> Result<(), String> {
     for root in case.roots() {
         for parent in &case.points[1..] {
@@ -86,7 +86,7 @@ pub(super) fn mirror_images(case: &LawCase<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The half aperture is in (0, pi/2], is pi/2 at the root, and never widens outwards along a ray.
+/// The half aperture is in (0, pi/2], is pi/2 at the root, and does not grow along a ray away from the root.
 pub(super) fn aperture_narrows(case: &LawCase<'_>) -> Result<(), String> {
     for root in case.roots() {
         let start = start_of(case, &root);
@@ -106,7 +106,7 @@ pub(super) fn aperture_narrows(case: &LawCase<'_>) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn excess_tells_inside(case: &LawCase<'_>) -> Result<(), String> {
+pub(super) fn excess_separates_inside_and_outside(case: &LawCase<'_>) -> Result<(), String> {
     for root in case.roots() {
         for parent in &case.points[1..] {
             let excess = |child: &[f64], scale: f64| case.exact.cone_excess(parent, child, MIN_RADIUS, scale, &root);

@@ -5,8 +5,8 @@ use crate::real::Real;
 use crate::root::Root;
 use crate::space::Space;
 
-/// Adversarial tangent vectors of `dim` numbers: the origin; norms from 1e-6 to 1e4 on one ray (collinear, each twice,
-/// so that equal points occur); the opposite ray; another direction; and a neighbour at a relative distance of 1e-6.
+/// Adversarial tangent vectors of `dim` numbers: the origin; norms from 1e-6 to 1e4 on one ray (each twice, so that
+/// equal points occur), on the opposite ray and in another direction. Two of the norms differ by a fraction of 1e-6.
 pub fn edge_tangents(dim: usize) -> Vec<Vec<f64>> {
     let along = |length: f64, sign: fn(usize) -> f64| {
         let norm = (dim as f64).sqrt();
@@ -27,8 +27,8 @@ pub(super) fn everything_is_finite(case: &LawCase<'_>) -> Result<(), String> {
     finite_in(case, case.fast.as_ref())
 }
 
-/// Compares `f32` with `f64` on the same rounded points, for ordinary points (rapidity 0.05 to 3). The tests of the
-/// hyperboloid have the error budgets for larger norms.
+/// Compares `f32` with `f64` on the same rounded points, for ordinary points (rapidity 0.05 to 3). The error budgets
+/// for larger norms are in the tests of the hyperboloid.
 pub(super) fn f32_follows_f64(case: &LawCase<'_>) -> Result<(), String> {
     let narrow: Vec<Vec<f32>> = case.points.iter().map(|p| p.iter().map(|v| *v as f32).collect()).collect();
     let wide: Vec<Vec<f64>> = narrow.iter().map(|p| p.iter().map(|v| f64::from(*v)).collect()).collect();

@@ -20,31 +20,31 @@ use crate::spec::ManifoldSpec;
 #[cfg(test)]
 mod tests;
 
-/// Description of the set that a [`Draft`] writes, and the settings that determine its rows.
+/// Space, root, columns and storage type of the set that a [`Draft`] writes, and the settings that determine its rows.
 #[derive(Clone, Debug)]
 pub struct DraftPlan {
     /// The space of the points.
     pub spec: ManifoldSpec,
-    /// The apex of the cones.
+    /// The root from which the cones are seen.
     pub root: Root,
     /// Names of the columns, in alphabetical order.
     pub columns: Vec<String>,
     /// Storage type of the points.
     pub element: Element,
     /// Everything else that the rows depend on (model, data, settings), by name. A draft can be continued only with the
-    /// same values.
+    /// same identity; the other fields of the plan are not compared.
     pub identity: BTreeMap<String, String>,
 }
 
 /// An unfinished set, stored in the folder `.NAME.unfinished` beside the path of the set `NAME`.
 ///
-/// Each row is named first ([`Draft::add`]) and then gets its point; points may come in any order ([`Draft::put`]).
-/// Rows are not kept in memory. [`Draft::commit`] makes the progress durable together with a state of the caller. After
-/// an interruption, also a killed process, the next [`Draft::open`] continues from the last commit. [`Draft::finish`]
-/// moves the complete set to its path.
+/// [`Draft::add`] appends a row without its point; [`Draft::put`] writes the points of rows that were added, in any
+/// order. Rows are not kept in memory. [`Draft::commit`] makes the progress durable together with a state of the
+/// caller. After an interruption, also a killed process, the next [`Draft::open`] continues from the last commit.
+/// [`Draft::finish`] moves the complete set to its path.
 ///
-/// The same rows and points give the same bytes, regardless of interruptions. They equal the output of
-/// [`EmbeddingSet::save`](super::EmbeddingSet::save).
+/// The same rows and points give the same bytes, regardless of interruptions. With [`Element::F32`], points, rows and
+/// manifest equal the output of [`EmbeddingSet::save`](super::EmbeddingSet::save).
 pub struct Draft {
     /// Path of the finished set.
     dir: PathBuf,
@@ -66,7 +66,7 @@ pub struct Draft {
 struct DraftProgress {
     version: u32,
     identity: BTreeMap<String, String>,
-    /// Number of rows with a name.
+    /// Number of rows added.
     rows: u64,
     /// Number of rows with a point.
     points: u64,
@@ -90,10 +90,11 @@ impl Draft {
     /// Continues the committed draft of the set `dir`, or starts a new one.
     ///
     /// # Errors
-    /// The existing draft has another plan (the error names the difference); another process works on the draft; the
-    /// plan is invalid; `dir` holds foreign files; the operating system reports an error.
+    /// The existing draft was started with another [`DraftPlan::identity`] (the error names the first difference);
+    /// another process works on the draft; the plan is invalid; `dir` holds foreign files; the operating system reports
+    /// an error.
     pub fn open(dir: &Path, plan: DraftPlan) -> Result<Self> {
-        files::check_place(dir, &may_replace)?;
+        files::check_target(dir, &may_replace)?;
         plan.root.check(&plan.spec)?;
         if let Some(name) = plan.columns.iter().find(|name| RESERVED.contains(&name.as_str())) {
             let expected = "a name other than `id` and `modality`, which every row has";
@@ -117,8 +118,8 @@ impl Draft {
             identity: plan.identity.clone(),
             ..DraftProgress::default()
         });
-        // Names and log entries after the last commit are truncated. Points after it stay in the file and are
-        // overwritten later.
+        // Rows and log entries after the last commit are truncated. Points after the last commit stay in the file and
+        // are overwritten later.
         let row = (plan.spec.dim * plan.element.size()) as u64;
         let least = if fresh { 0 } else { HEADER as u64 + progress.points * row };
         Ok(Draft {
@@ -160,7 +161,7 @@ impl Draft {
         &self.progress.state
     }
 
-    /// Number of rows named so far.
+    /// Number of rows added so far.
     pub fn rows(&self) -> u64 {
         self.progress.rows
     }
@@ -170,7 +171,8 @@ impl Draft {
         self.progress.points
     }
 
-    /// Appends the name of the next row and returns the row number. `columns` has one string per column of the plan.
+    /// Appends the next row, without its point, and returns the index of the row. `columns` has one string per column
+    /// of the plan.
     ///
     /// # Errors
     /// The number of columns is wrong; the operating system reports an error.
@@ -188,10 +190,11 @@ impl Draft {
         Ok(self.progress.rows - 1)
     }
 
-    /// Writes the points `[n, dim]` of the rows from `first` on. These rows must have a name and no point yet.
+    /// Writes the points `[n, dim]` of the rows from `first` on. The rows must have been added. Each row must be
+    /// written exactly once, which is not checked.
     ///
     /// # Errors
-    /// A row has no name; a number is not finite, or becomes infinite in the storage type; a row is not on the space;
+    /// A row was not added; a number is not finite, or becomes infinite in the storage type; a row is not on the space;
     /// the operating system reports an error.
     pub fn put(&mut self, first: u64, points: &[f32]) -> Result<()> {
         let dim = self.plan.spec.dim;
@@ -209,9 +212,9 @@ impl Draft {
         self.check(first, points)?;
         let row = (dim * self.plan.element.size()) as u64;
         let path = || self.home.join(DraftProgress::SET).join(SetManifest::POINTS);
-        let place = SeekFrom::Start(HEADER as u64 + first * row);
+        let position = SeekFrom::Start(HEADER as u64 + first * row);
         self.points
-            .seek(place)
+            .seek(position)
             .and_then(|_| self.points.write_all(&self.bytes))
             .map_err(Error::io("write", &path()))?;
         self.progress.points += count;
@@ -315,9 +318,9 @@ impl Draft {
         let mut stored = Vec::with_capacity(points.len());
         self.plan.element.decode(&self.bytes, &mut stored);
         for (i, row) in stored.chunks_exact(dim).enumerate() {
-            let place = first + i as u64;
+            let index = first + i as u64;
             if let Some(at) = row.iter().position(|v| !v.is_finite()) {
-                let what = format!("embedding set: row {place}, component {at}, ");
+                let what = format!("embedding set: row {index}, component {at}, ");
                 let found = format!("{} ({} as {})", points[i * dim + at], row[at], self.plan.element.name());
                 return Err(Error::invalid(what.trim_end(), found, "a finite number"));
             }
@@ -326,7 +329,7 @@ impl Draft {
                 let found = format!("{off} away from the {}", self.plan.spec);
                 let expected =
                     format!("at most {}; lift or normalise the points before storing them", safe::UNIT_TOLERANCE);
-                return Err(Error::invalid(format!("embedding set: row {place}"), found, expected));
+                return Err(Error::invalid(format!("embedding set: row {index}"), found, expected));
             }
         }
         Ok(())
@@ -339,7 +342,7 @@ impl std::fmt::Debug for Draft {
     }
 }
 
-/// Opens a file of a draft with the position at its end. The file must have at least the committed length `bytes`; with
+/// Opens a file of a draft, positioned at the end. The file must have at least the committed length `bytes`; with
 /// `cut`, anything longer is truncated.
 fn committed(path: &Path, bytes: u64, cut: bool) -> Result<File> {
     let mut options = OpenOptions::new();
@@ -387,7 +390,7 @@ fn read_progress(home: &Path) -> Result<Option<DraftProgress>> {
     serde_json::from_value(value).map(Some).map_err(|e| Error::format(&path, "the file", e, "the state of a draft"))
 }
 
-/// Checks that a draft is continued with the settings it was started with.
+/// Checks that a draft is continued with the settings with which it was started.
 fn check_same(home: &Path, begun: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Result<()> {
     match first_difference(begun, now) {
         None => Ok(()),

@@ -11,16 +11,16 @@ pub enum Element {
     /// 4 bytes: the exact computed value.
     #[default]
     F32,
-    /// 2 bytes with 11 significant bits, from 6.1e-5 to 65,504. The rounding error is at most 2^-11 = 0.05 % of the
-    /// number, and 3e-8 below that range.
+    /// 2 bytes with 11 significant bits. The rounding error is at most 2^-11 = 0.05 % for numbers from 6.1e-5 to
+    /// 65,504, and at most 3e-8 for smaller numbers.
     F16,
     /// 2 bytes with 8 significant bits and the range of `f32`. The rounding error is at most 2^-8 = 0.4 % of the
     /// number.
     BF16,
 }
 
-/// Total bytes of the length field and the header. The size is fixed for every number of rows, so that the header can
-/// be written last. It is a multiple of 64, so that the numbers are aligned in a memory-mapped file.
+/// Total bytes of the length field and the header. The size does not depend on the number of rows, so that the header
+/// can be written last. It is a multiple of 64, so that the numbers are aligned in a memory-mapped file.
 pub(super) const HEADER: usize = 256;
 
 impl Element {
@@ -28,7 +28,7 @@ impl Element {
     pub(super) const ALL: [(Element, Dtype, &str); 3] =
         [(Element::F32, Dtype::F32, "F32"), (Element::F16, Dtype::F16, "F16"), (Element::BF16, Dtype::BF16, "BF16")];
 
-    /// Returns the type of a stored tensor, if points may have it.
+    /// Returns the storage type for a tensor type; `None` if points cannot have this type.
     pub(super) fn of(dtype: Dtype) -> Option<Self> {
         Self::ALL.iter().find(|(_, known, _)| *known == dtype).map(|(element, ..)| *element)
     }

@@ -9,12 +9,13 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Draft, Element, EmbeddingSet, FileChecksum, MOST_LINE, Modality, SetManifest, hex};
+use super::{Draft, Element, EmbeddingSet, FileChecksum, MAX_LINE_BYTES, Modality, SetManifest, hex};
 use crate::error::{Error, Result};
 use crate::files;
 
 impl EmbeddingSet {
-    /// Reads a folder in the format of [`crate::points`]. Files are read in chunks, so peak memory is that of the set.
+    /// Reads a folder in the format of [`crate::points`]. Files are read in chunks, so the peak memory is about that of
+    /// the set.
     ///
     /// # Errors
     /// The set is still a [`Draft`]; a file is missing, truncated, damaged, of another version or of the wrong shape;
@@ -71,12 +72,12 @@ pub(super) fn read_manifest(path: &Path) -> Result<SetManifest> {
     serde_json::from_value(value).map_err(text)
 }
 
-/// Reads a file of at most [`MOST_HEADER`] bytes.
+/// Reads a file of at most [`MAX_HEADER_BYTES`] bytes.
 pub(super) fn read_small(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_file(path)?.take(MOST_HEADER + 1).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
-    match bytes.len() as u64 > MOST_HEADER {
-        true => Err(Error::format(path, "length", "over the limit", format!("at most {MOST_HEADER} bytes"))),
+    open_file(path)?.take(MAX_HEADER_BYTES + 1).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
+    match bytes.len() as u64 > MAX_HEADER_BYTES {
+        true => Err(Error::format(path, "length", "over the limit", format!("at most {MAX_HEADER_BYTES} bytes"))),
         false => Ok(bytes),
     }
 }
@@ -94,7 +95,7 @@ fn points_of(file: &mut ChecksumReader<'_>, manifest: &SetManifest) -> Result<Ve
     let PointsLayout { element, skipped, length, .. } = header_of(file, manifest)?;
     file.skip(skipped)?;
     let (mut numbers, count) = (Vec::new(), manifest.rows * manifest.spec.dim);
-    // A sparse file can be longer than its disk usage and than the memory.
+    // A sparse file can exceed the memory although it occupies little disk space.
     numbers.try_reserve_exact(count).map_err(|e| {
         Error::format(file.path, "number of coordinates", format!("{count} ({e})"), "a set that fits into memory")
     })?;
@@ -112,14 +113,15 @@ fn points_of(file: &mut ChecksumReader<'_>, manifest: &SetManifest) -> Result<Ve
 /// Position of the numbers in a points file.
 pub(super) struct PointsLayout {
     pub(super) element: Element,
-    /// Bytes of the file before the numbers, and how many of these come after the header.
+    /// Bytes of the file before the numbers.
     pub(super) offset: u64,
+    /// The part of `offset` after the header.
     skipped: u64,
     /// Length of the numbers, bytes.
     length: usize,
 }
 
-/// Reads the header of a points file; the reader then stands at the first byte after the header.
+/// Reads the header of a points file; the reader is then positioned at the first byte after the header.
 pub(super) fn header_of(file: &mut ChecksumReader<'_>, manifest: &SetManifest) -> Result<PointsLayout> {
     let (path, bytes) = (file.path, file.bytes);
     let damaged = |why: &dyn std::fmt::Display| {
@@ -134,8 +136,8 @@ pub(super) fn header_of(file: &mut ChecksumReader<'_>, manifest: &SetManifest) -
     if header == 0 || header > bytes - 8 {
         return Err(damaged(&"no header"));
     }
-    if header > MOST_HEADER {
-        return Err(damaged(&format!("its header has {header} bytes; the limit is {MOST_HEADER}")));
+    if header > MAX_HEADER_BYTES {
+        return Err(damaged(&format!("its header has {header} bytes; the limit is {MAX_HEADER_BYTES}")));
     }
     let mut json = vec![0; header as usize];
     file.read(&mut json)?;
@@ -180,9 +182,9 @@ pub(super) fn read_rows(dir: &Path, manifest: &SetManifest) -> Result<SetRows> {
     let (mut bytes, mut lines) = (Vec::new(), 0);
     while file.line(&mut bytes)? {
         lines += 1;
-        if bytes.len() > MOST_LINE {
-            // Fail at once: the rest of the line may be as long as the disk.
-            let found = format!("longer than {MOST_LINE} bytes");
+        if bytes.len() > MAX_LINE_BYTES {
+            // Fail without reading on: the rest of the line may be arbitrarily long.
+            let found = format!("longer than {MAX_LINE_BYTES} bytes");
             return Err(Error::format(&path, format!("line {lines}"), found, "a shorter line"));
         }
         if wrong.is_none() {
@@ -239,7 +241,7 @@ fn take_text(row: &mut Map<String, Value>, name: &str) -> Result<String, (String
 }
 
 /// Largest manifest and largest header of a points file, bytes: the limit of the `safetensors` library.
-const MOST_HEADER: u64 = 100_000_000;
+const MAX_HEADER_BYTES: u64 = 100_000_000;
 
 /// Opens a regular file for reading. Anything else is an error, because opening a pipe can block forever.
 fn open_file(path: &Path) -> Result<File> {
@@ -297,7 +299,7 @@ impl<'a> ChecksumReader<'a> {
     /// of the file.
     fn line(&mut self, line: &mut Vec<u8>) -> Result<bool> {
         line.clear();
-        let mut some = self.reader.by_ref().take(MOST_LINE as u64 + 1);
+        let mut some = self.reader.by_ref().take(MAX_LINE_BYTES as u64 + 1);
         some.read_until(b'\n', line).map_err(Error::io("read", self.path))?;
         self.hash(line);
         Ok(!line.is_empty())

@@ -7,7 +7,7 @@ use std::io;
 /// ends.
 ///
 /// `drop` unlocks explicitly, because closing the file may not release the lock. A child process that another thread is
-/// starting at that moment holds a copy of every open file until its program begins, and with it the lock.
+/// just starting holds a copy of every open file, and with it the lock, until its program begins.
 #[derive(Debug)]
 pub struct Lock(File);
 
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_has_it_at_a_time() {
+    fn only_one_holder_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let file = || File::create(folder.path().join("lock")).unwrap();
         let first = Lock::take(file()).unwrap().unwrap();
@@ -49,7 +49,7 @@ mod tests {
 
     /// The copy stands for a child process that is being started.
     #[test]
-    fn a_copy_of_its_file_does_not_keep_it() {
+    fn dropping_releases_copies_of_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = || File::create(folder.path().join("lock")).unwrap();
         let opened = file();

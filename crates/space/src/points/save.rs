@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Element, EmbeddingSet, FileChecksum, MOST_LINE, Modality, SetManifest, hex, may_replace};
+use super::{Element, EmbeddingSet, FileChecksum, MAX_LINE_BYTES, Modality, SetManifest, hex, may_replace};
 use crate::error::{Error, Result};
 use crate::files;
 
@@ -70,7 +70,7 @@ impl SetManifest {
     }
 }
 
-/// Encodes a line of `rows.jsonl`; columns are in alphabetical order.
+/// Encodes a line of `rows.jsonl`; `columns` must be in alphabetical order.
 pub(super) fn line<'a>(
     id: &str,
     modality: Modality,
@@ -82,8 +82,8 @@ pub(super) fn line<'a>(
     row.extend(columns.map(|(name, value)| (name.to_owned(), Value::from(value))));
     let mut line = serde_json::to_vec(&row)?;
     line.push(b'\n');
-    if line.len() > MOST_LINE {
-        let text = format!("a row of {} bytes; expected at most {MOST_LINE}, the limit of readers", line.len());
+    if line.len() > MAX_LINE_BYTES {
+        let text = format!("a row of {} bytes; expected at most {MAX_LINE_BYTES}, the limit of readers", line.len());
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text));
     }
     Ok(line)

@@ -15,7 +15,7 @@ use crate::spec::ManifoldSpec;
 pub struct StoredSet {
     /// The space of the points.
     pub spec: ManifoldSpec,
-    /// The apex of the cones.
+    /// The root from which the cones are seen.
     pub root: Root,
     /// Provenance of the points.
     pub source: Provenance,
@@ -101,7 +101,7 @@ mod tests {
 
     /// The numbers read directly from the file at the given offset equal those of the set.
     #[test]
-    fn says_where_the_points_are() {
+    fn offset_is_that_of_the_first_number() {
         let set = sample();
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("set");

@@ -38,7 +38,7 @@ fn load_error(dir: &Path) -> String {
     text.replace(dir.to_str().unwrap(), "SET")
 }
 
-/// Changes one file and removes the checksums from the manifest: the state of a damaged file from another writer.
+/// Changes one file and removes the checksums from the manifest: as in a set by another writer that omits checksums.
 fn tamper(dir: &Path, name: &str, change: impl FnOnce(Vec<u8>) -> Vec<u8>) {
     let path = dir.join(name);
     let bytes = fs::read(&path).unwrap();
@@ -101,7 +101,7 @@ fn round_trip_of_other_shapes() {
 
 /// Readers in other languages depend on this layout.
 #[test]
-fn files_are_what_the_format_says() {
+fn files_follow_the_format() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
     saved(&dir);
@@ -162,7 +162,7 @@ fn damaged_files_say_what_is_wrong() {
 
 /// Sparse files: longer than the memory, with almost no disk usage.
 #[test]
-fn endless_files_are_refused() {
+fn oversized_files_are_rejected() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
     let stretch = |name: &str, bytes: u64| {
@@ -192,7 +192,7 @@ fn endless_files_are_refused() {
     // written.
     let mut set = saved(&dir);
     let row = "{\"caption\":\"\",\"id\":\"a\",\"modality\":\"image\"}\n".len();
-    set.columns.get_mut("caption").unwrap()[0] = "x".repeat(MOST_LINE - row);
+    set.columns.get_mut("caption").unwrap()[0] = "x".repeat(MAX_LINE_BYTES - row);
     set.save(&dir).unwrap();
     assert!(EmbeddingSet::load(&dir).unwrap() == set);
     set.columns.get_mut("caption").unwrap()[0].push('x');
@@ -203,7 +203,7 @@ fn endless_files_are_refused() {
 /// A pipe instead of a file is rejected without blocking.
 #[cfg(unix)]
 #[test]
-fn pipes_are_no_files() {
+fn pipes_are_rejected() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
     for name in SetManifest::REQUIRED {
@@ -262,7 +262,7 @@ fn inconsistent_files_say_what_is_wrong() {
 }
 
 #[test]
-fn sets_that_make_no_sense_are_refused() {
+fn invalid_sets_are_rejected() {
     let broken = |change: &dyn Fn(&mut EmbeddingSet)| {
         let mut set = sample();
         change(&mut set);

@@ -2,8 +2,8 @@
 //!
 //! Points are given by their space components `x`; the time component is `t(x) = sqrt(1/c + |x|^2)`. Formulas that
 //! subtract two large, nearly equal numbers (`t(x) t(y) - <x, y>`, `t(x)^2 - t(y)^2`) are rearranged to use only
-//! differences of coordinates; each function gives its form. Sources: MERU (Desai et al. 2023) Sections 3 and B,
-//! HyCoCLIP (Pal et al. 2025) Eqs. 1 to 10, Law et al. 2019 and Ganea et al. 2018 for the geometry itself.
+//! differences of coordinates; the comments give the rearranged formulas. Sources: MERU (Desai et al. 2023) Sections 3
+//! and B, HyCoCLIP (Pal et al. 2025) Eqs. 1 to 10, Law et al. 2019 and Ganea et al. 2018 for the geometry itself.
 
 use crate::real::Real;
 use crate::root::{Root, RootView};
@@ -26,8 +26,8 @@ pub(crate) struct Lorentz<T> {
 /// Use it for many pairs: one matrix product gives every `<x, y>`.
 ///
 /// It computes `acosh(-c <x, y>_L) / sqrt(c)` as `acosh_1p(u) / sqrt(c)` with `u = a + b + a b - c <x, y> >= 0`. The
-/// error of `u` is about one unit in the last place of `c |x| |y|`. For close points with large norms this is large;
-/// see the budget table in `spaces/tests/accuracy.rs`. [`Space::dist`] stays accurate there.
+/// error of `u` is about one unit in the last place of `c |x| |y|`. For close points with large norms this error is
+/// large compared with `u`; see the budget table in `spaces/tests/accuracy.rs`. [`Space::dist`] is more accurate there.
 pub fn dist_from_dot<T: Real>(dot: T, a: T, b: T, curv: T) -> T {
     safe::acosh_1p(a + b + a * b - curv * dot) / curv.sqrt()
 }
@@ -44,7 +44,8 @@ impl<T: Real> Space<T> for Lorentz<T> {
         &self.spec
     }
 
-    /// `sinh(r) / r v` with `r = sqrt(c) |v|`, clamped to [`safe::MAX_RAPIDITY`]. HyCoCLIP Eq. 4 at the origin.
+    /// `sinh(r) / r v` with `r = sqrt(c) |v|` (HyCoCLIP Eq. 4 at the origin). Beyond [`safe::MAX_RAPIDITY`] the length
+    /// of the point stays `2^15 / sqrt(c)`.
     fn lift(&self, tangent: &[T], point: &mut [T]) {
         scaled(tangent, safe::sinhc(self.scale * norm(tangent)), point);
     }
@@ -82,7 +83,7 @@ impl<T: Real> Space<T> for Lorentz<T> {
     }
 
     /// `asin(2K / sinh(sqrt(c) d))` with `d` the distance to the root. At the origin `sinh(sqrt(c) d) = sqrt(c) |x|`,
-    /// which gives MERU's `asin(2K / (sqrt(c) |x|))` (HyCoCLIP Eq. 10).
+    /// which gives MERU's `asin(2K / (sqrt(c) |x|))` (HyCoCLIP Eq. 7).
     fn half_aperture(&self, parent: &[T], min_radius: T, root: &Root) -> T {
         self.half_aperture_at(parent, min_radius, root.view())
     }
@@ -155,7 +156,8 @@ impl<T: Real> Lorentz<T> {
         let reach = match root {
             RootView::Origin => self.scale * norm(parent),
             RootView::Point(_) => {
-                // Beyond MAX_RAPIDITY the aperture is below 1e-5 and `sinh` may overflow.
+                // `sinh` may overflow, so `sinhc` limits it beyond MAX_RAPIDITY, where the aperture is below 1e-5 for K
+                // = 0.1.
                 let rapidity = self.scale * self.depth_at(parent, root);
                 rapidity * safe::sinhc(rapidity)
             }
@@ -193,9 +195,9 @@ impl<T: Real> Lorentz<T> {
         let unit = T::ONE / self.curv;
         let times = self.time(xx) * self.time(yy);
         if xy >= T::ZERO {
-            let slope = safe::ratio(ds, ss);
+            let coefficient = safe::ratio(ds, ss);
             let [pp] = sums(x, y, |a, b| {
-                let p = (a - b) - slope * (a + b);
+                let p = (a - b) - coefficient * (a + b);
                 [p * p]
             });
             (pp * ss + T::TWO * T::TWO * unit * dd) / (T::TWO * (unit + times + xy))
@@ -205,7 +207,7 @@ impl<T: Real> Lorentz<T> {
     }
 
     /// Angle at `parent` between the continuation of the geodesic from `root` and the geodesic to `child`, measured in
-    /// the tangent space at the parent; zero when one of the two has length zero.
+    /// the tangent space at the parent; zero if either geodesic has length zero.
     fn continuation_angle(&self, root: &[T], parent: &[T], child: &[T]) -> T {
         let (back, ahead) = (LorentzTangent::from(self, parent, root), LorentzTangent::from(self, parent, child));
         let (back_norm, ahead_norm) = (back.norm(), ahead.norm());
@@ -229,8 +231,8 @@ struct LorentzTangent<T> {
     viewer_norm: T,
     /// Component away from the origin, `sqrt(c) (t(v) y - t(y) |v|)` with `y` the target's component along `v`.
     along: T,
-    /// Length of the part perpendicular to `v`. Parallel transport does not change it, so it comes from the target's
-    /// coordinates.
+    /// Length of the part perpendicular to `v`. Parallel transport to the origin along `v` preserves this length, so it
+    /// is computed from the space components of the target.
     across: T,
     /// Component along `v` of target - viewer (if `near`) or of target.
     shift: T,

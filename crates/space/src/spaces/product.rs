@@ -51,8 +51,8 @@ impl<T: Real> Space<T> for Product<T> {
         T::ZERO
     }
 
-    /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. If curvatures differ, its
-    /// ranking differs from that of the distance.
+    /// Sum over factors of `<x_i, y_i>_L`: the score of PHyCLIP's released evaluation. If the curvatures differ, this
+    /// score and the distance rank points differently.
     fn inner(&self, x: &[T], y: &[T]) -> T {
         let inner = |(f, at): (&Lorentz<T>, Range<usize>)| f.inner(&x[at.clone()], &y[at]);
         self.parts().map(inner).fold(T::ZERO, |a, b| a + b)
@@ -84,8 +84,8 @@ impl<T: Real> Space<T> for Product<T> {
         })
     }
 
-    /// Mean over all factors of the positive excesses, or the largest excess when none is positive. The sign is
-    /// negative if the child is inside the cone of every factor; the positive part is the training hinge.
+    /// Mean over all factors of the positive excesses, or the largest excess when none is positive. The result is
+    /// negative if the child is inside the cone of every factor; its positive part is the training hinge.
     fn cone_excess(&self, parent: &[T], child: &[T], min_radius: T, aperture_scale: T, root: &Root) -> T {
         let excess = |(factor, at): (&Lorentz<T>, Range<usize>)| {
             let root = root.view().slice(at.clone());

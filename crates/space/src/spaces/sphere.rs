@@ -64,8 +64,8 @@ impl<T: Real> Space<T> for Sphere {
         chord_half_aperture(self.depth(parent, root), min_radius)
     }
 
-    /// `(sin((1 - t) a) from + sin(t a) to) / sin(a)` with `a` the arc between the points. Opposite points have no
-    /// unique arc; theirs passes over the axis on which `from` has its smallest component.
+    /// `(sin((1 - t) a) from + sin(t a) to) / sin(a)` with `a` the arc between the points. Between opposite points the
+    /// arc is not unique; the one used passes over the axis on which `from` has its smallest component.
     fn geodesic(&self, from: &[T], to: &[T], t: T, out: &mut [T]) {
         let arc: T = self.dist(from, to);
         let sine = arc.sin();

@@ -8,7 +8,8 @@ use super::{exact_angles, inputs};
 use crate::multi_positive_nce;
 use crate::testkit::{TestInput, error, numbers, oracle, outcome, random, same_bits_on_any_number_of_threads};
 
-/// Wholes, parts, factors, width: single numbers, all remainders of the vector width, and more rows than a group.
+/// Wholes, parts, factors, width: single values, sizes that are no multiple of the vector width, and more rows than a
+/// group.
 const SIZES: [[usize; 4]; 6] =
     [[1, 1, 1, 6], [5, 7, 1, 6], [3, 16, 4, 8], [8, 33, 2, 9], [40, 3, 3, 12], [18, 34, 1, 5]];
 
@@ -99,7 +100,7 @@ fn value_and_gradients_equal_the_oracle() {
 
 /// Compares with the composed operations, for more rows than fit into one tile of 4 MiB.
 #[test]
-fn equals_angles_and_contrast_apart() {
+fn equals_the_composed_operations() {
     let size @ [wholes, parts, _, _] = [1100, 1000, 1, 24];
     let positive = (0..parts as u32).flat_map(|column| [[column, column], [column / 2, column]]).collect();
     let same = (0..900).map(|i| [i + 100, i]).collect();
@@ -174,7 +175,8 @@ fn difficult_tables() {
     for geometry in [AngleGeometry::Hyperbolic, AngleGeometry::Flat] {
         let found = outcome(&inputs(parts.clone(), 1e4), &[1.0; 7], run(Arc::clone(&labels), geometry));
         assert!(found.iter().flatten().all(|v| v.is_finite()), "{found:?}");
-        // The positive of the first whole is behind it, pi worse than the part ahead. All angles at the root are 0.
+        // The positive of the first whole is straight back, so its similarity is pi lower than that of the part
+        // straight ahead. All angles at the root are 0.
         let pi = std::f64::consts::PI;
         assert!((found[0][0] - 1e4 * pi).abs() < 0.1 && (found[0][1] - 5_f64.ln()).abs() < 1e-3, "{:?}", found[0]);
         for bad in [f32::NAN, f32::INFINITY] {
@@ -193,7 +195,7 @@ fn difficult_tables() {
 }
 
 /// Transposed points are read in place. Points that are both whole and part get the sum of both gradients, and points
-/// that are neither get none.
+/// that are neither get a zero gradient.
 #[test]
 fn any_layout_and_any_role() {
     let (values, own) = (random(9 * 8, 5), vec![0.5; 12]);

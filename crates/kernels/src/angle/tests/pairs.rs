@@ -5,7 +5,8 @@ use super::super::{AngleGeometry, pairwise_exterior_angle};
 use super::{exact_angles, inputs};
 use crate::testkit::{TestInput, error, oracle, outcome, random, same_bits_on_any_number_of_threads};
 
-/// Parents, children, factors, width: single numbers, all remainders of the vector width, and more rows than a group.
+/// Parents, children, factors, width: single values, sizes that are no multiple of the vector width, and more rows than
+/// a group.
 const SIZES: [[usize; 4]; 6] =
     [[1, 1, 1, 6], [5, 7, 1, 6], [3, 16, 4, 8], [8, 33, 2, 9], [40, 3, 3, 12], [2, 50, 1, 40]];
 
@@ -26,9 +27,9 @@ fn exact(
     oracle(inputs, upstream, |x| exact_angles(&x[0], &x[1], &x[2], width, geometry))
 }
 
-/// Directions are far apart here; the budget table of `conifer_geometry` covers close ones. In `f32` the products have
-/// an error of a few units in the last place of `|parent| |child|`, and angles have that error divided by the sine of
-/// the angle.
+/// The directions of parents and children are far apart here; the error budgets of `conifer_geometry` cover close
+/// directions. In `f32` the products have an error of a few units in the last place of `|parent| |child|`, and angles
+/// have that error divided by the sine of the angle.
 #[test]
 fn value_and_gradients_equal_the_oracle() {
     for size in SIZES {
@@ -59,7 +60,7 @@ fn value_and_gradients_equal_the_oracle() {
 
 /// More rows than fit into one tile of 4 MiB: each row must equal the row computed separately.
 #[test]
-fn tiles_fit_together() {
+fn tiles_equal_separately_computed_rows() {
     let size = [1100, 1000, 1, 24];
     let inputs = inputs(size, 1.0);
     let upstream: Vec<f32> = random(size[0] * size[1], 3);

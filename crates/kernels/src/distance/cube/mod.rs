@@ -131,7 +131,7 @@ pub(super) struct CubeDistanceState {
     x: FloatTensor<Cube>,
     y: FloatTensor<Cube>,
     curv: FloatTensor<Cube>,
-    /// The distances, if the slope needs them.
+    /// The distances, if the gradient needs them (root mean square).
     table: Option<FloatTensor<Cube>>,
     rule: DistanceRule,
 }
@@ -153,7 +153,7 @@ struct CubePoints {
     excess: CubeTensor,
 }
 
-/// The distances and their gradients, both `[M, N]`.
+/// The distances and the gradients with respect to them, both `[M, N]`.
 struct CubeUpstream {
     table: CubeTensor,
     grad: CubeTensor,
@@ -169,7 +169,7 @@ impl CubeOperands {
             curv,
             floor: rule.floor as f32,
             sign: if rule.negative { -1.0 } else { 1.0 },
-            // The root mean square of a single number is the number.
+            // The root mean square of a single distance is the distance.
             squares: rule.norm == DistanceNorm::L2 && factors > 1,
         }
     }

@@ -11,11 +11,11 @@ use cubecl::prelude::*;
 pub(super) const TILE: usize = 16;
 /// Coordinates per stage in shared memory.
 pub(super) const STAGE: usize = 32;
-/// Threads that sum the gradient of one curvature.
+/// Threads per group in the kernels [`sum_rows`] and [`time_excess`].
 pub(super) const ADDERS: usize = 256;
-/// Distance between rows of a tile in shared memory; odd, so that rows start in different banks.
+/// Distance between the rows of a coordinate tile in shared memory; odd, so that rows start in different banks.
 const PITCH: usize = STAGE + 1;
-/// The same for a tile with one number per pair.
+/// Distance between the rows of a tile with one number per pair.
 const PAIR_PITCH: usize = TILE + 1;
 
 const ONE: u32 = 1.0_f32.to_bits();
@@ -177,7 +177,7 @@ pub(super) fn point_gradients(
             let at = row * mine_step as usize + column * other_step as usize;
             let upstream = sign * grad[at] / f32::cast_from(factors as u32);
             let u = excess_of_pair(a, b, c, dot);
-            let slope = acosh_slope(u, floor);
+            let derivative = acosh_derivative(u, floor);
             // `weight` is the gradient of the rapidity; `own` is the part of the gradient of c that does not flow
             // through u.
             let mut weight = upstream / c.sqrt();
@@ -189,7 +189,7 @@ pub(super) fn point_gradients(
                 }
                 own = weight * rapidity / (2.0f32 * c);
             }
-            q = weight * slope;
+            q = weight * derivative;
             times += q * (1.0f32 + b);
             if comptime![for_curv] {
                 let x_square = a * (a + 2.0f32) / c;
@@ -292,23 +292,23 @@ fn excess_of_pair(a: f32, b: f32, c: f32, dot: f32) -> f32 {
     a + b + a * b - c * dot
 }
 
-/// `acosh(1 + u)`; the value at `floor` for smaller `u`.
+/// `acosh(max(u, floor) + 1)`; NaN stays NaN.
 #[cube]
 fn acosh_1p(u: f32, floor: f32) -> f32 {
     let u = select(u < floor, floor, u);
     ln_1p(u + (u * (u + 2.0f32)).sqrt())
 }
 
-/// The slope `1 / sqrt(u (u + 2))` of [`acosh_1p`]; 0 below `floor`.
+/// The derivative `1 / sqrt(u (u + 2))` of [`acosh_1p`]; 0 below `floor`.
 #[cube]
-fn acosh_slope(u: f32, floor: f32) -> f32 {
+fn acosh_derivative(u: f32, floor: f32) -> f32 {
     let low = u < floor;
     let u = select(low, floor, u);
     select(low, 0.0f32, 1.0f32 / (u * (u + 2.0f32)).sqrt())
 }
 
 /// `ln(1 + t)` for `t >= 0`, as in `conifer_space::vector::ln_1p`. CubeCL's own function takes `ln` of the rounded `1 +
-/// t` on graphics cards, which is 0 for distances below 1e-7. NaN stays NaN.
+/// t` on graphics cards, which is 0 for `t` below 6e-8. NaN stays NaN.
 #[cube]
 fn ln_1p(t: f32) -> f32 {
     let shifted = u32::reinterpret(1.0f32 + t) + (ONE - ROOT_HALF);

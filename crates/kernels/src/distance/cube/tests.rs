@@ -5,7 +5,7 @@ use burn::tensor::{DType, Device, DeviceType, Tensor, TensorData};
 
 use super::super::{DistanceNorm, DistanceRule, pairwise_distance, pairwise_distance_plain};
 
-/// The square of the machine precision of `f32`, the value that the geometry passes.
+/// The square of `conifer_space::safe::EPS_F32`, the value that `conifer_geometry` passes.
 const FLOOR: f64 = 1e-12;
 
 /// Rows, columns, factors and their width: one pair; sizes that are no multiple of a tile; PHyCLIP's factors; one wide
@@ -41,7 +41,7 @@ fn equals_the_exact_value_and_gradient() {
 /// Distances of 1e-4, where `ln(1 + t)` of a rounded `1 + t` keeps three digits, points at a thousand curvature radii,
 /// and points at the root, where no gradient flows.
 #[test]
-fn near_far_and_nowhere() {
+fn near_points_far_points_and_the_root() {
     let Some(device) = device() else { return };
     for scale in [1e-4, 1e3, 0.0] {
         for rule in rules() {
@@ -64,7 +64,7 @@ fn agrees(operands: &CubeTestCase, device: &Device, rule: DistanceRule) {
 }
 
 #[test]
-fn the_same_bits_again() {
+fn results_are_reproducible() {
     let Some(device) = device() else { return };
     let operands = CubeTestCase::of([70, 50, 5, 7], 1.0);
     for rule in rules() {
@@ -93,7 +93,7 @@ fn equal_points() {
 
 /// NaN and infinity must propagate to the affected rows only.
 #[test]
-fn no_numbers_stay_visible() {
+fn nan_and_infinity_propagate() {
     let Some(device) = device() else { return };
     for bad in [f32::NAN, f32::INFINITY] {
         for rule in rules() {

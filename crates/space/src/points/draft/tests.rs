@@ -35,7 +35,7 @@ fn add(draft: &mut Draft, rows: std::ops::Range<u64>) {
     }
 }
 
-/// Ten rows whose points arrive out of order: first the even rows.
+/// Adds ten rows and writes the points of the even rows.
 fn even(draft: &mut Draft) {
     add(draft, 0..10);
     for row in (0..10).step_by(2) {
@@ -103,7 +103,7 @@ fn an_interrupted_draft_ends_with_the_bytes_of_a_saved_set() {
 
 /// The set was published, but the machine stopped before the draft was removed.
 #[test]
-fn what_is_left_of_a_finished_draft_is_no_draft() {
+fn leftovers_of_a_finished_draft_are_ignored() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
     let mut draft = Draft::open(&dir, plan(Element::F32)).unwrap();
@@ -122,7 +122,7 @@ fn what_is_left_of_a_finished_draft_is_no_draft() {
 }
 
 #[test]
-fn a_draft_is_only_continued_with_what_began_it() {
+fn a_draft_continues_only_with_the_same_identity() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("set");
     let mut draft = Draft::open(&dir, plan(Element::F32)).unwrap();
@@ -183,9 +183,9 @@ fn damage_and_misuse_are_reported() {
     assert!(draft.put(0, &[3.0, 4.0, 0.0]).unwrap_err().to_string().contains("lift or normalise the points"));
 }
 
-/// Rounding to nearest has a relative error of at most half a step: 2^-11 with 11 significant bits, 2^-8 with 8.
+/// Rounding to nearest has a relative error of at most 2^-11 with 11 significant bits, and 2^-8 with 8.
 #[test]
-fn half_precision_is_half_the_size_and_off_by_its_rounding() {
+fn half_precision_halves_the_size_within_the_rounding_error() {
     let home = tempfile::tempdir().unwrap();
     for (element, bound) in [(Element::F16, 2.0_f32.powi(-11)), (Element::BF16, 2.0_f32.powi(-8))] {
         let dir = home.path().join(element.name());
@@ -234,7 +234,7 @@ fn the_file_is_safetensors() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_is_refused_before_any_work() {
+fn symbolic_links_are_rejected() {
     let temporary = tempfile::tempdir().unwrap();
     let (real, link) = (temporary.path().join("real"), temporary.path().join("link"));
     fs::create_dir(&real).unwrap();
@@ -248,7 +248,7 @@ fn a_link_is_refused_before_any_work() {
 }
 
 #[test]
-fn a_set_that_is_not_finished_is_called_so() {
+fn loading_an_unfinished_set_is_an_error() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path().join("set");
     let mut draft = Draft::open(&dir, plan(Element::F32)).unwrap();

@@ -125,7 +125,7 @@ fn wide_numbers_keep_thirty_digits() {
 
 /// On one ray the values are known in closed form: `x = sinh(sqrt(c) r) / sqrt(c)` at distance `r`.
 #[test]
-fn oracle_knows_the_ray() {
+fn oracle_is_exact_on_a_ray() {
     for c in [0.1_f64, 1.0, 10.0] {
         let at = |r: f64| point(&[(c.sqrt() * r).sinh() / c.sqrt(), 0.0], c);
         let (origin, near, far) = (at(0.0), at(0.5), at(1.25));
