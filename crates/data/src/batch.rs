@@ -42,15 +42,15 @@ pub struct ChainBatch {
 pub struct EdgeBatch {
     /// `[N, 3, size, size]`, the crops.
     pub images: ImageBatch,
-    /// `[N]`, the id of the object that each crop shows, from 0. Two crops of the same box or photo share an id, also
-    /// across samples of the batch.
+    /// `[N]`, the id of the object that each crop shows, from 0. Crops of the same box or photo have the same id, also
+    /// in different samples of the batch.
     pub things: Vec<u32>,
-    /// Part-of relations as (whole, part) pairs of ids in `things`. Every relation that a sample of this batch
-    /// declares appears once.
+    /// Part-of relations as (whole, part) pairs of ids in `things`, without duplicates.
     pub parts: Vec<[u32; 2]>,
 }
 
-/// The samples of one training step. Row i of every field except `edges` belongs to sample i.
+/// The samples of one training step. Row i of `ids`, `images`, `texts`, `box_images` and `box_texts` belongs to sample
+/// i; The rows of `chains` and `edges` are ordered differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// Index of the batch, counted from 0 across all epochs.
@@ -84,8 +84,9 @@ impl ImageBatch {
 }
 
 impl TokenBatch {
-    /// Pads texts to the length of the longest. A text ends at its first `end_of_text`, or at its last token if it
-    /// has none. The published models search for the largest id instead, which finds the same position.
+    /// Pads texts to the length of the longest. A text ends at its first `end_of_text`, or at its last token if it has
+    /// none. The published models take the position of the largest id instead. In CLIP's vocabulary that is the same
+    /// position, because end of text is the largest id.
     pub fn from_rows<R: AsRef<[u32]>>(rows: &[R], end_of_text: u32) -> Self {
         let rows = || rows.iter().map(AsRef::as_ref);
         let len = rows().map(<[u32]>::len).max().unwrap_or(0);
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_padded_to_the_longest_and_end_at_the_first_end_token() {
+    fn texts_are_padded_to_the_longest() {
         let batch = TokenBatch::from_rows(&[vec![7, 1, 9], vec![7, 9], vec![7, 9, 2, 9], vec![7, 1]], 9);
         assert_eq!((batch.n, batch.len), (4, 4));
         assert_eq!(batch.ids, [7, 1, 9, 0, 7, 9, 0, 0, 7, 9, 2, 9, 7, 1, 0, 0]);
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_joined_in_order() {
+    fn images_are_concatenated_in_order() {
         let batch = ImageBatch::from_rows(&[[1_u8; 12], [2; 12]], 2);
         assert_eq!((batch.n, batch.data.len()), (2, 24));
         assert_eq!((batch.data[11], batch.data[12]), (1, 2));

@@ -72,7 +72,7 @@ pub enum Error {
         broken: u64,
         /// Number of samples requested.
         seen: u64,
-        /// The allowed share, in [0, 1].
+        /// The allowed fraction of broken samples, in [0, 1].
         allowed: f64,
         /// Counts by cause.
         causes: String,
@@ -97,8 +97,7 @@ impl Error {
     }
 }
 
-/// Message of a parse error in a single line of JSON, with the column only. The parser's line number would always be
-/// 1.
+/// Message of a JSON parse error without the line number, which is always 1 for a single line.
 pub(crate) fn in_one_line(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {

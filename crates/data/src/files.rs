@@ -29,8 +29,8 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Describes a path that is neither a regular file nor a folder; `None` for those two. Reading a folder already fails
-/// in the operating system.
+/// Names the kind of a path that is neither a regular file nor a folder; otherwise `None`. Folders are accepted here
+/// because the operating system already refuses to read them.
 pub(crate) fn not_a_file(metadata: &fs::Metadata) -> Option<&'static str> {
     let kind = metadata.file_type();
     if kind.is_file() || kind.is_dir() {
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_abandoned_file_leaves_the_old_one_and_nothing_else() {
+    fn dropped_staged_file_keeps_the_target() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sub/a.txt");
         write_whole(&path, b"old").unwrap();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_past_the_end_is_an_error_that_says_so() {
+    fn range_past_the_end_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         write_whole(&path, b"0123456789").unwrap();

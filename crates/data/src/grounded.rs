@@ -188,7 +188,7 @@ impl GroundedRecord {
 }
 
 /// Converts corners in pixels or fractions to fractions; rounding errors at the borders are clipped. Returns an error
-/// only if the units were mixed up; [`BBox::check`] finds other faults.
+/// only if pixels and fractions appear to be confused; [`BBox::check`] detects other faults.
 fn bbox(corners: [f32; 4], size: Option<(f32, f32)>) -> Result<BBox, String> {
     let Some((width, height)) = size else {
         let [x1, y1, x2, y2] = corners;
@@ -201,7 +201,7 @@ fn bbox(corners: [f32; 4], size: Option<(f32, f32)>) -> Result<BBox, String> {
         };
     };
     let bbox = BBox::from_pixels(corners, width, height);
-    // A box of at most one pixel in the corner of the photo is not plausible, so these are fractions.
+    // Coordinates up to 1 would be a box of one pixel in the top left corner, so they are probably fractions.
     if corners.iter().all(|v| (0.0..=1.0).contains(v)) && width.min(height) > 2.0 {
         return Err(format!(
             "box is {corners:?} in a photo of {width} x {height}; expected pixels (omit `width` and `height` for boxes as fractions)"

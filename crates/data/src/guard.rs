@@ -47,7 +47,7 @@ mod tests {
             Err("the parser panicked: row 7 of 3".to_owned())
         );
         assert_eq!(catch_panic::<()>(|| panic!("no row")), Err("the parser panicked: no row".to_owned()));
-        // Nested calls, and the counter afterwards.
+        // Nested calls restore the counter.
         let nested = catch_panic(|| catch_panic::<()>(|| panic!("inner")).is_err());
         assert_eq!((nested, GUARDED.get()), (Ok(true), 0));
     }

@@ -56,7 +56,7 @@ impl Tree {
     /// Builds a tree from paths of names, general to specific, below `root`. A path may begin with `root`.
     ///
     /// # Errors
-    /// As [`Tree::from_edges`]; a name in two places has two parents.
+    /// As [`Tree::from_edges`]. A name with different parents in two paths is an error.
     pub fn from_paths<S: AsRef<str>>(root: &str, paths: impl IntoIterator<Item = impl AsRef<[S]>>) -> Result<Self> {
         let mut builder = TreeBuilder::default();
         builder.number(root);
@@ -166,7 +166,8 @@ impl Tree {
     /// The lowest common ancestor. If one node is an ancestor of the other, the result is that node.
     pub fn lca(&self, a: usize, b: usize) -> usize {
         let (mut above, below) = (a.min(b), a.max(b));
-        // In preorder, a common ancestor precedes both nodes; it contains the later one if its subtree ends after it.
+        // Nodes are in preorder: an ancestor of `above` precedes `below`, and is an ancestor of it if its subtree ends
+        // after `below`.
         while self.ends[above] <= below {
             above = self.parents[above];
         }
@@ -193,7 +194,7 @@ impl Tree {
         self.leaves_below(self.root())
     }
 
-    /// The leaves of a subtree, in preorder. A leaf is its own only leaf.
+    /// The leaves of a subtree, in preorder. For a leaf: the leaf itself.
     pub fn leaves_below(&self, node: usize) -> impl Iterator<Item = usize> {
         self.subtree(node).filter(|&n| self.is_leaf(n))
     }
@@ -298,7 +299,8 @@ impl TreeBuilder {
     fn cycle(&self, renumbered: &[usize]) -> Error {
         let start = renumbered.iter().position(|&n| n == usize::MAX);
         let up = |node: &usize| self.parents[*node];
-        // From an unreached node the parents never end at the root, so after `len` steps the walk is on the cycle.
+        // Following parents from an unreached node never ends at the root, so after `len` steps the walk is on the
+        // cycle.
         let inside = std::iter::successors(start, up).nth(self.names.len()).unwrap_or(0);
         let mut members: Vec<_> = std::iter::successors(Some(inside), up)
             .skip(1)

@@ -7,8 +7,8 @@
 //!   v loader                   Batch, in an order that depends on the seed alone
 //! ```
 //!
-//! A bad *sample* never stops a run: it is returned as a [`Broken`] with a [`Cause`], and counted. A bad *request* (a
-//! missing index file, an unknown option) is an [`Error`].
+//! A bad *sample* is returned as a [`Broken`] with a [`Cause`], and counted; the loader stops a run only if too many
+//! samples are broken. A bad *request* (a missing index file, an unknown option) is an [`Error`].
 //!
 //! ```
 //! use conifer_data::{SourceSpec, open};

@@ -64,8 +64,8 @@ fn from_bytes(bytes: Vec<u8>, _: &str) -> PathBuf {
     std::ffi::OsString::from_vec(bytes).into()
 }
 
-/// On other platforms names are not byte strings. Names that are not valid text cannot be restored; their files are
-/// reported as missing.
+/// On other platforms file names are not byte strings. A name that was not valid text cannot be restored, so its file
+/// is reported as missing.
 #[cfg(not(unix))]
 fn from_bytes(bytes: Vec<u8>, text: &str) -> PathBuf {
     String::from_utf8(bytes).map_or_else(|_| PathBuf::from(text), PathBuf::from)
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_comes_back() {
+    fn names_round_trip() {
         for (name, text) in [
             (&b"caf\xe9"[..], "caf\\xe9"),
             (b"\xe4\xf6/1.jpg", "\\xe4\\xf6/1.jpg"),

@@ -10,9 +10,9 @@ use crate::sample::BBox;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartRule {
-    /// Minimum share of the smaller box's area that must be inside the larger box, in (0, 1].
+    /// Minimum fraction of the smaller box's area that must be inside the larger box, in (0, 1].
     pub containment: f32,
-    /// Minimum share of the photo's area that a box must cover, in [0, 1).
+    /// Minimum fraction of the photo's area that a box must cover, in [0, 1).
     pub min_area: f32,
     /// True if group boxes (OpenImages' IsGroupOf) are excluded as parts of other boxes. They remain parts of their
     /// photo and may be wholes.
@@ -31,7 +31,7 @@ impl Default for PartRule {
 const ROUNDING: f64 = 1e-6;
 
 impl PartRule {
-    /// Checks that the shares are in their ranges.
+    /// Checks that `containment` and `min_area` are in their ranges.
     ///
     /// # Errors
     /// `containment` outside (0, 1], `min_area` outside [0, 1), or either not a number.
@@ -64,8 +64,8 @@ impl PartRule {
     /// Returns true if `part` is inside `whole`: `area(part) < area(whole)` and
     /// `area(part ∩ whole) >= containment * area(part)`.
     ///
-    /// Of two boxes with equal area neither is a part of the other: the order in the file carries no information, and
-    /// relations in both directions would form a cycle.
+    /// Of two boxes with equal area neither is a part of the other, because relations in both directions would form a
+    /// cycle.
     pub fn contains(&self, whole: &BBox, part: &BBox) -> bool {
         let own = area(part);
         let axis = |a1: f32, a2: f32, b1: f32, b2: f32| (f64::from(a2.min(b2)) - f64::from(a1.max(b1))).max(0.0);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn four_fifths_inside_is_a_part_and_less_is_none() {
+    fn containment_threshold_is_inclusive() {
         let rule = PartRule::default();
         let whole = bbox(0.0, 0.0, 0.5, 0.5);
         // Width 0.1; the first exceeds the right border by 0.02 (exactly four fifths inside), the second by 0.021.
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn boxes_of_one_area_are_no_parts_of_each_other() {
+    fn boxes_of_equal_area_are_not_parts() {
         let rule = PartRule { containment: 0.5, ..PartRule::default() };
         let (one, other) = (bbox(0.0, 0.0, 0.5, 0.5), bbox(0.1, 0.0, 0.6, 0.5));
         assert!(!rule.contains(&one, &one));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundredth_of_the_photo_is_kept_and_less_is_not() {
+    fn min_area_is_inclusive() {
         let rule = PartRule::default();
         assert!(rule.keeps(&bbox(0.3, 0.3, 0.4, 0.4)));
         assert!(!rule.keeps(&bbox(0.3, 0.3, 0.4, 0.399)));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_that_are_none_are_refused() {
+    fn invalid_fractions_are_rejected() {
         let rule = PartRule::default();
         rule.check().unwrap();
         for containment in [0.0, -0.1, 1.1, f32::NAN] {

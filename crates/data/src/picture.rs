@@ -30,7 +30,7 @@ impl ImageRef {
         without_panic(|| self.place(), || self.decode(limits))
     }
 
-    /// Width and height that [`ImageRef::open`] would return, read from the header alone.
+    /// Width and height that [`ImageRef::open`] would return, without decoding the pixels.
     ///
     /// # Errors
     /// As [`ImageRef::open`], for errors that the header reveals.
@@ -156,9 +156,9 @@ impl EncodedImage<'_> {
         self.header.upright_size()
     }
 
-    /// Decodes the columns and rows `[x1, y1, x2, y2]` (half open) of the upright photo; the result may be larger.
-    /// The pixels equal those of [`ImageRef::open`]. `place` names the file in errors. Damage after the requested
-    /// part is not detected.
+    /// Decodes the columns and rows `[x1, y1, x2, y2]` (half open) of the upright photo; the result may be larger. The
+    /// pixels equal those of [`ImageRef::open`]. `place` names the file in errors. Damage after the requested part may
+    /// not be detected.
     ///
     /// # Errors
     /// As [`ImageRef::open`].
@@ -231,7 +231,7 @@ impl EncodedImage<'_> {
 }
 
 impl StoredPart {
-    /// Applies the photo's EXIF orientation to a square that was made from this part.
+    /// Applies the photo's EXIF orientation to a square picture resampled from this part.
     pub(crate) fn upright(&self, square: Picture) -> Picture {
         upright(square, self.orientation)
     }
@@ -303,7 +303,7 @@ fn encode(picture: &Picture, encoder: impl image::ImageEncoder) -> Result<(), Br
     encoder.write_image(rgb, *width, *height, image::ExtendedColorType::Rgb8).map_err(|error| fault(error.to_string()))
 }
 
-/// Runs `read`. A panic of the decoder becomes a [`Broken`], so it affects one photo only.
+/// Runs `read` and turns a panic of the decoder into a [`Broken`].
 fn without_panic<T>(place: impl FnOnce() -> String, read: impl FnOnce() -> Result<T, ImageFault>) -> Result<T, Broken> {
     let unnamed = || read().map_err(|(cause, detail)| Broken::new(String::new(), cause, detail));
     guarded(String::new, unnamed).map_err(|broken| Broken { sample: place(), ..broken })
@@ -372,8 +372,7 @@ fn check_size(width: u32, height: u32, limits: &PixelLimits) -> Result<(), Image
 }
 
 /// True if the file has its end marker (EOI). Most files end with it. If other bytes follow, the function walks over
-/// the marker segments. Their lengths skip the thumbnail that cameras store in the header, which is a complete JPEG
-/// with an end marker.
+/// the marker segments by their lengths. This skips the thumbnail in the EXIF segment, which has an end marker too.
 fn jpeg_is_whole(bytes: &[u8]) -> bool {
     if bytes.ends_with(&[0xff, 0xd9]) {
         return true;

@@ -21,7 +21,8 @@ fn escaped(text: &str, escape: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
-/// Control characters, and characters that change the text direction. The latter can make a name look like another.
+/// Control characters, line separators, and characters that change the text direction, which can make a name look like
+/// another.
 fn acts_on_terminal(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -31,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn controls_are_escaped_and_nothing_else() {
+    fn only_control_characters_are_escaped() {
         assert_eq!(one_line("\u{1b}[31mred\n\u{9b}2J\tx\u{7f}"), "\\u{1b}[31mred\\n\\u{9b}2J\\tx\\u{7f}");
         assert_eq!(lines("a\n\tb\u{1b}\rc"), "a\n\tb\\u{1b}\\rc");
         assert_eq!(one_line("exe\u{202e}gpj"), "exe\\u{202e}gpj");

@@ -26,7 +26,7 @@ pub enum Stream {
 }
 
 /// The generator for one `stream` of one `sample` in one `epoch` of a run with this `seed`. The four numbers form the
-/// 256-bit key of ChaCha8, so different arguments never share a generator.
+/// 256-bit key of ChaCha8, so different arguments give different generators.
 pub fn rng_for(seed: u64, epoch: u64, sample: u64, stream: Stream) -> ChaCha8Rng {
     let mut key = [0; 32];
     for (bytes, word) in key.chunks_exact_mut(8).zip([seed, epoch, sample, stream as u64]) {
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_argument_changes_the_draw_and_equal_arguments_do_not() {
+    fn draws_depend_on_every_argument() {
         let draw = |seed, epoch, sample, stream| rng_for(seed, epoch, sample, stream).next_u64();
         let base = draw(1, 2, 3, Stream::Photo);
         assert_eq!(base, draw(1, 2, 3, Stream::Photo));

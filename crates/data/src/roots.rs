@@ -9,10 +9,10 @@
 //! * A link directly in a root may point outside of it (`photos -> /mnt/photos` in the folder of the data file), unless
 //!   it points to an ancestor folder of the root. Links further down may not point outside, because an extracted
 //!   archive can contain any links.
-//! * A path of a missing file is accepted if it is lexically inside a root; the reader of the file then reports it as
-//!   missing.
+//! * The path of a missing file is accepted if it is lexically inside a root; reading the file then reports it as
+//! missing.
 //!
-//! The rules do not apply to paths that a source finds by listing a folder. There, links are followed.
+//! The rules do not apply to paths that a source gets by listing a folder. Links in a listed folder are followed.
 
 use std::fs;
 use std::io;
@@ -118,7 +118,8 @@ impl AllowedRoots {
 
     fn outside(&self, path: &Path, real: &Path) -> (Cause, String) {
         let allowed: Vec<_> = self.0.iter().map(|root| format!("`{}`", root.written.display())).collect();
-        // The folder as the user would type it; if a link leads outside, its target folder.
+        // Suggest the folder as the user would type it. If a link leads outside of it, suggest the link's target
+        // folder.
         let near = without_dots(path);
         let named = self.0.iter().any(|root| std::path::absolute(&near).is_ok_and(|it| it.starts_with(&root.written)));
         let folder = if named { real } else { &near }.parent().unwrap_or(Path::new("/"));
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_names_only_files_in_its_roots() {
+    fn records_may_only_name_files_in_roots() {
         let folder = folders();
         let data = folder.path().join("data");
         let roots = AllowedRoots::new([&data]);
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_the_user_names_is_allowed() {
+    fn user_roots_are_allowed() {
         let folder = folders();
         let (data, photos) = (folder.path().join("data"), folder.path().join("photos"));
         let (_, detail) = AllowedRoots::new([&data]).check(&data.join("../photos/sub/2.jpg")).unwrap_err();
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_no_photo() {
+    fn pipes_are_not_photos() {
         let folder = folders();
         let pipe = folder.path().join("data/pipe.jpg");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_are_taken_out_of_paths() {
+    fn dots_are_removed_from_paths() {
         for (path, plain) in [("a/./b/../c", "a/c"), ("../a/../../b", "../../b"), ("/../a", "/a"), ("a/..", "")] {
             assert_eq!(without_dots(Path::new(path)), Path::new(plain), "{path}");
         }

@@ -8,15 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::printable::one_line;
 
-/// Maximum length of a caption, phrase or tier, in characters. A longer text is the result of a missing line break or
-/// quote in the file, not a caption. A caption of 10,000 words always exceeds the limit.
+/// Maximum length of a caption, phrase or tier, in characters. A longer text usually results from a missing line break
+/// or quote in the file.
 pub const MAX_TEXT_CHARS: usize = 16_384;
 
 /// Boxes may extend beyond the photo by this fraction of its side, and are clipped. Annotation files round
 /// coordinates, and give right borders as `width` or `width + 1`. A box further outside is broken.
 pub const BOX_SLACK: f32 = 0.01;
 
-/// One photograph with its annotations. Every field except `id` may be empty; [`View`] lists what a batch needs.
+/// One photograph with its annotations. Every field except `id` may be empty; [`View`] lists the fields that a batch
+/// needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Unique within its source.
@@ -31,7 +32,7 @@ pub struct Sample {
     pub wrong: Vec<String>,
     /// A chain of captions from general to specific.
     pub tiers: Option<Tiers>,
-    /// How strongly the chain holds, as rated by people (HyperLex: 0 to 10).
+    /// Human rating of how strongly the chain of `tiers` holds (HyperLex: 0 to 10).
     pub grade: Option<f64>,
     /// Names from the root of a taxonomy to this sample's class.
     pub taxon: Vec<String>,
@@ -183,13 +184,13 @@ pub enum Cause {
     BadBox,
     /// A span outside its caption, or empty.
     BadSpan,
-    /// The sample has no photograph.
+    /// The record has no photograph, but one is needed.
     NoImage,
     /// No caption, or an empty one.
     NoCaption,
-    /// A text of more than [`MAX_TEXT_CHARS`] characters.
+    /// A caption, phrase or tier of more than [`MAX_TEXT_CHARS`] characters.
     CaptionTooLong,
-    /// No phrase with a box.
+    /// No phrase with a usable box or crop.
     NoBox,
     /// No chain of texts, a chain shorter than requested, or one without its negatives.
     NoChain,
@@ -220,8 +221,8 @@ impl Sample {
         (1..=self.taxon.len()).map(|ranks| self.taxon[..ranks].join(" ")).collect()
     }
 
-    /// Checks what the format of a source cannot guarantee: texts are neither empty nor too long, boxes are inside
-    /// the photo, spans are inside their captions, and related phrases exist. Sources call it in `get`.
+    /// Checks that texts are neither empty nor too long, boxes are inside the photo, spans are inside their captions,
+    /// and related phrases exist. Sources call it in `get`.
     pub fn check(&self) -> Result<(), Broken> {
         let broken = |cause, detail| Err(Broken::new(&self.id, cause, detail));
         for (i, caption) in self.captions.iter().enumerate() {
@@ -370,8 +371,8 @@ impl Broken {
         Self { sample: sample.into(), cause, detail: detail.into() }
     }
 
-    /// Replaces the name with the id of the sample, and moves the old name into the detail. An image only knows its
-    /// path, not its sample.
+    /// Replaces the name with the id of the sample, and moves the old name into the detail. Errors of an image name its
+    /// path, because an image does not know its sample.
     pub fn within(mut self, sample: &str) -> Self {
         if self.sample != sample {
             self.detail = format!("`{}`: {}", self.sample, self.detail);

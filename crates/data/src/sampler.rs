@@ -61,9 +61,10 @@ impl Sampler {
 impl EpochOrder {
     /// The sample at `position`, then its replacements in the order in which they are tried if samples are broken.
     ///
-    /// The first replacements are the samples at the same offset in the following full batches. After them come the
-    /// samples at the following positions, for sets with hardly more than one batch. With the first kind, two broken
-    /// samples of a batch never get the same replacement, which would be a false negative in a contrastive loss.
+    /// The first replacements are the samples at the same offset in the following full batches. With these, two broken
+    /// samples of a batch never get the same replacement, which would be a false negative in a contrastive loss. After
+    /// them come the samples at the following positions, so that a set of only one or two batches also has enough
+    /// candidates.
     pub fn candidates(&self, position: u64) -> impl Iterator<Item = u64> + '_ {
         let Self { order, batch_size } = self;
         let samples = order.len;
@@ -80,11 +81,12 @@ impl EpochOrder {
 
 /// A pseudo-random permutation of `0..len`, evaluated at any position in constant time and memory.
 ///
-/// It is a Feistel network on the smallest even number of bits that can hold `len`, repeated until the value is below
-/// `len` (the cycle-walking cipher of Black and Rogaway 2002, "Ciphers with arbitrary finite domains"). The domain
-/// has at most `4 * len` values, so this takes at most four steps on average.
+/// It is a Feistel network on the smallest even number of bits that can represent every value below `len`, repeated
+/// until the value is below `len` (the cycle-walking cipher of Black and Rogaway 2002, "Ciphers with arbitrary finite
+/// domains"). The domain has at most `4 * len` values, so this takes at most four steps on average.
 ///
-/// A shuffled list of 20 million indices would take 160 MB and must be rebuilt to resume a run; this takes 80 bytes.
+/// A shuffled list of 20 million indices would take 160 MB and must be rebuilt to resume a run; a [`Permutation`] takes
+/// 80 bytes.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     len: u64,
@@ -93,8 +95,7 @@ pub struct Permutation {
 }
 
 /// Four rounds give a pseudo-random permutation if the round function is pseudo-random (Luby and Rackoff 1988). The
-/// halves of a small set have only a few bits, so more rounds are used. The remaining bias is too small for the test
-/// in this file to detect.
+/// halves of a small domain have only a few bits, so more rounds are used.
 const ROUNDS: usize = 8;
 
 impl Permutation {
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_epoch_holds_every_sample_once() {
+    fn every_epoch_contains_every_sample_once() {
         for len in [1, 2, 3, 4, 5, 15, 16, 17, 100, 1000, 4097] {
             for epoch in 0..3 {
                 let order = Permutation::new(len, 7, epoch);
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn epochs_and_seeds_differ_and_repeat() {
+    fn epochs_are_reproducible_and_differ() {
         let order = |seed, epoch| {
             let order = Permutation::new(50, seed, epoch);
             (0..50).map(|p| order.at(p)).collect::<Vec<_>>()
@@ -162,10 +163,10 @@ mod tests {
     }
 
     /// Counts over 4,000 epochs of six samples how often each sample is at each position, and which of the 720 orders
-    /// occur. Expected: 666.7 per cell of the 6 x 6 table with standard deviation sqrt(4000 * 1/6 * 5/6) = 23.6 (5 of
-    /// them are allowed), and 720 * (1 - exp(-4000 / 720)) = 717.2 orders.
+    /// occur. Expected: 666.7 per cell of the 6 x 6 table with standard deviation sqrt(4000 * 1/6 * 5/6) = 23.6 (5
+    /// standard deviations are allowed), and 720 * (1 - exp(-4000 / 720)) = 717.2 orders.
     #[test]
-    fn positions_and_orders_are_even_even_for_six_samples() {
+    fn permutations_of_six_samples_are_uniform() {
         let mut table = [[0_u32; 6]; 6];
         let mut orders = BTreeSet::new();
         for epoch in 0..4000 {
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_smaller_than_a_batch_is_refused() {
+    fn fewer_samples_than_a_batch_are_rejected() {
         let message = Sampler::new(3, 4, true, 0).unwrap_err().to_string();
         assert!(message.contains("`batch_size` is 4; expected 1 to 3"), "{message}");
         assert!(Sampler::new(0, 4, false, 0).is_err());
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn replacements_of_one_batch_never_meet_and_reach_everything() {
+    fn replacements_are_distinct_within_a_batch() {
         let epoch = Sampler::new(23, 5, true, 3).unwrap().epoch(1);
         let tries: Vec<Vec<u64>> = (5..10).map(|p| epoch.candidates(p).collect()).collect();
         // Four full batches: the sample itself and three replacements, before the fallback order.
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_small_batch_has_replacements_too() {
+    fn smaller_last_batch_has_replacements() {
         let epoch = Sampler::new(7, 5, false, 3).unwrap().epoch(0);
         assert_eq!(epoch.candidates(6).collect::<BTreeSet<_>>().len(), 7);
         let single = Sampler::new(1, 5, false, 3).unwrap().epoch(0);

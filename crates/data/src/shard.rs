@@ -1,4 +1,4 @@
-//! Reads and writes tar shards in the WebDataset layout. The members of a sample are adjacent and share their name up
+//! Reads and writes tar shards in the WebDataset layout. The members of a sample are adjacent and have the same name up
 //! to the first dot (`000123.jpg`, `000123.txt`, `000123.json`). Reading supports random access; writing starts a new
 //! shard at a size limit.
 
@@ -49,7 +49,7 @@ pub struct TornShard {
 /// The members of one sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardRecord {
-    /// The part of the names that all members share.
+    /// The common part of the names of all members.
     pub key: String,
     shard: PathBuf,
     members: Vec<TarMember>,
@@ -59,7 +59,7 @@ pub struct ShardRecord {
 enum TarSlot {
     /// Bytes `offset..offset + len` of a shard: headers and contents of one sample.
     Sample { shard: u32, offset: u64, len: u64 },
-    /// The damaged end of a shard (index in `torn`), which counts as one broken sample.
+    /// The damaged end of a shard, which counts as one broken sample; an index in `torn`.
     Torn(u32),
 }
 

@@ -8,7 +8,7 @@ pub(crate) trait SimdWork {
     fn run(self) -> Self::Output;
 }
 
-/// Runs the work. Intended for integer arithmetic, whose results do not depend on the vector width.
+/// Runs the work. Intended for code whose results do not depend on the vector width, such as integer arithmetic.
 pub(crate) fn widest<W: SimdWork>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     {
@@ -28,7 +28,7 @@ pub(crate) fn widest<W: SimdWork>(work: W) -> W::Output {
                 #[allow(unsafe_code)]
                 return unsafe { avx512(work) };
             }
-            // SAFETY: as above.
+            // SAFETY: the features of `avx2` were just checked.
             #[allow(unsafe_code)]
             return unsafe { avx2(work) };
         }

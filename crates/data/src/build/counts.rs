@@ -22,8 +22,8 @@ pub struct ClassBox {
     pub group_of: bool,
 }
 
-/// Counts over any number of photos. All are integer sums, so the counts of parts of a data set add up to those of the
-/// whole.
+/// Counts over any number of photos. All counts are integer sums, so a data set can be counted in blocks and the block
+/// counts added.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartCounts {
     /// Photos with at least one box.
@@ -55,7 +55,7 @@ pub struct PairCounts {
     pub wholes: u64,
 }
 
-/// Maximum number of broken boxes kept as examples, per cause.
+/// Maximum number of broken boxes and photos kept as examples, per cause.
 const EXAMPLES: usize = 5;
 
 impl PartCounts {
@@ -105,7 +105,7 @@ impl PartCounts {
         }
     }
 
-    /// Adds the counts of the next part of the files.
+    /// Adds the counts of the blocks that follow.
     pub fn merge(&mut self, next: Self) {
         self.photos += next.photos;
         self.boxes += next.boxes;
@@ -197,6 +197,7 @@ pub(super) struct StoredCounts {
     broken: CauseCounts,
     examples: Vec<(String, Cause, String)>,
     classes: Vec<(String, u64)>,
-    /// Whole, part, count, wholes.
+    /// One entry per pair of classes: index of the whole's class, index of the part's class, number of box pairs,
+    /// number of wholes with such a part.
     pairs: Vec<[u64; 4]>,
 }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 pub struct PartThresholds {
     /// Minimum number of box pairs.
     pub min_count: u64,
-    /// Minimum share of the boxes of the whole's class that have such a part, in [0, 1].
+    /// Minimum fraction of the boxes of the whole's class that have such a part, in [0, 1].
     pub min_share: f64,
 }
 
@@ -54,7 +54,7 @@ pub struct PartEdge {
 /// An acyclic graph of classes and their parts. A class may be a part of several classes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PartGraph {
-    /// Edges grouped by parent, the largest share first.
+    /// Edges grouped by parent, sorted by decreasing `share` within a parent.
     pub edges: Vec<PartEdge>,
     /// Relations that pass the thresholds but would close a cycle with stronger ones, including a class within itself;
     /// in the order in which they were rejected.
@@ -64,13 +64,13 @@ pub struct PartGraph {
 /// An occurrence of a class in the tree view of the graph.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PartRow<'a> {
-    /// Number of edges above it.
+    /// Number of edges between the root of this row and this occurrence.
     pub depth: usize,
     /// The class.
     pub name: &'a str,
-    /// True if its parts are listed at an earlier row.
+    /// True if the class has parts and they are listed below an earlier row.
     pub again: bool,
-    /// The relation to the class above it.
+    /// The relation to the class of the parent row; `None` for a root.
     pub edge: Option<&'a PartEdge>,
 }
 
@@ -80,12 +80,12 @@ pub const SCENE: &str = "(scene)";
 impl PartGraph {
     /// Builds the graph from the pairs with `count >= min_count` and `share >= min_share`.
     ///
-    /// Edges are added in order of decreasing share, then decreasing count, then names of whole and part. An edge is
-    /// rejected if its part already reaches its whole, because it would close a cycle. The order depends on the counts
-    /// only, so the graph is deterministic.
+    /// Edges are added in order of decreasing `share`, then decreasing count, then names of whole and part. An edge is
+    /// rejected if a path already leads from its part to its whole, because the edge would close a cycle. The order
+    /// does not depend on the order of the input, so the graph is deterministic.
     ///
     /// `display` maps counted names to display names. The counted name is used if there is no display name or if two
-    /// classes share it.
+    /// classes have the same one.
     pub fn new(counts: &PartCounts, thresholds: &PartThresholds, display: &HashMap<String, String>) -> Self {
         let names = shown(counts, display);
         let mut found: Vec<PartEdge> = (counts.pairs().into_iter())
@@ -119,9 +119,9 @@ impl PartGraph {
         self.edges.iter().map(|edge| format!("{}\t{}\n", edge.parent, edge.child)).collect()
     }
 
-    /// The graph as a tree, for [`crate::hierarchy::Tree::read_edges`]. Each class is below the class with the largest
-    /// share for it (ties: the largest count, then the first name). Classes that are part of no other are below
-    /// [`SCENE`].
+    /// The graph as a tree, for [`crate::hierarchy::Tree::read_edges`]. The parent of each class is that of its edge
+    /// with the largest `share` (ties: the largest count, then the first parent name). Classes that are part of no
+    /// other are below [`SCENE`].
     pub fn tree_edges(&self) -> String {
         let mut best: HashMap<&str, &PartEdge> = HashMap::new();
         for edge in &self.edges {
@@ -184,7 +184,7 @@ impl PartGraph {
     }
 }
 
-/// The name of each class; classes that share a display name keep their own names.
+/// The displayed name of each class. Classes with the same display name keep their own names.
 fn shown<'a>(counts: &'a PartCounts, display: &HashMap<String, String>) -> HashMap<&'a str, String> {
     let mut uses: HashMap<&str, usize> = HashMap::new();
     let named = |name: &str| display.get(name).map(String::as_str);

@@ -20,7 +20,7 @@ pub(super) struct BoxFile {
     pub(super) path: PathBuf,
     /// Size in bytes when it was opened.
     pub(super) len: u64,
-    /// Start of the first block: after the header of a table.
+    /// Start of the first block; in a table, the first row after the header.
     pub(super) start: FilePosition,
     format: BoxFormat,
 }
@@ -58,12 +58,12 @@ pub(super) struct BlockCounts {
     pub(super) lines: u64,
     /// File offset of the end of the block.
     pub(super) end: u64,
-    /// (line in the block, counted from 0; cause; description). [`BlockCounts::named`] adds the line number in the
+    /// Faults as (line in the block counted from 0, cause, message). [`BlockCounts::named`] adds the line number in the
     /// file.
     pub(super) faults: Vec<(u64, Cause, String)>,
 }
 
-/// Maximum size of a block. A photo with more bytes of boxes indicates a file of another kind.
+/// Maximum size of a block, in bytes. A file in which one photo has more bytes of boxes is rejected.
 const MAX_BLOCK: usize = 1 << 28;
 
 impl BoxFile {
@@ -138,8 +138,9 @@ impl BoxFile {
         }
     }
 
-    /// Offset of the start of the last photo, which may continue after these bytes; `None` if there is no photo before
-    /// it. Malformed lines belong to no photo, as in [`count_rows`].
+    /// Offset at which `bytes` is cut so that the block ends with a whole photo. In a table this is the start of the
+    /// last photo, which may continue after these bytes; `None` if there is no photo before it. Malformed lines belong
+    /// to no photo, as in [`count_rows`].
     fn cut(&self, bytes: &[u8]) -> Option<usize> {
         let end = bytes.iter().rposition(|&byte| byte == b'\n')? + 1;
         let BoxFormat::Table(columns) = &self.format else { return Some(end) };

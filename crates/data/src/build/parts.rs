@@ -30,7 +30,7 @@ pub struct PartsSpec {
     pub out: PathBuf,
     /// The conditions under which a box is a part of another.
     pub rule: PartRule,
-    /// The conditions under which a pair of classes is a relation.
+    /// The thresholds above which a pair of classes becomes a part-of relation.
     pub thresholds: PartThresholds,
 }
 
@@ -56,8 +56,7 @@ pub struct BuiltGraph {
     pub files: Vec<PathBuf>,
 }
 
-/// Block size in bytes: small enough to limit the memory of the blocks in flight, large enough to make merging of their
-/// counts negligible.
+/// Block size in bytes. A larger block takes more memory; a smaller one increases the time spent on merging counts.
 const BLOCK: usize = 4 << 20;
 
 /// Interval between saves of the state.
@@ -68,15 +67,14 @@ const SAVE_EVERY: Duration = Duration::from_secs(5);
 /// Blocks of the files are counted in parallel on the rayon pool. Memory holds a few blocks, the counts and 8 bytes per
 /// photo; a JSON file is loaded as a whole.
 ///
-/// `progress` is called after every few blocks and may stop the work. Then the result is `None`, and the next call
-/// resumes from there, as it does after a crash. Interruptions do not change the results: they are identical byte for
-/// byte.
+/// `progress` is called after every few blocks and may stop the work. The result is then `None`. The next call resumes
+/// from the saved state, as it does after a crash. Interruptions do not change the written files.
 ///
 /// If the counts are complete, a call with other thresholds or names only rebuilds the graph.
 ///
 /// # Errors
 /// Settings out of range, no file of boxes, a file that cannot be read or lacks a column, a photo whose rows are not
-/// adjacent, or a folder with the state of other files.
+/// adjacent, or an output folder whose saved state belongs to other files.
 pub fn build(spec: &PartsSpec, progress: impl FnMut(&BuildProgress) -> ControlFlow<()>) -> Result<Option<BuiltGraph>> {
     build_in_blocks(spec, BLOCK, SAVE_EVERY, progress)
 }
@@ -124,7 +122,7 @@ pub(super) fn build_in_blocks(
     Ok(Some(BuiltGraph { counts: state.counts, graph, files }))
 }
 
-/// Counts the next blocks of a file. Does nothing at its end.
+/// Counts the next blocks of a file. Does nothing at the end of the file.
 fn count_some(file: &BoxFile, size: usize, rule: &PartRule, state: &mut BuildState) -> Result<()> {
     // Two blocks per thread, so that no thread is idle while another works on a slow block.
     let many = 2 * rayon::current_num_threads();

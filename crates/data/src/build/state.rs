@@ -25,7 +25,8 @@ pub(super) struct BuildState {
     fresh: Vec<u64>,
 }
 
-/// Everything that the counts depend on. Paths are excluded, so that a data set can be moved.
+/// Identifies the input and the settings of the counts. The folders of the files are excluded, so that a data set can
+/// be moved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct BuildKey {
     /// Name and length of each file.
@@ -42,7 +43,7 @@ struct StateFile {
     file: usize,
     byte: u64,
     line: u64,
-    /// Number of valid hashes in [`PHOTOS`]. Later ones were written before a state that was never saved.
+    /// Number of valid hashes in [`PHOTOS`]. The hashes after them belong to a save that did not complete.
     photos: usize,
     counts: StoredCounts,
 }
@@ -56,7 +57,7 @@ impl BuildState {
     /// Loads the state from `folder`, or creates an empty one.
     ///
     /// # Errors
-    /// The folder cannot be created, has the state of other files or another rule, or has a state that cannot be read.
+    /// The folder cannot be created, or its state cannot be read or belongs to other files or another rule.
     pub(super) fn open(folder: &Path, boxes: &[BoxFile], rule: &PartRule) -> Result<Self> {
         let name = |file: &BoxFile| file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let key = BuildKey { boxes: boxes.iter().map(|file| (name(file), file.len)).collect(), rule: *rule };
@@ -108,7 +109,7 @@ impl BuildState {
         new
     }
 
-    /// Saves the state. Photo hashes are written first: hashes beyond the number in the state file are ignored.
+    /// Saves the state. Photo hashes are written before the state file, because surplus hashes are ignored on loading.
     ///
     /// # Errors
     /// A file cannot be written.

@@ -50,8 +50,8 @@ const BIKE: [f32; 4] = [0.1, 0.1, 0.9, 0.9];
 const WHEEL: [f32; 4] = [0.1, 0.5, 0.4, 0.8];
 const OTHER_WHEEL: [f32; 4] = [0.6, 0.5, 0.9, 0.8];
 
-/// Two bicycles with wheels, one without. One wheel is too small, some wheels form a group, one wheel is three quarters
-/// inside.
+/// Two bicycles with wheels, one without. One wheel is too small, one box contains a group of wheels, and one wheel is
+/// only three quarters inside its bicycle.
 #[test]
 fn parts_of_three_bicycles() {
     let folder = FixtureFolder::new();
@@ -117,7 +117,7 @@ fn random_table(photos: u64, rng: &mut ChaCha8Rng) -> Vec<String> {
 }
 
 /// Reference implementation: all rows at once, photo by photo.
-fn slowly(rows: &[String]) -> BTreeMap<(String, String), (u64, u64)> {
+fn reference_counts(rows: &[String]) -> BTreeMap<(String, String), (u64, u64)> {
     let mut photos: BTreeMap<&str, Vec<(&str, BBox, bool)>> = BTreeMap::new();
     for line in rows {
         let fields: Vec<_> = line.trim().split(',').collect();
@@ -148,9 +148,9 @@ fn slowly(rows: &[String]) -> BTreeMap<(String, String), (u64, u64)> {
 }
 
 #[test]
-fn blocks_of_any_size_count_the_same() {
+fn counts_do_not_depend_on_block_size() {
     let rows = random_table(60, &mut ChaCha8Rng::seed_from_u64(1));
-    let expected = slowly(&rows);
+    let expected = reference_counts(&rows);
     assert!(expected.len() > 30, "{}", expected.len());
     let folder = FixtureFolder::new();
     let boxes = folder.write("boxes.csv", table(&rows));
@@ -181,7 +181,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 
 /// Two files, stopped after every step.
 #[test]
-fn stopped_and_gone_on_with_gives_the_same_bytes() {
+fn stopped_build_resumes_with_the_same_bytes() {
     let rows = random_table(80, &mut ChaCha8Rng::seed_from_u64(2));
     let middle = rows.iter().position(|line| line.starts_with("p40,")).unwrap();
     let folder = FixtureFolder::new();
@@ -219,7 +219,7 @@ fn victim() {
 }
 
 #[test]
-fn killed_and_gone_on_with_gives_the_same_bytes() {
+fn killed_build_resumes_with_the_same_bytes() {
     let folder = FixtureFolder::new();
     let rows = random_table(400, &mut ChaCha8Rng::seed_from_u64(3));
     let boxes = folder.write("boxes.csv", table(&rows));
@@ -254,7 +254,7 @@ fn killed_and_gone_on_with_gives_the_same_bytes() {
 }
 
 #[test]
-fn other_thresholds_read_nothing_again() {
+fn changed_thresholds_reuse_the_counts() {
     let folder = FixtureFolder::new();
     let rows = [row("a", "bike", BIKE, 0), row("a", "wheel", WHEEL, 0), row("b", "bike", BIKE, 0)];
     let boxes = folder.write("boxes.csv", table(&rows));
@@ -269,7 +269,7 @@ fn other_thresholds_read_nothing_again() {
 }
 
 #[test]
-fn requests_that_cannot_be_served() {
+fn invalid_requests_are_rejected() {
     let folder = FixtureFolder::new();
     let out = folder.path().join("out");
     assert_eq!(message(&spec(out.clone(), &[])), "data: `boxes` is empty; expected at least one file of boxes");
@@ -302,7 +302,7 @@ fn requests_that_cannot_be_served() {
 }
 
 #[test]
-fn the_three_formats_say_the_same() {
+fn formats_give_the_same_counts() {
     let folder = FixtureFolder::new();
     let table = folder.write(
         "boxes.csv",
@@ -352,7 +352,7 @@ fn counts(relations: &[(&str, &str, u64)], alone: &[(&str, u64)]) -> PartCounts 
 }
 
 #[test]
-fn frequent_and_usual_pairs_are_kept() {
+fn thresholds_are_inclusive() {
     // 50 of 500 is exactly 10 %; 49 pairs are too few; 50 of 501 is below 10 %.
     let counts = counts(&[("a", "x", 50), ("b", "x", 49), ("c", "x", 50)], &[("a", 450), ("c", 451)]);
     let graph = PartGraph::new(&counts, &PartThresholds::default(), &HashMap::new());
@@ -361,10 +361,9 @@ fn frequent_and_usual_pairs_are_kept() {
     assert_eq!(PartGraph::new(&counts, &lvis, &HashMap::new()).edges.len(), 3);
 }
 
-/// face in person: 60 of 60 wholes; person in car: 50 of 60; car in person: 10 of 70. The last one would close a cycle,
-/// and so would person in person.
+/// The edges "car in person" and "person in person" are rejected, because each would close a cycle.
 #[test]
-fn the_less_usual_relation_of_a_cycle_is_refused() {
+fn weakest_relation_of_a_cycle_is_rejected() {
     let relations = [("person", "face", 60), ("person", "car", 10), ("car", "person", 50), ("person", "person", 20)];
     let counts = counts(&relations, &[]);
     let all = PartThresholds { min_count: 1, min_share: 0.0 };
@@ -375,9 +374,10 @@ fn the_less_usual_relation_of_a_cycle_is_refused() {
     assert_eq!(graph.roots(), ["car"]);
 }
 
-/// wheel is listed below both wholes, its own part only once. tyre has its largest share as a part of wheel.
+/// wheel is listed below both wholes, its own part only once. The edge from wheel to tyre has the largest `share` of
+/// the edges to tyre.
 #[test]
-fn a_class_of_two_wholes_is_listed_twice_and_its_parts_once() {
+fn shared_parts_are_expanded_once() {
     let relations =
         [("car", "wheel", 8), ("bike", "wheel", 9), ("wheel", "tyre", 20), ("bike", "tyre", 3), ("house", "door", 4)];
     let counts = counts(&relations, &[]);

@@ -23,7 +23,7 @@ pub(super) struct GroundedFile {
     folder: PathBuf,
     /// Name of the folder for photos that are not files yet.
     photos: String,
-    /// Folders of photos that are outside of `folder`.
+    /// Photo folders outside of `folder`.
     roots: Vec<LinkedRoot>,
     limits: PixelLimits,
 }
@@ -36,7 +36,7 @@ struct LinkedRoot {
     made: OnceLock<bool>,
 }
 
-/// A line, and the photos to be written for it (relative path, content).
+/// A line, and the photos that it refers to and that are not files yet (relative path, content).
 pub(super) struct GroundedLine {
     json: Vec<u8>,
     photos: Vec<(PathBuf, Vec<u8>)>,
@@ -69,8 +69,8 @@ impl GroundedFile {
         Ok(path)
     }
 
-    /// The path of a photo file for the record: below the folder of the JSONL file, else through a link in it, else
-    /// relative with `..`.
+    /// The path of a photo file as written to the record: inside the folder of the JSONL file, otherwise through a link
+    /// in that folder, otherwise relative with `..`.
     fn place_of_file(&self, path: &Path) -> std::io::Result<PathBuf> {
         // A photo that is reached through an existing link in the folder needs no new link.
         let written = std::path::absolute(path)?;
@@ -126,8 +126,8 @@ fn linked_roots(folder: &Path, stem: &str, roots: &[PathBuf]) -> Vec<LinkedRoot>
 }
 
 impl LinkedRoot {
-    /// Creates the link once. Some file systems have no links or require privileges for them; then the file needs
-    /// `--root` to be read.
+    /// Creates the link on the first call; returns whether it exists. Some file systems have no links or require
+    /// privileges for them. Reading the JSONL file then needs `--root`.
     fn is_made(&self, folder: &Path) -> bool {
         *self.made.get_or_init(|| self.link.is_dir() || symlink(&relative(folder, &self.target), &self.link).is_ok())
     }
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ways_from_folder_to_file() {
+    fn relative_paths_to_files() {
         for (folder, file, way) in [
             ("/a/b", "/a/b/c.jpg", "c.jpg"),
             ("/a/b", "/a/x/c.jpg", "../x/c.jpg"),

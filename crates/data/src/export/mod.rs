@@ -21,8 +21,8 @@ use crate::sources::Source;
 /// Output format and location.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExportTarget {
-    /// A file in the format of [`crate::grounded`]. Photos that are files stay in place and are referenced by relative
-    /// paths. Other photos (members of shards, pictures in memory) are written to the folder
+    /// A file in the format of [`crate::grounded`]. Photos that are files are not copied; records refer to them by
+    /// relative paths. Other photos (members of shards, pictures in memory) are written to the folder
     /// `<name of the file>_photos`, named by their content hash.
     ///
     /// A record may only name files in the folder of its JSONL file. If photos are elsewhere, a link
@@ -42,8 +42,8 @@ pub enum ExportTarget {
     },
     /// Shards as prepared by HyCoCLIP; the source `grit_processed` reads them. The photo and the boxes are each fitted
     /// into a white `side` x `side` square ([`crate::transform::white_pad`]) and stored as JPEG. The caption is the
-    /// first one. Each phrase contributes its first box of more than `min_area` pixels. A sample without such a box is
-    /// skipped.
+    /// first one. Each phrase contributes its separate crop if it has one, otherwise its first box of more than
+    /// `min_area` pixels. A sample without any such crop or box is skipped.
     Boxes {
         /// The folder of the shards.
         folder: PathBuf,
@@ -54,7 +54,7 @@ pub enum ExportTarget {
     },
 }
 
-/// Encoding of photos and boxes in [`ExportTarget::Boxes`].
+/// Size, quality and box filter of [`ExportTarget::Boxes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CropSettings {
     /// Side length of the white square, in pixels.
@@ -83,7 +83,7 @@ pub struct ExportReport {
     pub examples: Vec<Broken>,
     /// The files written.
     pub files: Vec<PathBuf>,
-    /// For an import with a folder of photos: how many of its photos have a record.
+    /// For an import from a folder of photos: number of photos with and without a record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<FolderShare>,
 }
@@ -106,8 +106,8 @@ const CHUNK: usize = 256;
 /// Writes all samples in order. Pictures are encoded in parallel. Files appear under their final names only when they
 /// are complete.
 ///
-/// `roots` are the folders of the photos ([`Source::roots`]). Each photo that is copied is decoded first, so that no
-/// other file can get into a shard.
+/// `roots` are the folders of the photos ([`Source::roots`]). Each photo is decoded before it is copied, so that a
+/// record cannot copy a file of another kind into a shard.
 ///
 /// # Errors
 /// The target cannot be written, or no sample could be written. Broken samples are not errors; the report lists them.
@@ -169,7 +169,7 @@ fn drive<F: ExportFormat>(
         }
     }
     if report.written == 0 {
-        // Keep an existing file of the target: it is more useful than an empty one.
+        // Keep the existing target file instead of replacing it with an empty one.
         return Err(Error::Empty {
             place: "the export".to_owned(),
             expected: format!("a sample that can be written ({report})"),

@@ -33,7 +33,7 @@ fn write(samples: Vec<Sample>, target: &ExportTarget) -> ExportReport {
 }
 
 #[test]
-fn grounded_jsonl_comes_back() {
+fn grounded_jsonl_round_trips() {
     let folder = FixtureFolder::new();
     let photo = folder.write("elsewhere/1.jpg", jpeg(100, 80));
     let originals = vec![
@@ -64,7 +64,7 @@ fn grounded_jsonl_comes_back() {
 
 /// Photos are named by their content: a repeated photo is one file, and a second export changes nothing.
 #[test]
-fn grounded_jsonl_can_be_written_again() {
+fn repeated_export_is_identical() {
     let folder = FixtureFolder::new();
     let path = folder.path().join("a.jsonl");
     let target = ExportTarget::Grounded { path: path.clone() };
@@ -77,7 +77,7 @@ fn grounded_jsonl_can_be_written_again() {
 }
 
 #[test]
-fn plain_shards_come_back() {
+fn plain_shards_round_trip() {
     let folder = FixtureFolder::new();
     let originals = vec![
         sample("a.b/c", ImageRef::Encoded(jpeg(100, 80).into())),
@@ -98,10 +98,11 @@ fn plain_shards_come_back() {
     assert_eq!(read[1].image.as_ref().unwrap().open(&limits).unwrap(), halves(100, 80));
 }
 
-/// 100 x 80 in a white 40 x 40 square is 40 x 32, so rows 0 to 3 and 36 to 39 are white. The left half is black. Its
-/// box of 50 x 80 becomes 25 x 40 and starts at column 7. The dot has one pixel and is skipped.
+/// The photo of 100 x 80 pixels becomes 40 x 32 in a white 40 x 40 square, so rows 0 to 3 and 36 to 39 are white. The
+/// box of the black left half, 50 x 80, becomes 25 x 40 and starts at column 7. The dot is smaller than `min_area` and
+/// is skipped.
 #[test]
-fn box_shards_come_back_white_padded() {
+fn box_shards_are_white_padded() {
     let folder = FixtureFolder::new();
     let cut = CropSettings { side: 40, min_area: 100, quality: 95 };
     let target = ExportTarget::Boxes { folder: folder.path().to_owned(), size: ShardSize::default(), cut };
@@ -149,7 +150,7 @@ fn settings_out_of_range() {
 
 /// The folder cannot be created because a file has its name: an error, and the file is unchanged.
 #[test]
-fn a_target_that_cannot_be_written() {
+fn unwritable_target_is_an_error() {
     let folder = FixtureFolder::new();
     let file = folder.write("taken", "old");
     let target = ExportTarget::Grounded { path: file.join("a.jsonl") };
@@ -159,7 +160,7 @@ fn a_target_that_cannot_be_written() {
 }
 
 #[test]
-fn reports_count_everything_and_quote_a_few() {
+fn reports_count_all_faults_and_keep_few_examples() {
     let faults = (0..10).map(|i| Err(Broken::new(i.to_string(), Cause::BadBox, "bad")));
     let folder = FixtureFolder::new();
     let target = ExportTarget::Grounded { path: folder.path().join("a.jsonl") };
@@ -173,9 +174,9 @@ fn reports_count_everything_and_quote_a_few() {
     );
 }
 
-/// An existing target file is kept, because it is more useful than an empty one.
+/// An export without samples does not replace an existing target file.
 #[test]
-fn an_export_of_nothing_is_an_error_and_replaces_nothing() {
+fn empty_export_is_an_error_and_keeps_the_target() {
     let folder = FixtureFolder::new();
     let path = folder.write("a.jsonl", "old");
     let faults = std::iter::once(Err(Broken::new("0", Cause::BadBox, "bad")));
@@ -187,7 +188,7 @@ fn an_export_of_nothing_is_an_error_and_replaces_nothing() {
 
 /// A record may name any file of the folder; only photos are copied into a shard.
 #[test]
-fn what_is_no_photo_is_not_copied() {
+fn only_photos_are_copied() {
     let folder = FixtureFolder::new();
     let photo = jpeg(100, 80);
     let secret = folder.write("secret.jpg", "root:x:0:0:root:/root:/bin/bash\n");
@@ -213,11 +214,11 @@ fn what_is_no_photo_is_not_copied() {
     assert_eq!((report.written, &report.skipped), (1, &BTreeMap::from([(Cause::UndecodableImage, 1)])));
 }
 
-/// The root is an ancestor of the file's folder. A link to the ancestor would not be followed, so its subfolder is
-/// linked.
+/// The root is an ancestor of the JSONL file's folder. Readers do not follow a link to an ancestor, so the subfolder
+/// with the photos is linked.
 #[cfg(unix)]
 #[test]
-fn photos_beside_the_way_down_are_linked() {
+fn sibling_photo_folders_are_linked() {
     let folder = FixtureFolder::new();
     let photo = folder.write("photos/deep/1.jpg", jpeg(20, 20));
     let path = folder.path().join("out/here/a.jsonl");

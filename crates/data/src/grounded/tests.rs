@@ -36,13 +36,13 @@ fn every_field() {
 }
 
 #[test]
-fn nothing_is_required() {
+fn all_fields_are_optional() {
     assert_eq!(read("{}").unwrap(), Sample { id: "17".to_owned(), ..Sample::default() });
 }
 
-/// The record has boxes as fractions, so it has no size; everything else is equal.
+/// A record made from a sample has boxes as fractions and no size; everything else is equal.
 #[test]
-fn a_sample_comes_back_from_its_record() {
+fn samples_round_trip() {
     let sample = read(FULL).unwrap();
     let path = |image: &ImageRef| match image {
         ImageRef::File(path) => Ok::<_, ()>(path.strip_prefix("data").unwrap().to_owned()),
@@ -55,14 +55,14 @@ fn a_sample_comes_back_from_its_record() {
 }
 
 #[test]
-fn misspelt_fields_are_refused() {
+fn unknown_fields_are_rejected() {
     let error = serde_json::from_str::<GroundedRecord>(r#"{"caption": ["a"]}"#).unwrap_err();
     assert!(error.to_string().starts_with("unknown field `caption`, expected one of `id`, `image`"), "{error}");
     assert!(serde_json::from_str::<GroundedRecord>(r#"{"phrases": [{"phrase": "a"}]}"#).is_err());
 }
 
 #[test]
-fn boxes_outside_and_inverted() {
+fn invalid_boxes_are_rejected() {
     let one = |corners: &str| {
         let json = format!(r#"{{"width": 100, "height": 100, "phrases": [{{"text": "dog", "boxes": [{corners}]}}]}}"#);
         detail(&json, Cause::BadBox)
@@ -74,13 +74,13 @@ fn boxes_outside_and_inverted() {
 }
 
 #[test]
-fn a_pixel_too_far_is_clipped() {
+fn boxes_one_pixel_outside_are_clipped() {
     let sample = read(r#"{"width": 500, "height": 375, "phrases": [{"text": "a", "boxes": [[-1, 0, 501, 375.5]]}]}"#);
     assert_eq!(sample.unwrap().phrases[0].boxes, [BBox { x1: 0.0, y1: 0.0, x2: 1.0, y2: 1.0 }]);
 }
 
 #[test]
-fn units_mixed_up() {
+fn mixed_units_are_rejected() {
     let pixels = detail(r#"{"phrases": [{"text": "dog", "boxes": [[10, 10, 50, 60]]}]}"#, Cause::BadBox);
     assert!(pixels.ends_with("as fractions of the photo (boxes in pixels need `width` and `height`)"), "{pixels}");
     let fractions = detail(

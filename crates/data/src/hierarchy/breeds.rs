@@ -12,7 +12,7 @@ use crate::error::{Error, Result, in_one_line};
 /// The seed of the four published tasks.
 const SEED: u32 = 2;
 
-/// The published tasks.
+/// The four published tasks.
 pub const BREEDS_TASKS: &[BreedsTask] = &[
     BreedsTask { name: "entity13", level: 3, ancestor: None, subclasses: 20 },
     BreedsTask { name: "entity30", level: 4, ancestor: None, subclasses: 8 },
@@ -27,7 +27,7 @@ pub struct BreedsTask {
     pub name: &'static str,
     /// Depth of the superclasses (number of edges from the root).
     pub level: usize,
-    /// If set, the superclasses are this node or its descendants.
+    /// If set, only this node and its descendants can be superclasses.
     pub ancestor: Option<&'static str>,
     /// Number of subclasses of each superclass. Superclasses with fewer are excluded; from larger ones a random subset
     /// is drawn.
@@ -171,7 +171,7 @@ impl BreedsHierarchy {
             let expected = format!("nodes of level {} with {} classes below each", task.level, task.subclasses);
             return Err(Error::Hierarchy { found: format!("no superclass of {}", task.name), expected });
         }
-        // All superclasses share one generator, so a draw depends on the draws before it.
+        // One generator serves all superclasses, so a draw depends on the draws before it.
         let mut generator = Mersenne::new(SEED);
         found
             .into_iter()
@@ -208,8 +208,9 @@ impl BreedsHierarchy {
         classes
     }
 
-    /// Groups of classes, one for each child of the first descendant-or-self of `node` with several children. The
-    /// largest group is first; groups of equal size are in the order of their nodes.
+    /// Groups of classes below `node`. Starting at `node`, only children are followed down to the first node with
+    /// several children; each of its children gives a group. The largest group is first; groups of equal size are
+    /// sorted by the identifier of the child.
     fn kinds(&self, node: usize) -> Vec<Vec<&str>> {
         let tree = &self.named.tree;
         let children = |node: usize| {
@@ -268,7 +269,7 @@ impl BreedsSplit {
     }
 }
 
-/// Divides each group evenly between the two sides, as far as they have room.
+/// Divides each group evenly between source and target, as far as they have room.
 fn good_halves<'a>(groups: &[Vec<&'a str>], half: usize) -> [Vec<&'a str>; 2] {
     let [mut source, mut target] = [Vec::new(), Vec::new()];
     for group in groups {
@@ -298,7 +299,8 @@ fn bad_halves<'a>(groups: &[Vec<&'a str>], half: usize) -> [Vec<&'a str>; 2] {
     }
     let short = |side: &Vec<&str>| half - side.len();
     let (source_short, target_short) = (short(&source), short(&target));
-    // As in the published code, both sides take from the front; only one of them can be short.
+    // As in the published code, both sides take spare classes from the front. At most one side takes any, because only
+    // one can be short.
     source.extend(spare.iter().take(source_short));
     target.extend(spare.iter().take(target_short));
     [source, target]

@@ -1,5 +1,5 @@
-//! Reproduces NumPy's legacy generator `numpy.random.RandomState`: published data sets are defined by a seed and a call
-//! of it.
+//! Reproduces NumPy's legacy generator `numpy.random.RandomState`, because the published BREEDS tasks are defined by
+//! its output for a seed.
 
 use rand_mt::Mt;
 
@@ -39,16 +39,16 @@ impl Mersenne {
 mod tests {
     use super::*;
 
-    /// The C++ standard (`std::mt19937`, [rand.predef]) defines the 10000th number of the seed 5489.
+    /// The C++ standard (`std::mt19937`, [rand.predef]) specifies the 10000th output for the seed 5489.
     #[test]
-    fn the_ten_thousandth_number_of_the_standard() {
+    fn output_matches_the_cpp_standard() {
         let mut generator = Mersenne::new(5489);
         let last = (0..10_000).map(|_| generator.0.next_u32()).last();
         assert_eq!(last, Some(4_123_659_995));
     }
 
     #[test]
-    fn a_choice_holds_each_item_once() {
+    fn choices_are_without_replacement() {
         let items: Vec<u32> = (0..50).collect();
         let mut chosen = Mersenne::new(2).choose(&items, 50);
         assert_ne!(chosen, items);

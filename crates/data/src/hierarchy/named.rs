@@ -59,7 +59,7 @@ pub struct NamedTree {
     pub words: Vec<Vec<String>>,
 }
 
-/// A node of the Open Images file. A class can occur in several places, and not all of them list all its descendants.
+/// A node of the Open Images file. A class can occur several times, and an occurrence may lack some of its descendants.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct OpenImagesNode {
@@ -118,8 +118,8 @@ impl NamedTree {
     /// from `data.noun` itself; the format is `wndb(5WN)`.
     ///
     /// Nodes are "n" and the offset, as in ImageNet for version 3.0. The nouns form a graph. If a noun has several
-    /// hypernyms, the first in the file is the parent. An instance (`@i`: a river, a person) without a hypernym is
-    /// below its first class.
+    /// hypernyms, the first in the file is the parent. An instance (pointer `@i`; for example a river or a person)
+    /// without a hypernym is below the first class that it is an instance of.
     ///
     /// # Errors
     /// A file that cannot be read, a line of another format (with its number), several nouns without a hypernym, a
@@ -199,7 +199,7 @@ impl NamedTree {
         &self.words[node]
     }
 
-    /// Finds a node by its identifier, or by a word that only one node has.
+    /// Returns the node with this identifier, or the only node with this word.
     ///
     /// # Errors
     /// There is no such node, or there are several; the message lists them.
@@ -298,7 +298,7 @@ mod tests {
         02085374 05 n 01 Rex 0 001 @i 02084071 n 0000 | a dog\n";
 
     #[test]
-    fn wordnet_by_first_hypernyms() {
+    fn wordnet_nodes_are_below_their_first_hypernym() {
         let folder = FixtureFolder::new();
         folder.write("data.noun", NOUNS);
         let NamedTree { tree, words } = NamedTree::read_wordnet(folder.path()).unwrap();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_no_nouns_are_named() {
+    fn malformed_lines_are_reported_with_their_number() {
         let folder = FixtureFolder::new();
         let read = |text: &str| NamedTree::read_wordnet(&folder.write("data.noun", text)).unwrap_err().to_string();
         let text = read(&NOUNS.replace("n 01 physical", "v 01 physical"));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn breeds_by_first_parents() {
+    fn breeds_nodes_are_below_their_first_parent() {
         let folder = FixtureFolder::new();
         folder.write("node_names.txt", "a\tthing\nb\tdog, domestic dog\n");
         folder.write("class_hierarchy.txt", "a b\na c\nb d\nc d\n");
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn open_images_by_first_parents() {
+    fn open_images_nodes_are_below_their_first_parent() {
         let folder = FixtureFolder::new();
         let path = folder.write(
             "hierarchy.json",
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn hierarchies_as_published() {
+    fn published_hierarchies() {
         let (Some(breeds), Some(wordnet), Some(imagenet)) = (
             shared_data("breeds/modified"),
             shared_data("breeds/wordnet"),
@@ -402,7 +402,7 @@ mod tests {
 
     /// Uses Debian's WordNet package if it is installed.
     #[test]
-    fn wordnet_as_published() {
+    fn published_wordnet() {
         let folder = Path::new("/usr/share/wordnet");
         if !folder.join("data.noun").exists() {
             eprintln!("skipped: {} not found", folder.display());

@@ -1,7 +1,7 @@
 //! A taxonomy given by paths, and sampling of negative taxa for contrastive training.
 //!
 //! Unlike a node of a [`Tree`](super::Tree), a taxon is identified by its whole path: two genera of different kingdoms
-//! may share a name.
+//! may have the same name.
 
 use std::collections::HashMap;
 
@@ -68,7 +68,7 @@ impl Taxonomy {
         (here != ROOT).then_some(TaxonId(here))
     }
 
-    /// The names of its path, general to specific.
+    /// The names on the path to a taxon, general to specific.
     pub fn path(&self, taxon: TaxonId) -> Vec<&str> {
         let name = |id: &u32| self.names[self.taxa[*id as usize].name as usize].as_str();
         self.line(taxon).iter().map(name).collect()
@@ -137,9 +137,10 @@ impl Taxonomy {
         taxon
     }
 
-    /// Samples a taxon `levels` below one of `from`, excluding `except` itself, if any branch is deep enough.
+    /// Samples a taxon `levels` ranks below one of `from`; taxa below `except` are excluded. `None` if no branch is
+    /// deep enough.
     fn pick(&self, from: &[u32], except: Option<u32>, levels: usize, rng: &mut impl Rng) -> Option<u32> {
-        // One of the first draws nearly always succeeds, which avoids a copy of a list of up to ten thousand siblings.
+        // Try a few draws first, because they usually succeed and avoid copying a long list of siblings.
         const DRAWS: usize = 4;
         let good = |taxon: u32, rng: &mut _| match levels {
             _ if Some(taxon) == except => None,
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hard_negative_is_a_sibling_or_the_nearest_there_is() {
+    fn hard_negatives_are_siblings_or_nearest_taxa() {
         let taxonomy = taxonomy();
         assert_eq!(taxonomy.len(), 2 + 4 + 4 + 5);
         let hard = |from: &str, rank: usize| {
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_random_negative_is_any_other_of_the_rank() {
+    fn random_negatives_have_the_same_rank() {
         let taxonomy = taxonomy();
         let own = taxonomy.find(&path("A m x 1")).unwrap();
         let found = all(|rng| Some(taxonomy.path(taxonomy.random_negative(own, 2, rng)?).join(" ")));

@@ -25,7 +25,7 @@ fn message(edges: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn numbers_are_in_preorder() {
+fn nodes_are_numbered_in_preorder() {
     let tree = tree();
     assert_eq!(names(&tree, 0..tree.len()), ["thing", "animal", "dog", "puppy", "cat", "plant"]);
     for node in 0..tree.len() {
@@ -60,7 +60,7 @@ fn relations() {
     assert!(!tree.is_ancestor(puppy, dog));
 }
 
-/// Compares with the definition: the last node that the two root paths share.
+/// Compares with the definition: the last common node of the two paths from the root.
 #[test]
 fn lca_and_distance_agree_with_the_paths() {
     let tree = tree();
@@ -141,7 +141,7 @@ fn edge_files() {
 
 /// A chain deep enough to overflow the stack of a recursive build.
 #[test]
-fn deep_chains_need_no_stack() {
+fn deep_chains_do_not_overflow_the_stack() {
     let edges = (0..200_000).map(|i| (i.to_string(), (i + 1).to_string()));
     let tree = Tree::from_edges(edges).unwrap();
     assert_eq!(tree.depth(tree.get("200000").unwrap()), 200_000);

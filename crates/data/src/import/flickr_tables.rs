@@ -1,6 +1,6 @@
 //! Flickr8k with the phrases of Flickr30k Entities, as tables: `phrase_boxes.tsv` (image, phrase, xmin, ymin, xmax,
-//! ymax in pixels), `captions.csv` (image, caption), and lists of the photos of each split. Spans are found by
-//! searching the captions for the phrases.
+//! ymax in pixels), `captions.csv` (image, caption), and lists of the photos of each split. Spans come from a search
+//! for the phrases in the captions.
 
 use std::collections::BTreeMap;
 use std::fs;

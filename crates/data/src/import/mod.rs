@@ -25,8 +25,8 @@ use crate::roots::AllowedRoots;
 use crate::sample::{Broken, ImageRef, PixelLimits, Sample};
 use crate::sources::image_folder::collect;
 
-/// The output of an importer. In addition to samples it may contain faults of single boxes; their samples follow
-/// without these boxes.
+/// The output of an importer. An `Err` can be a fault of a single box; the sample itself is then returned separately,
+/// without that box.
 pub type Samples = Box<dyn Iterator<Item = Result<Sample, Broken>> + Send>;
 
 /// An entry of the registry of importers.
@@ -37,7 +37,7 @@ pub struct ImporterEntry {
     pub summary: &'static str,
     /// The files that it reads.
     pub inputs: &'static [ImporterInput],
-    /// Reads the annotations. Checks that photos exist, but does not decode them.
+    /// Reads the annotations. Photos are not decoded.
     pub read: fn(&ImporterInputs) -> Result<Samples>,
 }
 
@@ -45,7 +45,7 @@ pub struct ImporterEntry {
 pub struct ImporterInput {
     /// The key in [`ImportSpec::inputs`].
     pub name: &'static str,
-    /// Description of the content.
+    /// The required content, for help texts.
     pub help: &'static str,
     /// True if the importer cannot work without it.
     pub required: bool,

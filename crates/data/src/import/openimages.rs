@@ -139,7 +139,7 @@ fn read(inputs: &ImporterInputs) -> Result<Samples> {
     lines.read_until(b'\n', &mut header).map_err(Error::io("read", &path))?;
     let columns = OpenImagesColumns::new(&path, &header)?;
     let (mut now, mut seen, mut number, mut line) = (None::<Sample>, HashSet::new(), 1_u64, Vec::new());
-    // Streams one photo at a time: the boxes of a training set may exceed the memory.
+    // Read one photo at a time, because the boxes of a training set may not fit in memory.
     let photos = std::iter::from_fn(move || {
         let mut out = Vec::new();
         loop {

@@ -9,7 +9,7 @@ use crate::error::{Error, Result, in_one_line};
 use crate::files::open_regular;
 use crate::sample::{BBox, Broken, Cause, ImageRef, Phrase, Span};
 
-/// The photo, which must exist.
+/// The path of a photo; an error if it is not a file.
 pub(crate) fn photo(folder: &Path, name: &str, sample: &str) -> Result<ImageRef, Broken> {
     let path = folder.join(name);
     if path.is_file() {
@@ -57,7 +57,8 @@ fn find_words(words: &str, text: &str) -> Option<usize> {
         .map(|(at, _)| at)
 }
 
-/// Reads a JSON file as a stream: fields that the type does not declare (such as segmentations) take no memory.
+/// Reads a JSON file as a stream, so that fields which the type does not declare (such as segmentations) are not kept
+/// in memory.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, expected: &str) -> Result<T> {
     let file = BufReader::new(open_regular(path).map_err(Error::io("read", path))?);
     serde_json::from_reader(file)
@@ -108,7 +109,7 @@ pub(crate) fn table<T: DeserializeOwned + Send + 'static>(
         .flexible(true)
         .from_reader(open_text(path)?);
     let place = format!("`{}`", path.display());
-    // Checked here, because otherwise a file of another kind would give one fault per row.
+    // Reject a file of another kind here; otherwise every row would be reported as broken.
     let header = reader.headers().map_err(|error| Error::format(&place, error.to_string(), expected))?;
     if header.len() < 2 {
         let found = format!("header {:?}", header.iter().collect::<Vec<_>>());
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_not_parts_of_words() {
+    fn only_whole_words_match() {
         assert_eq!(find_words("A cat and a Cathedral", "cat"), Some(2));
         assert_eq!(find_words("A cathedral", "cat"), None);
         assert_eq!(find_words("concat cat", "cat"), Some(7));

@@ -30,7 +30,7 @@ fn message(spec: &ImportSpec) -> String {
 }
 
 #[test]
-fn requests_that_cannot_be_served() {
+fn invalid_requests_are_rejected() {
     let names: Vec<_> = IMPORTERS.iter().map(|entry| entry.name).collect();
     assert_eq!(
         message(&spec("voc", &[])),
@@ -55,7 +55,7 @@ fn requests_that_cannot_be_served() {
 }
 
 #[test]
-fn every_importer_says_what_it_reads() {
+fn every_importer_documents_its_inputs() {
     for entry in IMPORTERS {
         assert!(entry.inputs.iter().any(|input| input.required), "{}", entry.name);
         let inputs = (entry.inputs.iter()).map(|input| (input.name, PathBuf::from("no/such/file"))).collect::<Vec<_>>();
@@ -111,7 +111,7 @@ fn coco() {
 }
 
 #[test]
-fn coco_of_another_shape() {
+fn malformed_coco_files() {
     let folder = FixtureFolder::new();
     let path = folder.write("a.json", r#"{"images": []}"#);
     let text = message(&spec("coco", &[("images", folder.path().to_owned()), ("instances", path)]));
@@ -334,7 +334,7 @@ fn real_hierarcaps_joined() {
     }
 }
 
-/// The expanded table has 23,479 rows; 18,770 of them are for photos that are not in the test set.
+/// The expanded table has 23,479 rows, of which 18,770 refer to photos outside the test set.
 #[test]
 fn real_hierarcaps_tables() {
     let test = "hierarcaps/hierarcaps_test.csv";
@@ -446,7 +446,7 @@ fn openimages() {
 }
 
 #[test]
-fn openimages_of_another_shape() {
+fn malformed_openimages_files() {
     let folder = FixtureFolder::new();
     let photos = folder.path().to_owned();
     let read = |header: &str, names: &str| {
@@ -514,7 +514,7 @@ fn instances_as_published() {
 }
 
 #[test]
-fn names_of_openimages_as_published() {
+fn published_openimages_names() {
     let Some(path) = shared_data("openimages/class-descriptions-boxable.csv") else { return };
     let names = openimages::read_names(&path).unwrap();
     assert_eq!((names.len(), names["/m/011k07"].as_str()), (601, "Tortoise"));

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_no_more_than_its_budget() {
+    fn budget_is_not_exceeded() {
         let cache = PixelCache::new(3 * (300 + ENTRY_BYTES as u64));
         let picture = Arc::new(Picture { width: 10, height: 10, rgb: vec![0; 300] });
         let photo = DecodedPhoto { picture, original: (10, 10) };

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::sample::{PixelLimits, View};
 use crate::transform::Augment;
 
-/// Settings of the loader. All of them except `workers` and `prefetch` change the batches.
+/// Settings of the loader. `workers` and `prefetch` do not change the batches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoaderConfig {
@@ -38,14 +38,13 @@ pub struct LoaderConfig {
     pub limits: PixelLimits,
     /// Skip the last, smaller batch of each epoch.
     pub drop_last: bool,
-    /// Maximum share of broken samples. The run stops if it is exceeded after at least 100 samples.
+    /// Maximum fraction of broken samples. The run stops if it is exceeded after at least 100 samples.
     pub max_broken_share: f64,
     /// Cache of decoded photos in memory.
     pub cache_pixels: Option<PixelCacheConfig>,
     /// Number of reader threads; 0 means one per core.
     pub workers: usize,
-    /// Maximum number of batches that are in preparation or ready. Together with the batch size, this bounds the
-    /// loader's memory.
+    /// Maximum number of batches that are in preparation or ready, which bounds the memory for finished rows.
     pub prefetch: usize,
 }
 
@@ -58,8 +57,8 @@ pub enum CaptionChoice {
     Random,
     /// The first caption.
     First,
-    /// A random caption that mentions the phrase drawn for [`View::Boxes`], by the phrase's spans, or by its words if
-    /// it has no spans. Any caption if none mentions it.
+    /// A random caption that mentions the phrase drawn for [`View::Boxes`]: one with a span of the phrase, or, if the
+    /// phrase has no spans, one that contains its text. If no caption mentions the phrase, any caption.
     WithPhrase,
     /// A random tier of the chain of texts in each epoch (HierarCaps' "FT with CLIP objective").
     Tier,
@@ -78,8 +77,9 @@ pub struct ChainChoice {
     /// supplement, Table 2.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without: Option<usize>,
-    /// Add a negative text to each tier, which is wrong for the photo. Negatives are the negative tiers of the
-    /// sample, or for taxa another taxon of the same rank, drawn in each epoch. A sample without negatives is broken.
+    /// Add to each tier a negative text, which is wrong for the photo. For [`ChainSource::Tiers`] these are the
+    /// negative tiers of the sample; for [`ChainSource::Taxon`] another taxon of the same rank is drawn in each epoch.
+    /// A sample without negatives is broken.
     pub negatives: bool,
     /// Draw a sibling taxon or the nearest other taxon (RCME Sec. 4.3) as the negative, instead of any taxon.
     pub hard: bool,
@@ -102,16 +102,16 @@ pub enum ChainSource {
     Taxon,
 }
 
-/// Settings of the pixel cache, because decoding takes more time than all other work on a photo. Photos and box crops
-/// are shrunk before augmentation *even if* the cache is full, so the available memory does not change the batches.
+/// Settings of the cache of decoded photos, which avoids repeated decoding. Photos and box crops are shrunk before
+/// augmentation *even if* the cache is full, so `bytes` does not change the batches.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PixelCacheConfig {
-    /// Memory for pixels, in bytes. Once it is full, other photos are decoded each time. Nothing is evicted, because
-    /// with a random sample order the first photos are as good to keep as any.
+    /// Memory for pixels, in bytes. Photos that no longer fit are decoded each time. Nothing is evicted, because every
+    /// epoch reads every photo once in random order, so no photo is more likely to be needed soon.
     pub bytes: u64,
-    /// The shorter side is shrunk to this multiple of `image_size`. A crop of half the area has 0.7 of the side, so
-    /// 1.5 keeps every crop at or above the model's resolution.
+    /// The shorter side is shrunk to this multiple of `image_size`. A square crop of half a square photo has 0.71 of
+    /// its side, so with 1.5 it still has more pixels than the model's input.
     pub shorter_side: f32,
 }
 

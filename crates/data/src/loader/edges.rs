@@ -18,18 +18,18 @@ use crate::transform::crop_pixels;
 
 /// Choice of boxes of a photo and of their part-of relations (Wang et al., Sec. 3.1 and App. B).
 ///
-/// Every chosen box is a part of its photo. A box is a part of another box if the data say so (`part_of`, provided
-/// that the whole has exactly one box), or if it lies inside it by `rule`.
+/// Every chosen box is a part of its photo. A box is a part of another box if its phrase has `part_of` and that phrase
+/// has exactly one box, or if `rule` accepts the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EdgeChoice {
-    /// Minimum size of boxes, and the rule for one box inside another.
+    /// Minimum area of boxes, and the rule that makes a box a part of another.
     pub rule: PartRule,
     /// Maximum number of boxes per photo. If there are more, a random subset is drawn in each epoch.
     pub boxes: usize,
-    /// Cross-image pairs: for each class among the drawn boxes, this many boxes of that class from other photos
-    /// become parts of this photo. The class of a box is its text. The paper uses 1, and reports that it helps for
-    /// classes that look different from photo to photo. 0 disables it.
+    /// Cross-image pairs: for each class among the drawn boxes, this many boxes of that class from other photos become
+    /// parts of this photo. The class of a box is the text of its phrase. The paper uses 1, and reports that it helps
+    /// for classes that look different from photo to photo. 0 disables it.
     pub cross: usize,
     /// Crops per box, augmented independently. Normally 1; HCL compares 2.
     pub copies: usize,
@@ -96,8 +96,8 @@ impl ClassBoxes {
         it
     }
 
-    /// Up to `count` boxes of `class` in photos other than `own`. Draws `4 * count` times at most, so it can find
-    /// fewer if most boxes of the class are in `own`.
+    /// Up to `count` random boxes of `class` in photos other than `own`. The result can have fewer boxes if most boxes
+    /// of the class are in `own`, because at most `4 * count` boxes are drawn.
     fn others(&self, class: &str, own: u64, count: usize, rng: &mut impl Rng) -> Vec<BoxKey> {
         let Some(members) = self.members.get(class) else { return Vec::new() };
         let mut found = Vec::new();

@@ -34,8 +34,8 @@ pub struct EvalBatches {
     size: usize,
 }
 
-/// Reads all `images` in batches of `batch_size`, which includes broken ones, with `workers` threads (0: one per
-/// core) at most two batches ahead.
+/// Reads all `images` in batches of `batch_size` images, broken ones included. Reads at most two batches ahead on
+/// `workers` threads (0: one per core).
 pub fn eval_batches(
     images: Vec<ImageRef>,
     size: usize,

@@ -3,7 +3,7 @@
 use crate::guard::catch_panic;
 use crate::sample::{Broken, Cause};
 
-/// Runs `read`. If it panics, the result is a [`Broken`] with the name `place`.
+/// Runs `read`. If it panics, the result is a [`Broken`] whose sample name is `place()`.
 ///
 /// # Errors
 /// Those of `read`, and its panic.

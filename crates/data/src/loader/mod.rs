@@ -1,9 +1,9 @@
 //! Training batches, read, augmented and tokenised ahead of the model by several threads. The result does not depend
 //! on the number of threads.
 //!
-//! Every random draw is a function of (seed, epoch, sample), and the sample order is a function of (seed, epoch). A
-//! position in the run is two numbers ([`LoaderState`]). A resumed loader returns the same bytes as an uninterrupted
-//! one.
+//! Every random draw is a function of (seed, epoch, sample), and the sample order is a function of (seed, epoch, number
+//! of samples). A position in the run is an epoch and an offset in it ([`LoaderState`]). A resumed loader returns the
+//! same bytes as an uninterrupted one.
 
 mod cache;
 mod config;
@@ -37,7 +37,7 @@ use edges::{BoxKey, ClassBoxes, EdgeRow};
 use ordered::OrderedParallelMap;
 use row::{ChainTokens, ImageTextPair, LoaderRow, RowMaker};
 
-/// An endless iterator over batches, epoch after epoch. It ends only after an error.
+/// An iterator over the batches of one epoch after another. It ends only after an error.
 pub struct Loader {
     maker: Arc<RowMaker>,
     sampler: Sampler,
@@ -54,7 +54,7 @@ pub struct Loader {
 pub struct LoaderState {
     /// Number of completed epochs.
     pub epoch: u64,
-    /// Samples of the current epoch that earlier batches have used.
+    /// Number of positions of the current epoch that earlier batches have used.
     pub position: u64,
 }
 
@@ -158,7 +158,7 @@ impl Loader {
         let (sampler, maker) = (self.sampler.clone(), self.maker.clone());
         let config = &self.maker.config;
         let ahead = config.prefetch * config.batch_size;
-        OrderedParallelMap::new(positions, config.workers, ahead, move |at| find(&sampler, &maker, at))
+        OrderedParallelMap::new(positions, config.workers, ahead, move |at| first_usable_row(&sampler, &maker, at))
     }
 
     fn next_batch(&mut self) -> Result<Batch> {
@@ -208,7 +208,7 @@ impl Loader {
         Batch { index, ids, images, texts, box_images, box_texts, chains, edges }
     }
 
-    /// Concatenates the crops of all rows. Objects that several rows show get one id.
+    /// Concatenates the crops of all rows. An object gets the same id in all rows.
     fn join_edges(&self, rows: Vec<EdgeRow>) -> EdgeBatch {
         let mut numbers: HashMap<BoxKey, u32> = HashMap::new();
         let mut number = |key: BoxKey| {
@@ -259,10 +259,10 @@ impl Iterator for Loader {
     }
 }
 
-/// Number of broken samples in a row after which the source counts as unusable.
+/// Maximum number of candidates tried for one position. If all of them are broken, the loader returns an error.
 const MAX_TRIES: usize = 1000;
 
-fn find(sampler: &Sampler, maker: &RowMaker, at: EpochPosition) -> RowAttempt {
+fn first_usable_row(sampler: &Sampler, maker: &RowMaker, at: EpochPosition) -> RowAttempt {
     let mut broken = Vec::new();
     for index in sampler.epoch(at.epoch).candidates(at.position).take(MAX_TRIES) {
         match maker.row(at.epoch, index) {

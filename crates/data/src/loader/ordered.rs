@@ -46,7 +46,7 @@ impl<J: Send + 'static, O: Send + 'static> OrderedParallelMap<J, O> {
                     }
                 }
             });
-            // If the system refuses another thread, the existing ones do the work.
+            // If a thread cannot be started, use those that were.
             begun.ok()
         };
         let threads = match workers {
@@ -54,7 +54,7 @@ impl<J: Send + 'static, O: Send + 'static> OrderedParallelMap<J, O> {
             n => n,
         };
         let threads: Vec<_> = (0..threads).map_while(start).collect();
-        // Without any thread, the iterator would end at once, without rows and without an error.
+        // Without any thread, the iterator would silently end at once.
         assert!(!threads.is_empty(), "cannot start a thread to read data");
         Self {
             jobs: Box::new(jobs),
@@ -108,7 +108,8 @@ impl<J: Send + 'static, O: Send + 'static> Iterator for OrderedParallelMap<J, O>
 /// Waits for running jobs, at most one per thread. Jobs that have not started are dropped.
 impl<J, O> Drop for OrderedParallelMap<J, O> {
     fn drop(&mut self) {
-        // Idle threads get no more jobs, and busy ones stop once their result has no receiver.
+        // Idle threads get no more jobs. Busy threads stop after their current job, because their result has no
+        // receiver.
         self.todo = None;
         self.done = crossbeam_channel::never();
         for thread in self.threads.drain(..) {
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_is_kept_whatever_takes_longest() {
+    fn order_does_not_depend_on_duration() {
         for threads in [0, 1, 4] {
             let work = |n: u64| {
                 std::thread::sleep(Duration::from_micros(200 * (n % 3)));
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_ahead_are_begun() {
+    fn lookahead_is_bounded() {
         let begun = Arc::new(AtomicUsize::new(0));
         let counter = begun.clone();
         let mut results = OrderedParallelMap::new(0..1000, 4, 5, move |n: u32| {

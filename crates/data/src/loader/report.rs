@@ -18,7 +18,7 @@ pub struct BrokenReport {
     pub examples: Vec<Broken>,
 }
 
-/// Minimum number of samples before the share of broken ones is checked.
+/// Minimum number of requested samples before the fraction of broken ones is checked.
 const MIN_SEEN: u64 = 100;
 
 const MAX_EXAMPLES: usize = 3;
@@ -37,7 +37,8 @@ impl BrokenReport {
         }
     }
 
-    /// An error if more than the share `allowed` of at least [`MIN_SEEN`] samples was broken.
+    /// Returns an error if at least [`MIN_SEEN`] samples were requested and more than the fraction `allowed` of them
+    /// was broken.
     pub(super) fn check(&self, allowed: f64) -> Result<(), Error> {
         let too_many = self.broken() as f64 > allowed * self.seen as f64;
         if too_many && self.seen >= MIN_SEEN {

@@ -71,7 +71,8 @@ enum PhraseImage<'a> {
 }
 
 impl RowMaker {
-    /// The row of sample `index` in this epoch. It depends on the arguments only, not on the thread or the cache.
+    /// The row of sample `index` in this epoch. It depends on the data, the configuration and the arguments, not on the
+    /// thread or the content of the cache.
     pub(super) fn row(&self, epoch: u64, index: u64) -> Result<LoaderRow, Broken> {
         guarded(|| format!("{}[{index}]", self.source.name()), || self.try_row(epoch, index))
     }
@@ -145,7 +146,7 @@ impl RowMaker {
         Ok((photo, boxed))
     }
 
-    /// True if a row may decode only a part of the photo. The pixel cache stores whole photos.
+    /// True if a row may decode only a part of the photo. Not possible with the pixel cache, which stores whole photos.
     fn needs_only_a_part(&self) -> bool {
         self.config.augment.needs_only_a_part() && self.config.cache_pixels.is_none()
     }
@@ -216,8 +217,8 @@ impl RowMaker {
         })
     }
 
-    /// An image of the sample before augmentation, from the cache or from `open`. Shrinks it if the cache is
-    /// configured.
+    /// Returns an image of the sample before augmentation, from the cache or from `open`. The image is shrunk if a
+    /// cache is configured.
     pub(super) fn photo(
         &self,
         sample: &Sample,

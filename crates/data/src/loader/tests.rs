@@ -88,7 +88,7 @@ fn take(loader: &mut Loader, n: usize) -> Vec<Batch> {
 }
 
 #[test]
-fn a_tier_can_stand_for_the_caption() {
+fn tiers_as_captions() {
     let chain = ["dog", "cat"].map(str::to_owned).to_vec();
     let tiers = Tiers { positive: chain.clone(), negative: Vec::new() };
     let with = Sample { captions: Vec::new(), tiers: Some(tiers), ..sample(0) };
@@ -114,7 +114,7 @@ fn edges(samples: Vec<Option<Sample>>, choice: EdgeChoice) -> crate::batch::Edge
 /// One photo per sample. Each box is a part of the photo and of the boxes around it. Boxes of the same classes from
 /// other photos are added.
 #[test]
-fn edges_join_photos_boxes_and_classes() {
+fn edge_batches_contain_relations() {
     let bbox = |x1: f32, x2: f32| BBox { x1, y1: 0.1, x2, y2: 0.9 };
     let phrase = |text: &str, boxes: Vec<BBox>| Phrase { text: text.to_owned(), boxes, ..Phrase::default() };
     let with = |number: u64, phrases: Vec<Phrase>| Some(Sample { phrases, ..sample(number) });
@@ -126,7 +126,7 @@ fn edges_join_photos_boxes_and_classes() {
     assert_eq!((one.things.clone(), one.images.n), (vec![0, 1, 2, 3], 4));
     assert_eq!(one.parts, [[0, 1], [0, 2], [0, 3], [1, 2]], "only the first wheel is inside the bicycle");
 
-    // A group of wheels is a part of the photo only. Relations given by the data hold wherever the boxes are.
+    // A group of wheels is a part of the photo only. A `part_of` of the data holds wherever the boxes are.
     let mut group = nested();
     group[1].group_of = true;
     assert_eq!(edges(vec![with(0, group.clone())], alone).parts, [[0, 1], [0, 2], [0, 3]]);
@@ -178,7 +178,7 @@ fn edges_do_not_depend_on_threads_or_cache() {
 /// Chains come from tiers or from the names of a taxon, and use the last texts of a longer chain. A sample that lacks
 /// a text is broken.
 #[test]
-fn chains_come_link_by_link() {
+fn chains_are_ordered_by_tier() {
     let chained = |id: &str, links: &[&str], negatives: &[&str]| {
         let texts = |list: &[&str]| list.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
         Sample {
@@ -238,7 +238,7 @@ fn chains_come_link_by_link() {
         }
     }
 
-    // Negative taxa: for both texts of "a dog", another "a ..." is nearer than "dog and".
+    // Negative taxa are drawn for both tiers.
     let (ids, chains) = batch(ChainChoice { of: ChainSource::Taxon, tiers: 2, ..ChainChoice::default() });
     assert_eq!((chains.tiers, chains.negatives, chains.texts.n), (2, true, 8));
     for (column, id) in ids.iter().enumerate() {
@@ -251,7 +251,7 @@ fn chains_come_link_by_link() {
 
 /// All augmentations and both views, across the end of an epoch: 22 samples make 5 batches of 4.
 #[test]
-fn workers_prefetch_and_interruptions_change_nothing() {
+fn batches_do_not_depend_on_workers_or_interruptions() {
     for view in [View::Pair, View::Boxes] {
         let config = |workers, prefetch| LoaderConfig {
             views: vec![view],
@@ -279,7 +279,7 @@ fn workers_prefetch_and_interruptions_change_nothing() {
 }
 
 #[test]
-fn an_epoch_holds_every_sample_once_and_epochs_differ() {
+fn epochs_contain_every_sample_once() {
     let config = LoaderConfig { drop_last: false, ..config() };
     let mut loader = loader(samples(10), config);
     assert_eq!(loader.batches_per_epoch(), 3);
@@ -296,7 +296,7 @@ fn an_epoch_holds_every_sample_once_and_epochs_differ() {
 /// Without randomness in the transform, each row must be exactly the photo, one of the large enough boxes, and its
 /// phrase.
 #[test]
-fn rows_are_what_they_say() {
+fn rows_match_their_samples() {
     let tokenizer = tokenizer();
     let texts = |texts: &[&str]| texts.iter().map(|text| tokenizer.encode(text, 12).unwrap()).collect::<Vec<_>>();
     let config = LoaderConfig {
@@ -329,7 +329,7 @@ fn rows_are_what_they_say() {
 }
 
 #[test]
-fn a_phrase_brings_its_caption_when_asked_to() {
+fn with_phrase_chooses_a_matching_caption() {
     let with = |caption, strip: bool| {
         let mut samples = samples(8);
         if strip {
@@ -353,7 +353,7 @@ fn a_phrase_brings_its_caption_when_asked_to() {
 }
 
 #[test]
-fn ready_made_crops_are_used_as_they_are() {
+fn stored_crops_are_used() {
     let mut samples = samples(4);
     for sample in samples.iter_mut().flatten() {
         let crop = ImageRef::Pixels(Arc::new(picture(99)));
@@ -370,7 +370,7 @@ fn ready_made_crops_are_used_as_they_are() {
 
 /// The third epoch uses photos cached by the first two. A cache for one photo caches almost nothing.
 #[test]
-fn room_in_the_cache_changes_nothing() {
+fn cache_size_does_not_change_batches() {
     let with = |bytes, shorter_side| {
         let cache_pixels = Some(PixelCacheConfig { bytes, shorter_side });
         let config = LoaderConfig { views: vec![View::Boxes], cache_pixels, ..config() };
@@ -383,7 +383,8 @@ fn room_in_the_cache_changes_nothing() {
     assert_eq!(with(1 << 20, 3.0), take(&mut loader(samples(9), config), 6));
 }
 
-/// Every way in which a sample can be broken. Each is replaced by a valid sample, which appears once per batch.
+/// Covers the ways in which a sample can be broken. Each broken sample is replaced by a valid one, which appears once
+/// per batch.
 #[test]
 fn broken_samples_are_replaced_and_counted() {
     let mut samples = samples(40);
@@ -419,7 +420,8 @@ fn broken_samples_are_replaced_and_counted() {
 
     let report = one.report();
     assert_eq!(four.report(), report);
-    // 40 rows were requested, plus one per broken sample. The nine broken samples are each read at least once.
+    // 40 rows were returned, and every broken sample was one more request. Each of the nine broken samples was read at
+    // least once.
     assert_eq!(report.seen, 40 + report.broken());
     assert!(report.broken() >= 9);
     let causes: Vec<_> = report.counts.keys().copied().collect();
@@ -439,7 +441,7 @@ fn broken_samples_are_replaced_and_counted() {
 }
 
 #[test]
-fn a_run_stops_past_the_allowed_share() {
+fn too_many_broken_samples_stop_the_run() {
     let mut samples = samples(50);
     for sample in samples.iter_mut().take(20).flatten() {
         sample.captions.clear();
@@ -457,7 +459,7 @@ fn a_run_stops_past_the_allowed_share() {
 }
 
 #[test]
-fn a_set_without_any_usable_sample_ends_with_an_error() {
+fn only_broken_samples_is_an_error() {
     let mut samples = samples(6);
     samples.iter_mut().flatten().for_each(|sample| sample.phrases.clear());
     let mut loader = loader(samples, LoaderConfig { views: vec![View::Boxes], max_broken_share: 1.0, ..config() });
@@ -467,7 +469,7 @@ fn a_set_without_any_usable_sample_ends_with_an_error() {
 }
 
 #[test]
-fn requests_that_cannot_be_served() {
+fn invalid_requests_are_rejected() {
     let new = |config| {
         Loader::new(Arc::new(MemorySource(samples(6))), tokenizer(), config).map(|_| ()).unwrap_err().to_string()
     };
@@ -499,7 +501,7 @@ fn requests_that_cannot_be_served() {
 }
 
 #[test]
-fn photos_for_measuring_keep_their_order_and_name_the_broken() {
+fn eval_batches_keep_the_order() {
     let mut images: Vec<_> = (0..7).map(|seed| ImageRef::Pixels(Arc::new(picture(seed)))).collect();
     images[2] = ImageRef::File("nowhere.jpg".into());
     let limits = PixelLimits::default();

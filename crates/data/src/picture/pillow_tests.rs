@@ -35,7 +35,7 @@ fn files() -> BTreeMap<String, (ImageRef, PillowPixels)> {
 }
 
 #[test]
-fn jpegs_of_every_kind_have_the_pixels_of_pillow() {
+fn pixels_equal_pillow() {
     let files = files();
     assert_eq!(files.len(), 55);
     for (name, (image, expected)) in files {
@@ -49,7 +49,7 @@ fn jpegs_of_every_kind_have_the_pixels_of_pillow() {
 
 /// Includes files with several scans and with unusual sampling.
 #[test]
-fn parts_of_every_kind_are_cut_out_of_the_whole() {
+fn decoded_parts_equal_the_whole_photo() {
     for (name, (image, PillowPixels { width, height, .. })) in files() {
         let whole = image.open(&limits()).unwrap();
         for part in [[0, 0, width, height], [width / 2, height / 3, width / 2 + 1, height], [width / 3, 0, width, 1]] {
@@ -60,14 +60,14 @@ fn parts_of_every_kind_are_cut_out_of_the_whole() {
     }
 }
 
-/// Every file is rejected if it is truncated. The end marker is checked before anything is decoded, so each file is
-/// tested with and without one.
+/// A truncated file without an end marker is rejected. With an end marker appended it may decode; if it is rejected,
+/// the cause must be right.
 #[test]
-fn files_that_lack_their_end_are_refused() {
+fn truncated_files_are_rejected() {
     for (name, (image, _)) in files() {
         let ImageRef::Encoded(bytes) = image else { unreachable!("files are read above") };
         for keep in (2..bytes.len() - 2).step_by(13) {
-            // With an end marker, as written by a program that lost part of the data.
+            // With an end marker the file may decode or be rejected. A rejection must have the right cause.
             let torn = [&bytes[..keep], &[0xff, 0xd9]].concat();
             let result = ImageRef::Encoded(torn.into()).open(&limits());
             if let Err(broken) = result {
@@ -103,7 +103,7 @@ fn scan(bytes: &mut Vec<u8>, from: u8, to: u8, data: &[u8]) {
 /// A file of a few bytes that declares 10,000 x 10,000 pixels is rejected before memory is allocated for the
 /// coefficients.
 #[test]
-fn a_header_without_data_takes_no_memory() {
+fn header_without_data_allocates_no_memory() {
     let mut bytes = progressive_start(10_000, 0, 0);
     scan(&mut bytes, 0, 0, &[0; 1000]);
     bytes.extend([0xff, 0xd9]);
@@ -118,7 +118,7 @@ fn a_header_without_data_takes_no_memory() {
 
 /// Repeats a scan of 250,000 blocks in 15 bytes (EOB runs of 32,767 blocks) up to 5,000 times.
 #[test]
-fn scans_without_number_are_refused() {
+fn too_many_scans_are_rejected() {
     let with = |scans: usize| {
         let mut bytes = progressive_start(4000, 0, 0xe0);
         scan(&mut bytes, 0, 0, &[0; 250_000 / 8]);
@@ -144,7 +144,7 @@ fn scans_without_number_are_refused() {
 }
 
 #[test]
-fn a_panic_is_one_broken_photo() {
+fn panics_become_broken_photos() {
     let broken = without_panic::<Picture>(|| "a.png".to_owned(), || panic!("index 9 of 8")).unwrap_err();
     assert_eq!((broken.sample.as_str(), broken.cause), ("a.png", Cause::UndecodableImage));
     assert_eq!(broken.detail, "the parser panicked: index 9 of 8");

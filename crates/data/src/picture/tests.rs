@@ -64,7 +64,7 @@ fn every_format_by_content() {
 /// Black at alpha 0 -> white; black at alpha 51 = 255 * 0.2 -> 255 * 0.8 = 204; red at alpha 255 -> red; grey 100 at
 /// alpha 127 -> (100 * 127 + 255 * 128) / 255 = 177.8.
 #[test]
-fn transparency_is_laid_over_white() {
+fn transparency_is_blended_with_white() {
     let rgba = [[0, 0, 0, 0], [0, 0, 0, 51], [255, 0, 0, 255], [100, 100, 100, 127]];
     let picture = open(&png(rgba.as_flattened(), 2, 2, ExtendedColorType::Rgba8)).unwrap();
     assert_eq!(picture.rgb, [[255, 255, 255], [204, 204, 204], [255, 0, 0], [178, 178, 178]].as_flattened());
@@ -82,7 +82,7 @@ fn grey_becomes_three_channels() {
 /// EXIF orientation 6: the stored photo must be rotated by 90 degrees clockwise, so the stored top left pixel becomes
 /// the top right one.
 #[test]
-fn cameras_that_were_turned() {
+fn exif_orientation_is_applied() {
     // One black block of 8 x 8 at the top left of 24 x 16. It coincides with a JPEG block, so it stays sharp.
     let rgb = (0..16).flat_map(|y| (0..24).flat_map(move |x| [if x < 8 && y < 8 { 0 } else { 255 }; 3])).collect();
     let jpeg = encode_jpeg(&Picture::new(24, 16, rgb).unwrap(), 95).unwrap();
@@ -124,7 +124,7 @@ fn truncated_jpeg_with_a_whole_thumbnail() {
 }
 
 #[test]
-fn random_bytes_behind_a_jpeg_header() {
+fn random_bytes_after_a_jpeg_header() {
     // A linear congruential generator (Knuth's MMIX constants) gives the same random bytes on every run.
     let mut state = 7u64;
     let rubbish: Vec<u8> = std::iter::repeat_with(|| {
@@ -180,7 +180,7 @@ fn sizes_out_of_bounds() {
 /// The header declares 60,000 x 60,000 pixels, but no pixel data follow. A decoder that read past the header would
 /// report a different error.
 #[test]
-fn a_bomb_is_refused_by_its_header() {
+fn oversized_image_is_rejected_by_its_header() {
     let mut bomb = png(&[0; 4], 2, 2, ExtendedColorType::L8);
     bomb[16..24].copy_from_slice(&[0, 0, 0xea, 0x60, 0, 0, 0xea, 0x60]);
     let crc = png_crc(&bomb[12..29]);
@@ -201,7 +201,7 @@ fn png_chunk(kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
 /// A compressed colour profile of 40 kB that decompresses to 40 MB is removed before the decoder sees it. A short
 /// profile is kept.
 #[test]
-fn long_colour_profiles_of_png_are_left_out() {
+fn long_png_colour_profiles_are_removed() {
     let profile = |length: usize| {
         let mut packed = flate2::write::ZlibEncoder::new(b"bomb\0\0".to_vec(), flate2::Compression::best());
         packed.write_all(&vec![0; length]).unwrap();
@@ -254,7 +254,7 @@ fn files_missing_empty_or_too_long() {
 }
 
 #[test]
-fn members_of_a_shard_by_their_place() {
+fn shard_members_are_read_by_offset() {
     let folder = tempfile::tempdir().unwrap();
     let shard = folder.path().join("0.tar");
     let image = encode_png(&ramp()).unwrap();
@@ -268,7 +268,7 @@ fn members_of_a_shard_by_their_place() {
 }
 
 #[test]
-fn pixels_in_memory_have_limits_too() {
+fn limits_apply_to_pixels_in_memory() {
     let limits = PixelLimits::default();
     let open = |picture| ImageRef::Pixels(Arc::new(picture)).open(&limits);
     assert_eq!(open(ramp()).unwrap(), ramp());
@@ -278,7 +278,7 @@ fn pixels_in_memory_have_limits_too() {
 }
 
 #[test]
-fn pixels_of_a_wrong_length_are_not_written() {
+fn pixels_of_wrong_length_are_not_encoded() {
     let picture = Picture { width: 2, height: 2, rgb: vec![0; 3] };
     assert_eq!(encode_png(&picture).unwrap_err().detail, "3 bytes; expected 4 pixels of 3 bytes");
 }
@@ -303,7 +303,7 @@ fn real_photographs_decode() {
 /// At the borders, kernels are truncated at a scaled pixel, which covers up to 8 photo pixels; half of it is 4 * 0.4 =
 /// 1.6 levels. A wrong orientation or offset would differ by about 100 levels.
 #[test]
-fn a_crop_at_scale_is_the_crop_whichever_way_the_camera_was_held() {
+fn scaled_crop_matches_for_all_orientations() {
     use rand::Rng;
 
     use crate::rng::{Stream, rng_for};
@@ -332,7 +332,7 @@ fn a_crop_at_scale_is_the_crop_whichever_way_the_camera_was_held() {
 /// For all eight EXIF orientations, a crop made by decoding only part of the photo equals the crop of the whole photo
 /// byte for byte.
 #[test]
-fn a_crop_needs_no_more_than_its_part_of_the_photo() {
+fn partial_decoding_gives_equal_crops() {
     use crate::rng::{Stream, rng_for};
     use crate::transform::{Augment, Crop};
 
@@ -356,9 +356,9 @@ fn a_crop_needs_no_more_than_its_part_of_the_photo() {
     }
 }
 
-/// A crop that is too small, or a format other than JPEG, falls back to decoding the whole photo.
+/// A crop that is too small, or a format other than JPEG, falls back to full-size decoding.
 #[test]
-fn what_cannot_be_decoded_at_scale_is_decoded_in_full() {
+fn falls_back_to_full_size_decoding() {
     use crate::rng::{Stream, rng_for};
     use crate::transform::{Augment, Crop};
 

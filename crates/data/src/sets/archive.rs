@@ -65,7 +65,7 @@ impl<'a> Archive<'a> {
     }
 
     /// The class names for prompts, in the order of the data set. They come from `class_names.json` in the set's folder
-    /// or its parent, if that file has an entry for this set; otherwise they are `own`.
+    /// or its parent, if that file has an entry for this set; otherwise from `own`.
     ///
     /// # Errors
     /// There are no names, or the file has the wrong number of names.
@@ -100,10 +100,10 @@ impl<'a> Archive<'a> {
 
 const NAMES: &str = "class_names.json";
 
-/// Source of the names (MIT licence). Its lists are OpenAI's, from data/prompts.md of openai/CLIP.
+/// Where to download the class names (MIT licence). The lists come from data/prompts.md of openai/CLIP.
 const NAMES_FROM: &str = "https://github.com/LAION-AI/CLIP_benchmark, file clip_benchmark/datasets/en_classnames.json";
 
-/// The key of a set in that file, if it differs from the name here.
+/// The key of a set in `class_names.json`, if it differs from the name of the set.
 fn key(set: &str) -> Option<&'static str> {
     match set {
         "imagenet" => Some("imagenet1k"),

@@ -162,7 +162,7 @@ fn open(
         return Err(Error::format(place, found, format!("{}: {}", set.classes, set.layout)));
     }
     let mut photos = Vec::new();
-    // An unknown folder is reported later: its photos have a label without a class.
+    // Unknown folders are included here. `LabelledPhotos` rejects them, because their label has no class.
     for label in folders(&root)? {
         image_folder::collect(&root.join(path_of(&label)), &format!("{label}/"), &mut photos)?;
     }

@@ -54,7 +54,7 @@ pub(super) struct RawRecords {
     pub(super) pixels: PixelLayout,
 }
 
-/// Memory layout of the pixels.
+/// Layout of the pixels of a record.
 #[derive(Clone, Copy)]
 pub(super) enum PixelLayout {
     /// One byte per pixel, row by row.
@@ -162,7 +162,7 @@ impl Source for LabelledPhotos {
         })
     }
 
-    /// Empty: without captions and boxes there is nothing to train on.
+    /// Empty, because the samples have neither captions nor boxes.
     fn views(&self) -> &[View] {
         &[]
     }

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// An array, in column-major order.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum MatValue {
-    /// An array of any numeric class.
+    /// A numeric array, converted to `f64`.
     Numbers(Vec<f64>),
     /// A character array.
     Text(String),

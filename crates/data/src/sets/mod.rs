@@ -1,8 +1,8 @@
 //! The evaluation data sets of the papers, each read from `<root>/<name>/` in the layout of its published archive.
 //!
 //! These are the twenty classification sets of the MERU family, sets for retrieval, and sets of hierarchies,
-//! compositions and boxes. A missing photo remains a sample, which fails when it is read. A class list of the wrong
-//! length is an error.
+//! compositions and boxes. A listed photo whose file is missing still counts as a sample; reading it fails. A class
+//! list of the wrong length is an error.
 
 use std::path::{Path, PathBuf};
 
@@ -34,11 +34,11 @@ pub struct DataSet {
     pub get: &'static str,
     /// Number of classes; 0 if there are none.
     pub classes: usize,
-    /// Number of samples (photos, or items that may share a photo); 0 if unknown.
+    /// Number of samples (photos, or items of which several can have the same photo); 0 if unknown.
     pub photos: usize,
     /// A file in the set's folder with one line `parent child` per edge of a tree over its labels.
     pub tree: Option<&'static str>,
-    /// Sibling folders that it reads instead of `<root>/<name>`; empty if it reads the latter.
+    /// Names of the folders below `<root>` that the set reads instead of `<root>/<name>`; empty for most sets.
     pub beside: &'static [&'static str],
     /// Reads the files in `<root>/<name>`. See [`DataSet::open`].
     read: fn(&Path) -> Result<Box<dyn Source>>,
@@ -86,8 +86,9 @@ pub const DATA_SETS: &[DataSet] = &[
 ];
 
 impl DataSet {
-    /// Opens the data set in `folder`, which is `<root>/<name>`. Reads no photo, except for CIFAR and MNIST, which are
-    /// single files. The source knows the size of the complete set ([`Source::complete`]).
+    /// Opens the data set in `folder`, which is `<root>/<name>`. Reads no photo, except for CIFAR and MNIST, whose
+    /// photos are in one file that is kept in memory. [`Source::complete`] returns the size of the published set, if
+    /// known.
     ///
     /// # Errors
     /// A file that is missing or has another format, or a class list of another length.
@@ -101,7 +102,7 @@ impl DataSet {
         Ok(Box::new(OpenedSet { set: self, source }))
     }
 
-    /// Returns true if the folders that it reads exist below `root`.
+    /// Returns true if the folders of the set exist below `root`.
     pub fn is_below(&self, root: &Path) -> bool {
         match self.beside {
             [] => root.join(self.name).is_dir(),

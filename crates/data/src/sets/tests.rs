@@ -61,7 +61,7 @@ fn pixel(source: &dyn Source, index: usize, x: usize, y: usize) -> [u8; 3] {
 }
 
 #[test]
-fn every_set_is_named_once_and_tells_what_it_lacks() {
+fn set_names_are_unique_and_missing_files_are_reported() {
     let folder = FixtureFolder::new();
     let mut known: Vec<_> = DATA_SETS.iter().map(|set| set.name).collect();
     assert_eq!(

@@ -53,7 +53,7 @@ fn two_samples() -> Vec<u8> {
 }
 
 #[test]
-fn samples_at_random_places() {
+fn samples_are_read_in_any_order() {
     let (_folder, path) = shard(&finished(two_samples()));
     let shards = Shards::open(&path).unwrap();
     assert_eq!((shards.len(), shards.torn().len()), (2, 0));
@@ -69,7 +69,7 @@ fn samples_at_random_places() {
 }
 
 #[test]
-fn members_that_are_not_there() {
+fn missing_members() {
     let (_folder, path) = shard(&finished(two_samples()));
     let record = Shards::open(&path).unwrap().record(0).unwrap();
     assert_eq!(record.text("json").unwrap(), None);
@@ -80,7 +80,7 @@ fn members_that_are_not_there() {
 }
 
 #[test]
-fn text_that_is_none() {
+fn invalid_text_members() {
     let (_folder, path) = shard(&finished(raw_tar(&[("1.txt", b'0', b"ab\xff")])));
     let record = Shards::open(&path).unwrap().record(0).unwrap();
     let broken = record.need_text("txt").unwrap_err();
@@ -113,7 +113,7 @@ fn long_names() {
 /// Truncates the shard around every border and at regular steps. Nothing panics, every complete sample before the cut
 /// is readable, and damage is reported if and only if a member is cut.
 #[test]
-fn torn_anywhere() {
+fn truncation_at_any_byte() {
     let whole = two_samples();
     // End of sample 1: folder 512, photo 512 + 1024, record 1024, text 1024; the hidden file has another 1024.
     let after_first = 512 + 1536 + 1024 + 1024;
@@ -122,7 +122,7 @@ fn torn_anywhere() {
     let around = borders.iter().flat_map(|&b| [b.saturating_sub(1), b, b + 1]);
     for keep in around.chain((0..whole.len()).step_by(97)).filter(|&k| k < whole.len()) {
         let (_folder, path) = shard(&whole[..keep]);
-        // Missing padding after a member's content is accepted.
+        // A cut within the padding after a member counts as a cut at the border.
         let at_border =
             |b: &usize| keep == *b || (keep < *b && whole[keep..*b].iter().all(|&x| x == 0) && *b - keep < 512);
         match Shards::open(&path) {
@@ -150,7 +150,7 @@ fn torn_anywhere() {
 }
 
 #[test]
-fn the_message_of_a_tear() {
+fn truncation_message() {
     // The photo of sample 2 begins at 5120 + 512.
     let (_folder, path) = shard(&two_samples()[..5120 + 512 + 100]);
     let shards = Shards::open(&path).unwrap();
@@ -166,7 +166,7 @@ fn the_message_of_a_tear() {
 }
 
 #[test]
-fn rubbish_in_the_middle() {
+fn corrupt_bytes_in_the_middle() {
     let mut tar = two_samples();
     tar.splice(5120..5632, [b'?'; 512]);
     let (_folder, path) = shard(&finished(tar));
@@ -176,7 +176,7 @@ fn rubbish_in_the_middle() {
 }
 
 #[test]
-fn no_tar_at_all_and_an_empty_one() {
+fn other_formats_and_empty_shards() {
     let (_folder, path) = shard(&[b'x'; 2000]);
     let error = Shards::open(&path).err().unwrap().to_string();
     assert!(error.ends_with("; expected a tar file"), "{error}");
@@ -186,7 +186,7 @@ fn no_tar_at_all_and_an_empty_one() {
 }
 
 #[test]
-fn a_shard_that_vanishes_or_shrinks_while_in_use() {
+fn shard_deleted_or_truncated_after_opening() {
     let (_folder, path) = shard(&finished(two_samples()));
     let shards = Shards::open(&path).unwrap();
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(600).unwrap();
@@ -196,7 +196,7 @@ fn a_shard_that_vanishes_or_shrinks_while_in_use() {
 }
 
 #[test]
-fn fingerprints_follow_names_and_texts_but_not_places() {
+fn fingerprints_depend_on_names_and_texts_only() {
     let hash = |tar: Vec<u8>| {
         let (_folder, path) = shard(&finished(tar));
         Shards::open(&path).unwrap().fingerprint().to_owned()
@@ -234,7 +234,7 @@ fn written_shards_rotate_and_read_back() {
 }
 
 #[test]
-fn a_big_sample_closes_its_shard() {
+fn large_sample_closes_its_shard() {
     let folder = tempfile::tempdir().unwrap();
     let size = ShardSize { samples: 100, bytes: 10 };
     let mut writer = ShardWriter::new(folder.path(), size).unwrap();
@@ -245,7 +245,7 @@ fn a_big_sample_closes_its_shard() {
 }
 
 #[test]
-fn shards_of_another_run_are_left_alone() {
+fn existing_shards_are_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("00007.tar"), "old").unwrap();
     let error = ShardWriter::new(folder.path(), ShardSize::default()).err().unwrap().to_string();
@@ -254,7 +254,7 @@ fn shards_of_another_run_are_left_alone() {
 }
 
 #[test]
-fn names_that_would_not_come_back() {
+fn names_that_cannot_be_read_back_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = ShardWriter::new(folder.path(), ShardSize::default()).unwrap();
     for key in ["", "a.b", "__x", "a/", "/a"] {
@@ -268,7 +268,7 @@ fn names_that_would_not_come_back() {
 
 /// An interrupted writer leaves complete shards only.
 #[test]
-fn an_abandoned_writer() {
+fn dropped_writer_leaves_complete_shards_only() {
     let folder = tempfile::tempdir().unwrap();
     let size = ShardSize { samples: 2, ..ShardSize::default() };
     let mut writer = ShardWriter::new(folder.path(), size).unwrap();
@@ -282,7 +282,7 @@ fn an_abandoned_writer() {
 
 /// Bytes appended by another program behind the end-of-archive marker are not read.
 #[test]
-fn nothing_is_read_behind_the_end_marker() {
+fn bytes_after_the_end_marker_are_ignored() {
     let (_folder, path) = shard(&finished(two_samples()));
     fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(&[b'?'; 700]).unwrap();
     let shards = Shards::open(&path).unwrap();
@@ -299,7 +299,7 @@ fn pax_record(key: &str, value: &str) -> Vec<u8> {
 /// The headers that `tar --format=posix` writes for long and non-ASCII names, after a global header as `git archive`
 /// writes it.
 #[test]
-fn posix_headers_name_the_members() {
+fn posix_headers_give_member_names() {
     let long = format!("{}/1", "folder".repeat(40));
     let names = ["jpg", "txt"].map(|extension| pax_record("path", &format!("{long}.{extension}")));
     let other = [pax_record("mtime", "1700000000.123456789"), pax_record("path", "grün.jpg")].concat();
@@ -325,7 +325,7 @@ fn posix_headers_name_the_members() {
 
 /// Sparse files store only parts of their content, so the stored bytes must not be used as they are.
 #[test]
-fn sparse_members_are_refused_by_name() {
+fn sparse_members_are_rejected() {
     let records = [pax_record("GNU.sparse.major", "1"), pax_record("GNU.sparse.name", "x/3.jpg")].concat();
     let posix = raw_tar(&[("PaxHeaders/3", b'x', &records), ("GNUSparseFile.0/3.jpg", b'0', &[0; 512])]);
     // The old format: the real size is at byte 483 of the header, the list of parts at byte 386.

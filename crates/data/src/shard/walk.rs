@@ -14,13 +14,13 @@ pub(super) struct TarMember {
     pub(super) extension: String,
     /// The full name.
     pub(super) name: String,
-    /// First byte of its headers, including those for a long name.
+    /// Offset of the member's first header block, including header blocks for a long name.
     pub(super) begin: u64,
-    /// First byte of its content.
+    /// Offset of the member's content.
     pub(super) offset: u64,
-    /// Length of its content, in bytes.
+    /// Length of the content, in bytes.
     pub(super) len: u64,
-    /// One past its last block.
+    /// End of the member's last block (exclusive).
     pub(super) end: u64,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn walk(
     let mut begin = start;
     let mut archive = tar::Archive::new(OffsetFile { file, start });
     let mut entries = archive.entries_with_seek().map_err(|e| lost(start, e.to_string()))?;
-    // Do not read a member after `stop`: it belongs to another sample and may be damaged.
+    // Do not read beyond `stop`, because the next member belongs to another sample and may be damaged.
     while begin < stop {
         let mut entry = match entries.next() {
             None => return Ok(()),

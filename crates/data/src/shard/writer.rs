@@ -10,7 +10,7 @@ use crate::files::StagedFile;
 pub struct ShardSize {
     /// Maximum number of samples in a shard.
     pub samples: usize,
-    /// A shard is closed once its contents have this many bytes.
+    /// A shard is closed once its contents have at least this many bytes.
     pub bytes: u64,
 }
 

@@ -234,8 +234,8 @@ mod tests {
         }
     }
 
-    /// Level 5 below the ancestor of living17: four classes of dogs; one class of cats, which is too few. A zebra
-    /// outside.
+    /// A hierarchy for the task living17. At its level are "dog", with four classes, and "cat", with one class, which
+    /// is too few. The zebra is not below the ancestor of the task.
     fn fixture() -> FixtureFolder {
         let folder = FixtureFolder::new();
         let chain = "n00001740 n00004258\nn00004258 one\none two\ntwo three\nthree dog\nthree cat\nn00001740 zebra\n";
@@ -340,7 +340,7 @@ mod tests {
     /// The shared bird photos: eleven folders have the name of an ImageNet class, `PURPLE_GALLINULE` that of an inner
     /// node.
     #[test]
-    fn birds_at_hand() {
+    fn shared_bird_photos() {
         let (Some(info), Some(birds)) = (shared_data("breeds/modified"), shared_data("birds525/images")) else {
             return;
         };

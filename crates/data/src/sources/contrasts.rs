@@ -42,13 +42,13 @@ pub(super) struct ContrastItem {
 /// The region of the photo that the captions describe.
 #[derive(Clone)]
 pub(super) struct ContrastRegion {
-    /// Description of the content.
+    /// Names of the objects in the region.
     pub(super) text: String,
     /// Left, top, right, bottom, in pixels.
     pub(super) corners: [f32; 4],
 }
 
-/// The fingerprint of a source is a hash of this text. The text keeps the first name of the struct, so that
+/// The fingerprint of a source is a hash of this text. The text contains the former name of the struct, so that
 /// fingerprints of older runs stay valid.
 impl fmt::Debug for ContrastItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,7 +64,7 @@ impl fmt::Debug for ContrastItem {
     }
 }
 
-/// A part of the text of [`ContrastItem`]; it keeps the first name of this struct for the same reason.
+/// Nested in the text of [`ContrastItem`]; contains the former name of this struct for the same reason.
 impl fmt::Debug for ContrastRegion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Region").field("text", &self.text).field("corners", &self.corners).finish()
@@ -78,10 +78,10 @@ pub(super) struct ContrastPhotos {
 }
 
 impl ContrastPhotos {
-    /// Opens the folder `images`, relative to `base`. `names` gives the file names under which a photo may be stored.
+    /// Opens the folder `images`, relative to `base`. `names` returns the file names under which a photo may be stored.
     ///
     /// # Errors
-    /// It is not a folder.
+    /// `images` is not a folder.
     pub(super) fn open(spec: &SourceSpec, base: &Path, images: &Path, names: fn(&str) -> Vec<String>) -> Result<Self> {
         let folder = base.join(images);
         if folder.is_dir() {
@@ -261,7 +261,7 @@ pub(super) fn stem(file: &Path) -> String {
 /// Checks that the requested split is one of the subsets.
 ///
 /// # Errors
-/// It is not.
+/// The split is not one of the subsets.
 pub(super) fn known_subset(spec: &SourceSpec, what: &'static str, subsets: &[&str]) -> Result<()> {
     match &spec.split {
         Some(split) if !subsets.contains(&&**split) => {

@@ -52,7 +52,8 @@ fn sugarcrepe() {
     assert_eq!((&*first.id, first.split.as_deref()), ("add_att/0", Some("add_att")));
     assert_eq!((&*first.captions[0], &*first.wrong[0]), ("a", "a b"));
     assert_eq!((&*second.id, &*second.captions[0]), ("swap_obj/0", "a cat on a dog"));
-    // Found by its own name, found by its 2014 name, and falls back to its own name if there is no such file.
+    // The first photo exists under the name in the file, the second under its 2014 name. The third does not exist, so
+    // the path has the name in the file.
     assert_eq!([file(1), file(2), file(0)], ["000000000042.jpg", "COCO_val2014_000000000043.jpg", "000000000044.jpg"]);
     let broken = source.get(3).unwrap_err();
     assert_eq!((&*broken.sample, broken.cause), ("swap_obj/2", Cause::BadRecord));
@@ -93,7 +94,7 @@ fn vl_checklist() {
     folder.write("data/Object/Location/vg_location/vg_obj_margin.json", margin.to_string());
     let agent = json!([pair("2.jpg", &["c"], &["d"]), ["2.jpg"]]);
     let agent = folder.write("data/Object/Size/swig_size/swig_agent/swig_agent_small.json", agent.to_string());
-    // Attributes and relations are other benchmarks.
+    // Files of attributes and relations belong to other benchmarks and are ignored.
     folder.write("data/Attribute/vg/color.json", json!([pair("2.jpg", &["c"], &["d"])]).to_string());
     let all = spec("vl_checklist", folder.path().join("data"), json!({"images": "../photos"}));
 
@@ -183,7 +184,8 @@ fn vg_attribution() {
     assert!(message(&all).contains("holds no sample; expected image_path, bbox_x"), "{}", message(&all));
 }
 
-/// Counted with Python's `len` over the seven files. 1,544 items refer to one of the 1,000 photos of HierarCaps.
+/// The counts of the subsets come from Python's `len` over the seven files. 1,544 items refer to one of the 1,000
+/// photos of HierarCaps.
 #[test]
 fn sugarcrepe_as_released() {
     let Some(path) = shared_data("sugarcrepe") else { return };
@@ -207,7 +209,7 @@ fn sugarcrepe_as_released() {
     assert_eq!((0..source.len()).filter(there).count(), 1544);
 }
 
-/// The two shared files, counted with Python's `len`.
+/// The counts come from Python's `len` over the two files of the shared data.
 #[test]
 fn vl_checklist_as_released() {
     let Some(path) = shared_data("vl_checklist") else { return };

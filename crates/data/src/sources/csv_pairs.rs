@@ -24,7 +24,7 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
     open: |spec| Ok(Box::new(CsvPairs::open(spec)?)),
 };
 
-/// A table of pairs. Memory holds the file offsets of the rows only.
+/// A table of pairs. Only the file offsets of the rows are kept in memory.
 pub struct CsvPairs {
     path: PathBuf,
     folder: PathBuf,
@@ -142,7 +142,7 @@ impl CsvPairs {
                 len: u32::try_from(end.byte() - begin.byte()).unwrap_or(u32::MAX),
                 number,
             };
-            // A row without a photo is kept as its own sample, which is reported as broken.
+            // A row without a photo name becomes a separate sample, which is reported as broken.
             match row.get(columns.image).filter(|name| !name.is_empty()) {
                 Some(name) if of_image.contains_key(name) => samples[of_image[name]].more.push(at),
                 name => {

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_named() {
+    fn malformed_input_is_reported() {
         let folder = FixtureFolder::new();
         let write = |text: &str| folder.write("pairs.txt", text);
         let fails = |path: &Path, split| open(&spec(path, split)).err().unwrap().to_string();

@@ -43,7 +43,7 @@ impl ImportedSamples {
         })?;
         let inputs = files.into_iter().map(|(name, file)| (name, folder.join(file))).collect();
         let (mut samples, mut broken_boxes) = (Vec::new(), 0);
-        // The user names this folder, and the annotation files refer to photos in it.
+        // Allow the folder given by the user, because the annotation files refer to photos in it.
         let roots = [folder.clone()].into_iter().chain(spec.roots.iter().cloned()).collect();
         for sample in read(&ImportSpec { kind, inputs, roots, ..ImportSpec::default() })? {
             match sample {
@@ -72,7 +72,7 @@ struct ImportedOptions {
 }
 
 impl ImportedOptions {
-    /// Rejects names that no importer has, as other sources do. [`read`] rejects names of another importer.
+    /// Rejects options that are not an input of any importer. [`read`] rejects inputs of another importer.
     fn of(spec: &SourceSpec) -> Result<Self> {
         let inputs = || IMPORTERS.iter().flat_map(|entry| entry.inputs).map(|input| input.name);
         let known: BTreeSet<&str> = inputs().chain(["importer"]).collect();
@@ -125,7 +125,7 @@ fn views(samples: &[Result<Sample, Broken>]) -> Vec<View> {
     views
 }
 
-/// Photos count by their file names.
+/// Hash of the samples, with the file names of their photos instead of the paths.
 fn fingerprint(samples: &[Result<Sample, Broken>]) -> String {
     let file = |image: &ImageRef| -> Result<std::path::PathBuf, std::convert::Infallible> {
         Ok(match image {

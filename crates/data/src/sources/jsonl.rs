@@ -27,7 +27,7 @@ pub(super) const ENTRY: SourceEntry = SourceEntry {
     },
 };
 
-/// Number of samples that are read on opening to find out which views the file provides.
+/// Maximum number of lines that are parsed on opening to determine the views that the file provides.
 const PROBED: usize = 1000;
 
 /// A grounded JSONL file with an index of its lines, which takes 16 bytes of memory per sample.
@@ -108,7 +108,7 @@ impl Jsonl {
         })
     }
 
-    /// Collects the views that the first readable samples provide.
+    /// Collects the views that the valid records among the first [`PROBED`] lines provide.
     fn probe(&mut self) {
         let mut views = BTreeSet::new();
         for number in 0..self.lines.len().min(PROBED) {

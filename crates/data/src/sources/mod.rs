@@ -51,12 +51,12 @@ pub trait Source: Send + Sync {
     /// The views that its samples can provide.
     fn views(&self) -> &[View];
 
-    /// SHA-256 (hex) of the records. Equal data has equal fingerprints, independent of the location of the files.
-    /// Photos count by name, in shards also by length.
+    /// SHA-256 (hex) of the records. Equal data has equal fingerprints, independent of the location of the files. The
+    /// pixels of photos in files are not hashed, only their names and, for shards and folders of photos, their lengths.
     fn fingerprint(&self) -> String;
 
-    /// Every class of the data set, in its own order, including classes without a sample here. Empty if the source
-    /// knows only the classes of its samples.
+    /// Every class of the data set, in the order of the data set, including classes without a sample here. Empty if the
+    /// source knows only the classes of its samples.
     fn classes(&self) -> Vec<ClassEntry> {
         Vec::new()
     }
@@ -72,19 +72,19 @@ pub trait Source: Send + Sync {
         false
     }
 
-    /// The known folders that contain the files of its samples.
+    /// The folders that contain the files of the samples, as far as the source knows them.
     fn roots(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// Number of samples of the complete data set (or of this split), if known. If it exceeds `len()`, samples are
-    /// missing for which there is no record.
+    /// Number of samples of the complete published data set (or of this split), if known. It exceeds `len()` if only
+    /// some of the samples are present.
     fn complete(&self) -> Option<usize> {
         None
     }
 
-    /// A description of what the options excluded ("475 of 486 folders: no class of ImageNet"). Benchmark records
-    /// include it.
+    /// Message about the samples that the options excluded ("1422 photos in 474 of 486 folders left out: no node of the
+    /// hierarchy"). Benchmark records include it.
     fn left_out(&self) -> Option<String> {
         None
     }
@@ -132,9 +132,9 @@ pub struct SourceEntry {
     pub kind: &'static str,
     /// Short description for `--help`.
     pub summary: &'static str,
-    /// Description of [`SourceSpec::path`], [`SourceSpec::split`] and [`SourceSpec::options`] for this kind.
+    /// Help text for [`SourceSpec::path`], [`SourceSpec::split`] and [`SourceSpec::options`] of this kind.
     pub inputs: &'static str,
-    /// Opens the source. Reads only what is needed to know the number of samples, and no photo.
+    /// Opens the source. Reads the records or an index of them, but no photo.
     pub open: fn(&SourceSpec) -> Result<Box<dyn Source>>,
 }
 

@@ -24,13 +24,13 @@ pub(super) struct TaxonPhotos {
 pub(super) struct TaxonRow {
     pub(super) id: String,
     pub(super) image: PathBuf,
-    /// The index of its path, or the reason why it has none.
+    /// The index of the photo's path in [`TaxonPaths`], or the error that explains why there is none.
     pub(super) path: Result<u32, Box<Broken>>,
     pub(super) label: Option<String>,
     pub(super) caption: Option<String>,
 }
 
-/// Interned paths from general to specific, each with the place where it first occurs.
+/// Interned paths from general to specific, each with the file and line where it first occurs.
 #[derive(Default)]
 pub(super) struct TaxonPaths {
     names: Vec<Vec<String>>,
@@ -39,8 +39,8 @@ pub(super) struct TaxonPaths {
 }
 
 impl TaxonPaths {
-    /// Interns a path and returns its index. `place` describes where it occurs; `ranks` are the expected ranks, for
-    /// messages.
+    /// Interns a path and returns its index. `place` returns the file and line where it occurs; `ranks` are the
+    /// expected ranks, for messages.
     ///
     /// # Errors
     /// The path is empty, has an empty name, or has a name that recurs further down.
@@ -75,11 +75,11 @@ impl TaxonPaths {
         Ok(number)
     }
 
-    /// Detects cycles across several paths: `A > B` in one path and `B > A` in another. The same name in two places
+    /// Detects cycles across several paths: `A > B` in one path and `B > A` in another. The same name below two parents
     /// (genera of two kingdoms) is allowed.
     ///
     /// # Errors
-    /// A cycle, with the place of each of its edges.
+    /// A cycle; the message contains the file and line of each of its edges.
     pub(super) fn check(&self) -> Result<()> {
         let mut below: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
         for (number, names) in self.names.iter().enumerate() {
@@ -132,7 +132,8 @@ impl TaxonPaths {
 
 impl TaxonPhotos {
     /// # Errors
-    /// A cycle, or no photo. `place` returns the place and the expectation for the latter message.
+    /// A cycle, or no photo. `place` returns the location and the expected content for the message about missing
+    /// photos.
     pub(super) fn new(
         kind: &'static str,
         split: Option<String>,
@@ -235,7 +236,8 @@ pub fn class_name(taxon: &[String]) -> String {
     }
 }
 
-/// The class name of a path that ends in genus and epithet. Epithets alone ("alba") are shared by many species.
+/// The class name of a path that ends in genus and epithet. An epithet alone is ambiguous: many species are called
+/// "alba".
 pub(super) fn binomial(names: &[String]) -> Option<String> {
     let [.., genus, epithet] = names else { return None };
     Some(format!("{genus} {epithet}"))

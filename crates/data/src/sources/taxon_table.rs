@@ -73,7 +73,7 @@ enum RankColumn {
     Taxonomy(usize),
 }
 
-/// The ranks of a name in the taxonomy.
+/// The ranks that the taxonomy has for a name.
 struct TaxonomyEntry {
     names: Vec<String>,
     line: u64,
@@ -187,7 +187,7 @@ fn check_ranks(ranks: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The ranks of a name in the taxonomy.
+/// Looks up a name in the taxonomy and returns its ranks.
 fn join<'a>(
     entries: &'a HashMap<String, TaxonomyEntry>,
     name: &str,

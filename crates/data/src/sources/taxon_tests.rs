@@ -58,7 +58,7 @@ fn a_column_for_each_rank() {
 }
 
 #[test]
-fn ranks_from_another_table_by_name() {
+fn ranks_from_a_second_table() {
     let folder = FixtureFolder::new();
     let path = folder.write(
         "photos.tsv",
@@ -84,7 +84,7 @@ fn ranks_from_another_table_by_name() {
 }
 
 #[test]
-fn tables_that_cannot_be_taxonomies() {
+fn invalid_taxonomies_are_rejected() {
     let folder = FixtureFolder::new();
     let path = folder.write("t.csv", "image,a,b,a2,b\nx.jpg,A,B,C,D\n");
     let with = |ranks: serde_json::Value| message(&spec("taxon_table", &path, json!({"ranks": ranks})));
@@ -135,7 +135,7 @@ fn birds_as_published() {
 
 /// Two birds have the epithet "abbotti"; their ranks give a tree without an edge file.
 #[test]
-fn species_are_called_by_both_names() {
+fn species_labels_are_binomials() {
     let folder = FixtureFolder::new();
     let rows = "file,genus,species,common\n1.jpg,Malacocincla,abbotti,Babbler\n2.jpg,Papasula,abbotti,Booby\n";
     let path = folder.write("birds.csv", rows);
@@ -189,7 +189,7 @@ fn inat_json() {
 }
 
 #[test]
-fn inat_by_its_folders() {
+fn inat_folders() {
     let folder = FixtureFolder::new();
     let names = "00007_Animalia_Arthropoda_Arachnida_Araneae_Araneidae_Agalenatea_redii";
     folder.write(&format!("val/{names}/1.jpg"), jpeg(4, 4));

@@ -25,7 +25,7 @@ fn texts(list: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn names_are_unique_and_listed_when_one_is_wrong() {
+fn kinds_are_unique_and_listed_if_unknown() {
     let mut names: Vec<_> = SOURCES.iter().map(|entry| entry.kind).collect();
     assert_eq!(
         message(&spec("tfds", "x")),
@@ -37,7 +37,7 @@ fn names_are_unique_and_listed_when_one_is_wrong() {
 }
 
 #[test]
-fn every_source_of_files_refuses_unknown_options_and_missing_paths() {
+fn unknown_options_and_missing_paths_are_rejected() {
     for entry in SOURCES.iter().filter(|entry| entry.kind != "toy") {
         let unknown = with(spec(entry.kind, "nowhere"), json!({"colour": 1}));
         let text = message(&unknown);
@@ -130,7 +130,7 @@ fn jsonl_without_lines() {
 }
 
 #[test]
-fn fingerprints_are_of_the_records_and_not_of_their_place() {
+fn fingerprints_do_not_depend_on_the_location() {
     let hash = |text: &str| {
         let folder = FixtureFolder::new();
         open(&spec("jsonl", folder.write("a.jsonl", text))).unwrap().fingerprint()
@@ -189,7 +189,7 @@ fn grit_faults() {
 }
 
 #[test]
-fn grit_scores_can_be_cut() {
+fn grit_min_score() {
     let folder = FixtureFolder::new();
     drop(grit(&folder, r#"{"caption": "a dog", "noun_chunks": [[0, 1, 0, 0, 1, 1, 0.5], [2, 5, 0, 0, 1, 1, 0.75]]}"#));
     let cut = with(spec("grit_raw", folder.path()), json!({"min_score": 0.75}));
@@ -338,7 +338,7 @@ fn tables_of_other_shapes() {
 }
 
 #[test]
-fn bytes_that_are_no_text() {
+fn rows_that_are_not_utf8() {
     let folder = FixtureFolder::new();
     let path = folder.write("a.csv", b"image,caption\nx.jpg,gr\xfcn\n");
     let broken = open(&spec("csv_pairs", &path)).unwrap().get(0).unwrap_err();
@@ -377,7 +377,7 @@ fn folders() {
 
 /// `get` does not depend on the thread or on the order of the calls.
 #[test]
-fn sources_are_pure() {
+fn get_is_deterministic() {
     let folder = FixtureFolder::new();
     let path =
         folder.write("a.csv", (0..50).fold("image,caption\n".to_owned(), |t, i| t + &format!("{i}.jpg,text {i}\n")));
@@ -433,7 +433,7 @@ fn karpathy() {
 
 /// The rule applies to all sources whose records name files.
 #[test]
-fn records_name_files_of_their_folders_only() {
+fn records_may_only_name_files_in_their_folders() {
     let folder = FixtureFolder::new();
     folder.write("photos/1.jpg", jpeg(4, 4));
     let record = r#"{"image": "../photos/1.jpg", "captions": ["a"]}"#;
@@ -476,7 +476,7 @@ fn records_name_files_of_their_folders_only() {
 
 #[cfg(unix)]
 #[test]
-fn names_that_are_no_utf8_are_read() {
+fn non_utf8_file_names_are_read() {
     use std::os::unix::ffi::OsStrExt as _;
     let folder = FixtureFolder::new();
     let class = folder.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
@@ -495,7 +495,7 @@ fn names_that_are_no_utf8_are_read() {
 /// Opening a pipe without a writer would block forever.
 #[cfg(unix)]
 #[test]
-fn a_pipe_is_no_data_file() {
+fn pipes_are_not_data_files() {
     let folder = FixtureFolder::new();
     let pipe = folder.path().join("pipe.jsonl");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -507,7 +507,7 @@ fn a_pipe_is_no_data_file() {
 }
 
 #[test]
-fn sources_are_known_by_their_paths() {
+fn kinds_are_inferred_from_paths() {
     let named = |text: &str| SourceSpec::of_text(text).map(|it| (it.kind, it.path));
     let folder = FixtureFolder::new();
     let text = folder.path().to_str().unwrap();

@@ -49,9 +49,8 @@ impl Default for ToyOptions {
     }
 }
 
-/// Upper limit of the number of scenes. Scenes are rendered on access, but the sampling order of all scenes is kept in
-/// memory.
-const MOST_SCENES: usize = 10_000_000;
+/// Maximum number of scenes, for worlds given in a config or on the command line.
+const MAX_SCENES: usize = 10_000_000;
 
 fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
     if let Some(path) = &spec.path {
@@ -64,8 +63,8 @@ fn open(spec: &SourceSpec) -> Result<Box<dyn Source>> {
     let ToyOptions { size, resolution, seed, classes, words, singles, per_class, hard_negatives } =
         spec.parse_options()?;
     let split = spec.split.as_deref().map_or(Ok(ToySplit::Train), ToySplit::named)?;
-    if size > MOST_SCENES {
-        return Err(Error::config("size of the toy world", size.to_string(), format!("at most {MOST_SCENES} scenes")));
+    if size > MAX_SCENES {
+        return Err(Error::config("size of the toy world", size.to_string(), format!("at most {MAX_SCENES} scenes")));
     }
     let world = ToyWorld::new(ToyConfig { size, resolution, seed, split, classes, words, singles })?;
     Ok(match (per_class, hard_negatives) {
@@ -145,7 +144,7 @@ impl Source for ToyContrasts {
         &[View::Pair, View::Boxes, View::Edges]
     }
 
-    /// Hash of the fingerprint of the scenes and of the texts of every sample.
+    /// Hash of the scenes' fingerprint and of the texts of every sample.
     fn fingerprint(&self) -> String {
         let scenes = fingerprint(self.world().config(), ToyContrasts::len(self), |index| self.scene(index));
         let mut hash = Sha256::new();
@@ -155,8 +154,8 @@ impl Source for ToyContrasts {
     }
 }
 
-/// Hash of the configuration and of rendered scenes. Scenes depend on the configuration and on this program; the
-/// rendering of up to 64 of them makes the fingerprint change if the drawings or the wording change.
+/// Hash of the configuration and of up to 64 scenes, rendered and with their texts. The fingerprint therefore also
+/// changes if a new version of the program changes the drawings or the wording.
 fn fingerprint(config: ToyConfig, len: usize, scene: impl Fn(usize) -> Scene) -> String {
     const SAMPLED: usize = 64;
     let mut hash = Sha256::new();
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn hard_negatives_are_samples_of_their_own() {
+    fn hard_negatives_are_separate_samples() {
         use crate::toy::hard_negatives;
         let source = crate::open(&spec(Some("test"), json!({"size": 6, "hard_negatives": true}))).unwrap();
         let world = ToyWorld::new(ToyConfig { size: 6, split: ToySplit::Test, ..ToyConfig::default() }).unwrap();
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_does_not_know() {
+    fn invalid_options_are_rejected() {
         for (spec, message) in [
             (spec(Some("dev"), json!({})), "split of the toy world `dev` is unknown"),
             (spec(None, json!({"sise": 5})), "sise"),
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn fingerprints_tell_worlds_apart() {
+    fn fingerprints_differ_between_worlds() {
         let config = small_world().config();
         let of = |config| Source::fingerprint(&ToyWorld::new(config).unwrap());
         let base = of(config);
@@ -299,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn comes_back_from_grounded_jsonl_as_it_was() {
+    fn world_round_trips_through_grounded_jsonl() {
         let world = small_world();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("val.jsonl");
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gallery_becomes_an_image_folder() {
+    fn gallery_is_written_as_image_folder() {
         let gallery = small_world().gallery(1).unwrap();
         let folder = tempfile::tempdir().unwrap();
         write_folder(&gallery, folder.path()).unwrap();

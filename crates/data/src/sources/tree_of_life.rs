@@ -2,12 +2,12 @@
 //!
 //! The taxon comes from the first of these members that exists:
 //! * `.taxonTag.txt` ("a photo of kingdom Animalia phylum Chordata ... ."). The taxon ends before the first rank
-//!   without a name, because lower ranks would otherwise move up.
+//!   without a name, because otherwise each lower rank would take the position of the rank above it.
 //! * `.taxonomic_name.txt` ("Animalia Chordata ... Turdus merula"), then `.taxon.txt` ("a photo of Animalia Chordata
 //!   ... ."). The first six words are kingdom to genus, the rest is the epithet. Missing ranks cannot be detected.
 //!
-//! A taxon that is known to a higher rank only has fewer names. The label is genus and epithet, or the last available
-//! name.
+//! A photo that is identified to a higher rank only has a taxon with fewer names. The label is genus and epithet, or
+//! the last available name.
 
 use serde::Deserialize;
 

@@ -46,7 +46,7 @@ struct VgAttributionRecord {
     true_caption: String,
     false_caption: String,
     attributes: [String; 2],
-    /// Shown to people only. No metric depends on the names, so they may be missing.
+    /// Name of the first object, for display. No metric depends on the names, so they may be missing.
     obj1_name: Option<String>,
     obj2_name: Option<String>,
 }

@@ -46,7 +46,7 @@ fn fix_text(text: &str) -> Cow<'_, str> {
         return text;
     }
     let mut text = text.into_owned();
-    // Text can be decoded with the wrong encoding more than once. Each repair shortens it; three repairs are enough.
+    // Text can be decoded with the wrong encoding more than once. At most three such errors are repaired.
     for _ in 0..3 {
         match repair_mojibake(&text) {
             Some(repaired) => text = repaired,
@@ -116,8 +116,8 @@ fn repair_run(run: &[(char, u8)], next: Option<char>, result: &mut String) -> bo
 }
 
 /// True if a valid UTF-8 sequence is a decoding error. Sequences of three or more bytes almost always are, and so are
-/// pairs that begin with `Â` or `Ã`. Other pairs can be a capital letter followed by punctuation ("CAFÉ™"), so they
-/// stay, unless they are next to a lower-case letter.
+/// pairs that begin with `Â` or `Ã`. Other pairs can be a capital letter followed by punctuation ("CAFÉ™"), so they are
+/// kept, unless they are next to a lower-case letter.
 fn is_mojibake(read_as: &[(char, u8)], before: Option<char>, after: Option<char>) -> bool {
     const AFTER_A_CAPITAL: &str = "‚„…†‡‰‹‘’“”•–—™›\u{a0}¡§©«®°»¿´·";
     match read_as {

@@ -68,8 +68,8 @@ pub(super) fn parse_merges(place: &str, text: &str, vocab_size: Option<usize>) -
     }
 }
 
-/// Builds the tokenizer of these merges. It can be saved for the `tokenizers` library: the normaliser covers the part
-/// of the cleaning that this library supports, and does not change text that is already clean.
+/// Builds the tokenizer of these merges. When it is saved and loaded by the `tokenizers` library, its normaliser does
+/// the part of the cleaning that this library supports. The normaliser does not change text that is already clean.
 pub(super) fn build(merges: &[(String, String)]) -> tokenizers::Result<Tokenizer> {
     let vocab: Vocab = base_tokens()
         .into_iter()

@@ -1,8 +1,8 @@
 //! Checks on an untrusted `tokenizer.json` before the `tokenizers` library parses it.
 //!
-//! The library trusts its files. On damaged ones it can panic (so it runs under [`guard::catch_panic`]), allocate as
-//! much as a length field says, or multiply the length of every text. The last two cannot be caught afterwards, so
-//! they are checked here.
+//! The library trusts its files. On damaged files it can panic, allocate as much memory as a length field says, or
+//! multiply the length of every text. Panics are caught by [`guard::catch_panic`]. The other two cannot be caught, so
+//! the file is checked for them here.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,8 +10,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::guard;
 
-/// Maximum size of a `tokenizer.json` or a list of merges, also after decompression. Those of multilingual models
-/// have 35 MB.
+/// Maximum size in bytes of a `tokenizer.json` or a list of merges, also after decompression.
 pub(super) const MAX_BYTES: u64 = 1 << 26;
 
 /// Maximum ratio of normalised length to text length. The largest ratio of a published tokenizer (ALBERT) is 545.
@@ -57,7 +56,7 @@ fn growth(normalizer: &Value) -> Result<f64, String> {
         return match (pattern("String"), pattern("Regex")) {
             (Some(""), _) | (_, Some("")) => Err("a Replace normalizer with an empty pattern".to_owned()),
             (Some(pattern), _) => Ok((content.len() as f64 / pattern.len() as f64).max(1.0)),
-            // A regular expression can match between any two bytes.
+            // A regular expression can match between any two bytes, and at both ends.
             _ => Ok(1.0 + content.len() as f64),
         };
     }
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_normalizers_are_refused() {
+    fn hostile_normalizers_are_rejected() {
         for kind in ["String", "Regex"] {
             let message = refused("normalizer", &replace(kind, "", "x"));
             assert!(message.contains("tokenizer.json: a Replace normalizer with an empty pattern"), "{message}");
@@ -189,7 +188,7 @@ mod tests {
         assert!(message.contains("a trie of 4294967292 bytes in a map of 8"), "{message}");
         let message = refused("normalizer", &precompiled(&[0; 8]));
         assert!(message.contains("an empty trie"), "{message}");
-        // The only unit of the trie points outside of it, so the library panics when it looks up a letter.
+        // The only unit of the trie points outside of the trie, so the library panics on any lookup.
         let message = refused("normalizer", &precompiled(&[&[4, 0, 0, 0, 0, 0xff, 0xff, 0xff][..], b"x\0"].concat()));
         assert!(message.contains("panicked"), "{message}");
         let long = [&[4, 0, 0, 0, 0, 0, 0, 0][..], &[b'x'; 10_000]].concat();
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn other_hostile_parts_are_refused() {
+    fn other_hostile_parts_are_rejected() {
         for (part, value) in [
             ("normalizer", json!({ "type": "Replace" })),
             ("pre_tokenizer", json!({ "type": "Nothing" })),
@@ -238,13 +237,13 @@ mod tests {
             ("\"Removed\"", "\"Doubled\""),
         ] {
             assert!(whole.contains(from), "{from}");
-            // Some of the results are valid. None may panic.
+            // Some of the changed files are valid. Parsing must not panic.
             drop(parse("t.json", whole.replace(from, to).as_bytes()));
         }
     }
 
     #[test]
-    fn published_chains_are_taken() {
+    fn published_normalizers_are_accepted() {
         let albert = json!({ "type": "Sequence", "normalizers": [
             replace("String", "``", "\""), replace("String", "''", "\""), { "type": "NFKD" }, { "type": "StripAccents" },
             { "type": "Lowercase" }, { "type": "Precompiled", "precompiled_charsmap":
@@ -259,9 +258,9 @@ mod tests {
         }
     }
 
-    /// 80 MiB of a single letter compress to 0.35 MB of gzip.
+    /// 80 MiB of a single letter in a small gzip file.
     #[test]
-    fn a_gzip_bomb_is_not_unpacked() {
+    fn gzip_bomb_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("merges.txt.gz");
         let file = std::fs::File::create(&path).unwrap();

@@ -138,7 +138,7 @@ fn saving_keeps_every_id() {
 }
 
 #[test]
-fn empty_and_endless_texts() {
+fn empty_and_long_texts() {
     let trained = Tokenizer::train(CAPTIONS, 560).unwrap();
     let (start, end) = (trained.start_of_text().unwrap(), trained.end_of_text());
     assert_eq!(trained.encode("", 77).unwrap(), [start, end]);
@@ -198,7 +198,7 @@ fn merges_files() {
 /// A word-level model with [CLS] and [SEP]. It is not CLIP's encoding, so the text is not cleaned, and its own
 /// template is used.
 #[test]
-fn any_tokenizer_json_works() {
+fn other_tokenizer_json_files_work() {
     let json = |processor: &str| {
         format!(
             r#"{{"version":"1.0","padding":null,"added_tokens":[],"normalizer":null,"decoder":null,

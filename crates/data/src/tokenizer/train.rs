@@ -24,7 +24,8 @@ pub(super) fn learn_merges<S: AsRef<str>>(captions: impl IntoIterator<Item = S>,
     {
         let parts = (tokens[left as usize].clone(), tokens[right as usize].clone());
         let token = format!("{}{}", parts.0, parts.1);
-        // "ab" + "c" after "a" + "bc": two merges with the same token would leave a gap in the ids.
+        // Skip a pair whose concatenation is already a token ("ab" + "c" after "a" + "bc"): two merges with the same
+        // token would leave a gap in the ids.
         if ids.contains_key(&token) {
             continue;
         }

@@ -113,7 +113,8 @@ impl Background {
         }
     }
 
-    /// Colour and mixing share of object outlines on this background: dark by day, moonlit at night.
+    /// Colour of object outlines on this background, and the fraction by which it is mixed into the object's colour:
+    /// dark by day, pale at night.
     pub(crate) fn rim(self) -> (Rgb, f32) {
         match self {
             Self::Night => (Rgb(224, 228, 250), 0.75),

@@ -11,12 +11,12 @@ use super::rng::ToyRng;
 use super::scene::{Scene, SceneObject};
 use crate::sample::{BBox, Phrase, Span, Tiers};
 
-/// Minimum width and height of a part's box for it to become a phrase, as a fraction of the picture: two to three
-/// pixels of 64.
+/// Minimum width and height of a part's box for it to become a phrase, as a fraction of the picture: 2.6 pixels in a
+/// picture of 64.
 const MIN_PART_SIDE: f32 = 0.04;
 
-/// Maximum number of instances of a part. More of them are a texture rather than parts, such as the petals of a
-/// sunflower.
+/// Maximum number of instances of a part. A part with more instances is treated as a texture, such as the petals of a
+/// sunflower, and gets no phrase.
 const MAX_INSTANCES: usize = 6;
 
 /// Captions of a scene, and the phrases in them.
@@ -72,7 +72,7 @@ pub(super) fn descriptions(scene: &Scene) -> [(Description, SentenceStyle); 5] {
 }
 
 /// Four true captions from general to specific, each implied by the next, and four false ones, each with one small
-/// error.
+/// change that makes it false.
 ///
 /// Example: "animal", "a land bird", "a red parrot", "a small red parrot to the left of a blue car in a meadow".
 pub fn tiers(scene: &Scene) -> Tiers {
@@ -142,7 +142,7 @@ fn full(scene: &Scene) -> Description {
     description
 }
 
-/// The nucleus with another sentence form, synonyms and sometimes without the size.
+/// The nucleus in another sentence form, with synonyms and sometimes without the size.
 fn rephrased(scene: &Scene, rng: &mut ToyRng) -> (Description, SentenceStyle) {
     let mut description = nucleus(scene);
     if rng.chance(0.5) {
@@ -176,7 +176,7 @@ fn general(scene: &Scene, rng: &mut ToyRng) -> (Description, SentenceStyle) {
         .map(|object| Mention {
             noun: scene.objects[object].class.path()[1 + rng.below(2)],
             size: None,
-            // Colours distinguish two birds.
+            // With several objects, the colours distinguish two birds.
             colour: (!alone || rng.chance(0.5)).then_some(scene.objects[object].colour),
             ..mention(scene, object)
         })

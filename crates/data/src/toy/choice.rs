@@ -18,8 +18,8 @@ pub enum ClassChoice {
     HeldOut,
 }
 
-/// Classes that a world with the choice `seen` never shows or names. Each has a seen sibling with a similar drawing, so
-/// that a model that knows the parent can place the held-out class below it.
+/// Classes that a world with the choice `seen` never shows or names. Each has a sibling that is not held out and has a
+/// similar drawing, so that a model can infer the parent of the held-out class.
 pub const HELD_OUT_CLASSES: [&str; 8] = ["swan", "parrot", "cow", "willow", "truck", "pear", "mug", "axe"];
 
 impl ClassChoice {

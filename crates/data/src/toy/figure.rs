@@ -13,14 +13,14 @@ use crate::sample::BBox;
 /// Side length of the raster on which outlines and the visible extent of parts are measured, in pixels.
 const GRID: u32 = 512;
 
-/// Minimum share of a part that later shapes must leave visible for the part to be listed.
+/// Minimum visible fraction of a part, after later shapes are drawn, for the part to be listed.
 const VISIBLE: f32 = 0.3;
 
 /// A measured drawing. All coordinates are fractions of its frame: the tight box around all shapes, rims included.
 pub(crate) struct ToyFigure {
     /// Width over height of the frame.
     pub(crate) aspect: f32,
-    /// The point on which a small object can sit.
+    /// The point on which a small object can sit, if there is one.
     pub(crate) perch: Option<SheetPoint>,
     pub(crate) parts: Vec<FigurePart>,
     rim: Path,
@@ -76,7 +76,7 @@ impl ToyFigure {
             Transform::from_row(x2 - x1, 0.0, 0.0, y2 - y1, x1, y1)
         };
         fill(canvas, &self.rim, solid(tint.rim), place);
-        // Common lighting: each tone runs from warm and pale at the top of the object to cool and dark at the bottom.
+        // Lighting common to all objects: each tone runs from warm and pale at the top to cool and dark at the bottom.
         let tones = [tint.body, tint.body.mix(GLOW, 0.42), tint.body.mix(SHADE, 0.26)].map(shaded);
         for (path, ink) in &self.shapes {
             let shader = match ink {
@@ -126,7 +126,7 @@ fn outline(sketch: &Sketch, to_unit: Transform) -> Option<Path> {
     silhouette::trace(&mask, GRID as usize)
 }
 
-/// Measuring paint: writes `number` to the red channel, without anti-aliasing.
+/// Paint for measurements: writes `number` to the red channel, without anti-aliasing.
 fn numbered(number: u8) -> Paint<'static> {
     Paint { shader: Shader::SolidColor(Color::from_rgba8(number, 0, 0, 255)), anti_alias: false, ..Paint::default() }
 }

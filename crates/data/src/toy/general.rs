@@ -21,11 +21,11 @@ pub enum TextChoice {
     Captions,
     /// Adds captions and phrases that name one object by its class or an ancestor of it.
     ///
-    /// The spans of such a phrase are the places where a caption names the object at least as specifically: "a vehicle"
+    /// The spans of such a phrase are those of the captions that name the object at least as specifically: "a vehicle"
     /// has a span at "a red bus". A caption sampled for a phrase (`with_phrase`) therefore always implies the phrase.
     General,
-    /// Mostly class names: of five captions, three name the class of one object, one names an ancestor, and one
-    /// describes the whole scene. Colours and positions cannot distinguish the texts of such a batch, so an image
+    /// Mostly class names: of five captions, three name the class of one object, one names an ancestor of a class, and
+    /// one describes the whole scene. Colours and positions cannot distinguish the texts of such a batch, so an image
     /// encoder has to use shapes.
     Names,
     /// [`TextChoice::Names`] for one half of the scenes, [`TextChoice::General`] for the other.
@@ -112,7 +112,7 @@ pub(super) fn name_objects(
     let mut rng = ToyRng::new([scene.variant, 0, 0, NAMES]);
     for (index, object) in scene.objects.iter().enumerate() {
         let path = object.class.path();
-        // One name without its article, which is the form of labels and of the most general tier.
+        // One name is also added without its article, which is the form of labels and of the most general tier.
         let (from, bare) = match words {
             TextChoice::Names => (path.len() - 1, path.len() - 1),
             _ => (0, rng.below(path.len())),
@@ -151,6 +151,6 @@ fn with_article(name: &str) -> String {
     format!("{} {name}", article(name))
 }
 
-// Purposes of random streams; captions, tiers and negatives use 1 to 3.
+// Purposes of random streams ([`ToyRng::new`]); captions, tiers and negatives use 1 to 3.
 const GENERAL: u64 = 4;
 const NAMES: u64 = 5;

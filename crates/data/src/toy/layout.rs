@@ -29,7 +29,7 @@ const MAX_FAILURES: usize = 40;
 /// Minimum distance of objects from the border of the picture, as a fraction of the picture.
 const MARGIN: f32 = 0.015;
 
-/// Largest share of the rear box that an object in front may hide.
+/// Maximum fraction of the rear box that an object in front may hide.
 const MAX_HIDDEN_SHARE: f32 = 0.3;
 
 pub(crate) fn compose(rng: &mut ToyRng, constraints: SceneConstraints) -> Scene {
@@ -279,7 +279,7 @@ impl SceneDraft {
     }
 
     /// The relations that captions may state: one for each stack, and one for each pair of adjacent columns. `None` if
-    /// a relation does not hold.
+    /// the relation chosen for a pair of columns does not hold.
     fn relations(&self, rng: &mut ToyRng) -> Option<Vec<Relation>> {
         let mut relations = Vec::new();
         for column in &self.columns {
@@ -326,7 +326,7 @@ fn members(column: SceneColumn) -> impl Iterator<Item = usize> {
     std::iter::once(first).chain(second)
 }
 
-/// The member that relations to neighbouring columns refer to: the one that stands on the ground.
+/// The object of a column that its relations to neighbouring columns refer to: the lower one of a stack.
 fn foremost(column: SceneColumn) -> usize {
     match column {
         SceneColumn::Single(index) => index,

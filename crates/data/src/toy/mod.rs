@@ -19,8 +19,8 @@
 //! * **Held-out classes**: a world with the choice `seen` neither shows nor names eight of the classes
 //!   ([`HELD_OUT_CLASSES`]).
 //! * **General words**: optional captions and phrases that name one object without attributes ([`TextChoice`]).
-//! * Scene `i` is a pure function of (seed, split, i). It does not depend on the size of the world, the resolution, or
-//!   the order of the calls.
+//! * Scene `i` is a pure function of (seed, split, i) and the options `classes` and `singles`. It does not depend on
+//!   the size of the world, the resolution, or the order of the calls.
 
 mod backdrop;
 mod caption;

@@ -161,7 +161,8 @@ fn names_held_out(description: &Description) -> bool {
     })
 }
 
-/// Removes the sizes of all objects, and with probability 0.6 also the colours, so that one can be added.
+/// Removes the sizes of all objects, and with probability 0.6 also the colours, so that [`NegativeKind::AddAttribute`]
+/// can add one.
 fn strip_attributes(rng: &mut ToyRng, description: &mut Description) {
     let colour = rng.chance(0.6);
     for mention in &mut description.mentions {
@@ -172,8 +173,8 @@ fn strip_attributes(rng: &mut ToyRng, description: &mut Description) {
     }
 }
 
-/// A class that is not in the scene but may occur on its background, often a near relative of the class of `mention`.
-/// It never forms a held-out pair.
+/// A class that is not in the scene but may occur on its background, often one that is close in the tree to the class
+/// of `mention`. It never forms a held-out pair with the background or the colour of `mention`.
 fn absent_class(rng: &mut ToyRng, scene: &Scene, mention: Mention) -> Option<ToyClass> {
     let near = scene.objects.get(mention.object).map(|object| object.class);
     let mut candidates: Vec<ToyClass> = ToyClass::all()

@@ -70,9 +70,9 @@ impl Colour {
 }
 
 impl Rgb {
-    /// Linear interpolation towards `other`; `share` is in [0, 1].
-    pub(crate) fn mix(self, other: Self, share: f32) -> Self {
-        let mix = |a: u8, b: u8| (f32::from(a) + (f32::from(b) - f32::from(a)) * share).round() as u8;
+    /// Linear interpolation towards `other`, with `weight` in [0, 1].
+    pub(crate) fn mix(self, other: Self, weight: f32) -> Self {
+        let mix = |a: u8, b: u8| (f32::from(a) + (f32::from(b) - f32::from(a)) * weight).round() as u8;
         Self(mix(self.0, other.0), mix(self.1, other.1), mix(self.2, other.2))
     }
 

@@ -8,8 +8,7 @@ use super::classes::ToyClass;
 use super::palette::Colour;
 use crate::sample::BBox;
 
-/// The content of a picture. [`super::ToyWorld::scene`] creates it from (seed, split, index); [`super::render`] draws
-/// it at any resolution.
+/// The content of a picture. [`super::ToyWorld::scene`] generates it; [`super::render`] draws it at any resolution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scene {
     /// The background.
@@ -21,8 +20,7 @@ pub struct Scene {
     pub relations: Vec<Relation>,
     /// The classes that its texts may name, negatives included.
     pub classes: ClassChoice,
-    /// Seed of background details and of the wording. The same scene with another variant is another picture of the
-    /// same objects.
+    /// Seed of background details and of the wording.
     pub variant: u64,
 }
 
@@ -130,8 +128,8 @@ impl RelationKind {
         }
     }
 
-    /// The same relation with subject and object exchanged. For an unchanged pair it is the contradiction, except for
-    /// `NextTo`.
+    /// The kind of the same relation with subject and object exchanged. Without the exchange, the inverse contradicts
+    /// the relation, except for `NextTo`, which is symmetric.
     pub fn inverse(self) -> Self {
         match self {
             Self::LeftOf => Self::RightOf,

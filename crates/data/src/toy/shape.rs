@@ -9,7 +9,7 @@ use tiny_skia::{FillRule, LineCap, LineJoin, Path, PathBuilder, Stroke};
 
 use super::palette::{CREAM, Ink, NIGHT};
 
-/// Width of the dark rim around an object, in sheet units. It keeps a white cat visible on snow.
+/// Width of the rim around an object, in sheet units. The rim keeps a white cat visible on snow.
 pub(crate) const RIM: f32 = 1.8;
 
 /// Precision of stroke approximation (the `resolution_scale` of tiny-skia). Rims use a coarser value: they are less
@@ -33,7 +33,7 @@ pub(crate) struct Sketch {
 
 pub(crate) struct SketchShape {
     pub(crate) path: Path,
-    /// The edge of the outline, [`RIM`] wide on the outside; `None` for details inside the object.
+    /// The outline of the shape extended by [`RIM`]; `None` for details inside the object.
     pub(crate) rim: Option<Path>,
     pub(crate) ink: Ink,
     /// Index in [`Sketch::parts`].

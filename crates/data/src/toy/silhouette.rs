@@ -1,5 +1,5 @@
-//! Traces the outline of a pixel mask as polygons. Filling a rim built from the strokes of every shape would take
-//! longer than filling the figure; one traced outline has about a hundred short lines.
+//! Traces the outline of a pixel mask as polygons. One traced outline is faster to fill than a rim built from the
+//! strokes of every shape.
 
 use tiny_skia::{Path, PathBuilder};
 
@@ -79,7 +79,7 @@ impl OutlineEdges {
                 2 => x -= 1,
                 _ => y -= 1,
             }
-            // Midpoints of the steps: they turn a staircase along a slanted edge into nearly a straight line.
+            // Use the midpoints of the steps, which turn a staircase along a slanted edge into nearly a straight line.
             outline.push(((from.0 + x) as f32 / 2.0, (from.1 + y) as f32 / 2.0));
         }
     }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outlines_of_a_frame_keep_its_extent_and_its_hole() {
+    fn outline_of_a_frame_keeps_extent_and_hole() {
         let side = 40;
         let within = |v: usize, border: usize| (border..side - border).contains(&v);
         let mask: Vec<bool> = (0..side * side)

@@ -5,7 +5,7 @@ use super::classes::ToyClass;
 /// The ranks of [`taxon`].
 pub const RANKS: [&str; 7] = ["kingdom", "phylum", "class", "order", "family", "genus", "species"];
 
-/// Kingdom to species of a typical species of the class; `None` for classes that are not living things.
+/// The taxon, kingdom to species, of a typical species of the class; `None` for classes that are not living beings.
 pub fn taxon(class: ToyClass) -> Option<[&'static str; 7]> {
     let name = class.name();
     let (_, phylum, ranks) = TAXA.iter().find(|(living, ..)| *living == name)?;

@@ -1,5 +1,5 @@
-//! Decides whether a text about one toy scene is also true of another scene. Search and traversal results are judged
-//! with it against the ground truth.
+//! Decides whether a text about one toy scene is also true of another scene. Used to evaluate search and traversal
+//! results against the ground truth.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::grammar::{Description, Mention, article};
 use super::palette::Colour;
 use super::scene::Scene;
 
-/// Maps the texts of a set of scenes, and every class name with and without a colour, to their meaning.
+/// Maps the texts of a set of scenes, and every class name with and without a colour, to the facts that they state.
 #[derive(Clone, Debug)]
 pub struct GroundTruth {
     descriptions: HashMap<String, Description>,

@@ -7,7 +7,7 @@ use super::palette::Rgb;
 use super::rng::ToyRng;
 use super::shape::RULE;
 
-/// Paints the whole canvas. `variant` seeds the positions of hills and clouds and the colours of details.
+/// Paints the whole canvas. `variant` seeds the random details, such as the positions of hills and clouds.
 pub(crate) fn paint(canvas: &mut PixmapMut<'_>, background: Background, variant: u64) {
     let mut rng = ToyRng::new([variant, background as u64, 0, 0]);
     let mut brush = Brush { canvas };

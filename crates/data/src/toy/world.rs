@@ -27,7 +27,7 @@ pub struct ToyConfig {
     pub resolution: u32,
     /// Seed of all random choices.
     pub seed: u64,
-    /// The split, which selects a disjoint set of scenes.
+    /// The split, which selects a separate sequence of scenes.
     pub split: ToySplit,
     /// The classes that may occur.
     pub classes: ClassChoice,
@@ -37,7 +37,7 @@ pub struct ToyConfig {
     pub singles: u8,
 }
 
-/// A split of the world. Splits share no scene.
+/// A split of the world. Different splits use different random numbers for their scenes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToySplit {
@@ -132,7 +132,7 @@ impl ToyWorld {
         self.config
     }
 
-    /// Scene `index`. Every index is valid: [`ToyConfig::size`] only bounds the length of a source.
+    /// Scene `index`. Every index is valid: [`ToyConfig::size`] is only the length of the world as a source.
     pub fn scene(&self, index: usize) -> Scene {
         let ToyConfig { split, classes, singles, .. } = self.config;
         let mut rng = self.rng(SCENES, index as u64);
@@ -231,7 +231,7 @@ impl Gallery {
 /// The is-a tree: [`ROOT`] and the path of every class below it. All leaves have depth 4.
 ///
 /// # Errors
-/// None in practice: a test builds this tree.
+/// None: the class tables form a tree, which a test checks.
 pub fn tree() -> Result<Tree> {
     Tree::from_paths(ROOT, ToyClass::all().map(ToyClass::path))
 }

@@ -11,9 +11,9 @@ impl Augment {
     /// Augments the photo in an image file to `[3, size, size]` bytes, as [`Augment::apply`] on the result of
     /// [`ImageRef::open`].
     ///
-    /// It decodes no more of a JPEG than the crop needs, so damage below the crop is not detected. With
-    /// [`decode_at_scale`](Augment::decode_at_scale), large crops are decoded at reduced size. The random draws are
-    /// the same in all cases.
+    /// It decodes no more of a JPEG than the crop needs, so damage below the crop may not be detected. With
+    /// [`decode_at_scale`](Augment::decode_at_scale), large crops are decoded at reduced size. The random draws are the
+    /// same in all cases.
     ///
     /// # Errors
     /// As [`ImageRef::open`].
@@ -37,7 +37,8 @@ impl Augment {
         !self.white_pad
     }
 
-    /// As [`Augment::open`], if [`Augment::needs_only_a_part`] is true.
+    /// As [`Augment::open`] for a file whose header has been read. Requires that [`Augment::needs_only_a_part`] is
+    /// true.
     pub(crate) fn open_encoded(
         &self,
         encoded: &EncodedImage<'_>,
@@ -63,8 +64,8 @@ impl Augment {
     }
 }
 
-/// Decodes and resamples the region at the smallest scale that gives it at least `least` pixels per side. `None` if
-/// there is no such scale, or if decoding fails.
+/// Decodes the region at the smallest of the scales 1/8, 1/4 and 1/2 at which its shorter side has at least `least`
+/// pixels, and resamples it. `None` if there is no such scale, or if decoding fails.
 fn square_at_scale(encoded: &EncodedImage<'_>, region: ResampleRegion, size: u32, least: f64) -> Option<Picture> {
     let (upright, cut) = match region {
         ResampleRegion::Cut { left, top, width, height } => ([left, top, width, height].map(f64::from), true),
@@ -72,8 +73,8 @@ fn square_at_scale(encoded: &EncodedImage<'_>, region: ResampleRegion, size: u32
     };
     let [.., width, height] = upright;
     let scale = [8, 4, 2].into_iter().find(|&scale| width.min(height) >= least * f64::from(scale))?;
-    // Kernels read beyond a window: two pixels of the output or of the scaled photo, whichever are larger, plus one
-    // scaled pixel for rounding.
+    // A kernel reads beyond the window by two pixels of the output or of the scaled photo, whichever are larger. One
+    // more scaled pixel allows for rounding.
     let reach = (width.max(height) / f64::from(size)).max(scale.into());
     let part = encoded.part(scale, upright, if cut { 0.0 } else { 2.0 * reach + f64::from(scale) })?;
     let [left, top, width, height] = part.window;

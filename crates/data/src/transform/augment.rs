@@ -46,7 +46,7 @@ pub struct Augment {
 pub enum Crop {
     /// A part with random area and shape.
     RandomResized {
-        /// Minimum and maximum share of the area.
+        /// Minimum and maximum of the crop's area, as a fraction of the photo's area.
         #[serde(default = "default_scale")]
         scale: [f32; 2],
         /// Minimum and maximum of width / height.
@@ -58,7 +58,7 @@ pub enum Crop {
         /// Ratio of the squeezed size to the output size, at least 1.
         margin: f32,
     },
-    /// As [`super::EvalCrop::Center`]. (The braces make serde reject unknown keys in this tagged variant.)
+    /// As [`super::EvalCrop::Center`]. (The braces make serde reject unknown keys.)
     Center {},
     /// As [`super::EvalCrop::Squeeze`].
     Squeeze {},
@@ -142,7 +142,7 @@ impl Augment {
         self.finish(resample(picture, region, size, size, ResampleFilter::Bicubic), rng)
     }
 
-    /// Draws the part of a photo that is used.
+    /// Draws the region of the photo for the crop.
     pub(super) fn region(&self, width: u32, height: u32, size: u32, rng: &mut impl Rng) -> ResampleRegion {
         match self.crop {
             Crop::RandomResized { scale, ratio } => crop::random_resized(width, height, scale, ratio, rng),

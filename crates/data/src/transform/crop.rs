@@ -4,10 +4,10 @@ use rand::{Rng, RngExt};
 
 use super::resample::ResampleRegion;
 
-/// The window of a `width` x `height` photo that `Resize(size)` and `CenterCrop(size)` show. The shorter side becomes
-/// `size`, the longer one `floor(size * longer / shorter)`, and the centre of it is used. An odd remainder is rounded
-/// half to even (torchvision). Only the window is resampled, so a 20,000 x 1 photo is never enlarged to 4,480,000 x
-/// 224.
+/// The window of a `width` x `height` photo that `Resize(size)` followed by `CenterCrop(size)` keeps. The shorter side
+/// becomes `size`, the longer one `floor(size * longer / shorter)`, and the centre of it is used. An odd remainder is
+/// rounded half to even (torchvision). Only the window is resampled; a 20,000 x 1 photo is not first enlarged to
+/// 4,480,000 x 224.
 pub(super) fn center(width: u32, height: u32, size: u32) -> ResampleRegion {
     let shorter = f64::from(width.min(height));
     let axis = |side: u32| {
@@ -22,10 +22,10 @@ pub(super) fn center(width: u32, height: u32, size: u32) -> ResampleRegion {
     ResampleRegion::Window { left, top, width, height }
 }
 
-/// A part with random area, shape and position: its share of the photo's area is uniform in `scale`, width / height
-/// is log-uniform in `ratio`, and the position is uniform. If ten draws do not fit, the result is the largest centred
-/// part whose width / height is in `ratio`. (torchvision's `RandomResizedCrop.get_params`, after Szegedy et al.
-/// 2015.)
+/// A part with random area, shape and position: its area as a fraction of the photo's area is uniform in `scale`, width
+/// / height is log-uniform in `ratio`, and the position is uniform. If ten drawn parts do not fit into the photo, the
+/// result is the largest centred part whose width / height is in `ratio`, up to rounding. (torchvision's
+/// `RandomResizedCrop.get_params`, after Szegedy et al. 2015.)
 pub(super) fn random_resized(
     width: u32,
     height: u32,

@@ -1,9 +1,8 @@
 //! Transforms a decoded photo of any size to `[3, size, size]` bytes: [`evaluate`] for evaluation, [`Augment`] for
 //! training.
 //!
-//! Resampling equals Pillow's (convolution, antialiased when shrinking), and target sizes are rounded as in
-//! torchvision. Every function accepts any shape, from 1 x 1 to 20,000 x 1, and needs memory for the photo and the
-//! result only.
+//! Resampling for model input equals Pillow's bicubic filter (convolution, antialiased when shrinking), and target
+//! sizes are rounded as in torchvision. Every function accepts any shape, from 1 x 1 to 20,000 x 1.
 
 mod at_scale;
 mod augment;

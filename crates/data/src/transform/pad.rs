@@ -7,9 +7,9 @@ use crate::sample::Picture;
 /// Fits the whole photo into a white `size` x `size` square: longer side to `size`, aspect ratio kept, centred
 /// (HyCoCLIP's preparation of GRIT, for photos and box crops).
 ///
-/// Shrinking averages the covered pixels, and enlarging uses a Lanczos kernel, as published (OpenCV's `INTER_AREA`
-/// and `INTER_LANCZOS4`). Two differences: the kernel here has three lobes instead of four, and there is no
-/// intermediate JPEG file.
+/// Shrinking averages the covered pixels, and enlarging uses a Lanczos kernel, as in the published preparation
+/// (OpenCV's `INTER_AREA` and `INTER_LANCZOS4`). Two differences remain: the kernel here has three lobes instead of
+/// four, and there is no intermediate JPEG file.
 pub fn white_pad(picture: &Picture, size: u32) -> Picture {
     let longer = picture.width.max(picture.height);
     let scaled = |side: u32| {

@@ -1,6 +1,6 @@
-//! Resampling that equals Pillow's byte for byte. Each output pixel is a weighted sum of input pixels, first along
-//! rows, then along columns. Kernels are stretched by the scale when shrinking, and arithmetic is fixed point with 22
-//! bits.
+//! Resampling with Pillow's algorithm, so that bicubic and Lanczos results equal Pillow's. Each output pixel is a
+//! weighted sum of input pixels, first along rows, then along columns. Kernels are stretched by the scale when
+//! shrinking, and weights are fixed-point numbers with 22 fraction bits.
 //!
 //! `fast_image_resize` is not used, because it rounds weights to 16 bits and processes columns first, which differs
 //! from Pillow by one level. Also, version 6.1 can read outside its buffers when it resamples a window of a photo
@@ -101,7 +101,7 @@ impl Resampling {
 
 /// Kernels along one axis: the input pixels and weights of each output pixel.
 struct Taps {
-    /// First input pixel and number of input pixels of each sum.
+    /// For each output pixel: first input pixel and number of input pixels.
     spans: Vec<(usize, usize)>,
     /// Weights of all sums, concatenated. The weights of a sum add up to `1 << PRECISION` up to rounding.
     weights: Vec<i32>,
@@ -114,8 +114,8 @@ struct Taps {
 const PRECISION: u32 = 22;
 
 impl Taps {
-    /// Kernels for `len` output pixels that cover `start .. start + width`, with input pixels from `source` only;
-    /// `None` if there are none.
+    /// Kernels for `len` output pixels that cover the range `start .. start + width` of input pixels. Only input pixels
+    /// in `source` are used; `None` if there are none.
     fn new(source: std::ops::Range<u32>, start: f64, width: f64, len: u32, filter: ResampleFilter) -> Option<Self> {
         if source.is_empty() || len == 0 || width <= 0.0 {
             return None;
@@ -220,7 +220,7 @@ fn resample_rows(picture: &Picture, (left, top): (u32, u32), across: &Taps, down
     result
 }
 
-/// Bytes that are summed together: a multiple of 3 and of every vector length.
+/// Number of bytes that are summed together: a multiple of 3 (the channels) and of [`VECTOR`].
 const LANES: usize = 48;
 
 /// `result[i][j]` = sum over `p` of `weight[i][p] * values[p][j]`, rounded and clamped to 0..=255. `values` is

@@ -65,7 +65,7 @@ fn golden_photos_match_pillow() {
 
 /// Boxes that are too small or too thin are enlarged.
 #[test]
-fn a_speck_and_a_line_grow_until_they_can_be_looked_at() {
+fn too_small_boxes_are_enlarged() {
     let photo = ramp(200, 100);
     let sides = |x1: f32, y1: f32, x2: f32, y2: f32| {
         let crop = crop_box(&photo, &BBox { x1, y1, x2, y2 });
@@ -97,7 +97,7 @@ fn center_equals_resize_then_crop() {
 }
 
 #[test]
-fn every_shape_gives_a_full_square() {
+fn every_shape_gives_a_square() {
     let shapes = [(1, 1), (20_000, 1), (1, 20_000), (2, 3), (640, 480), (31, 977)];
     let crops = [
         Crop::default(),
@@ -127,7 +127,7 @@ fn every_shape_gives_a_full_square() {
 }
 
 #[test]
-fn a_flat_photo_stays_flat_under_everything_that_moves_pixels() {
+fn uniform_photo_stays_uniform() {
     let photo = Picture { width: 50, height: 31, rgb: [200, 30, 90].repeat(50 * 31) };
     let flat: Vec<u8> = [200, 30, 90].iter().flat_map(|&v| [v; 16 * 16]).collect();
     let augment = Augment {
@@ -144,7 +144,7 @@ fn a_flat_photo_stays_flat_under_everything_that_moves_pixels() {
 /// Areas and shapes of 2,000 crops of a 400 x 300 photo are in their ranges (up to rounding to whole pixels) and fill
 /// them. The crops cover the whole photo.
 #[test]
-fn random_resized_crops_fill_their_ranges() {
+fn random_resized_crops_cover_their_ranges() {
     let mut rng = rng_for(3, 0, 0, Stream::Photo);
     let (mut areas, mut shapes) = (Vec::new(), Vec::new());
     let mut edges = [u32::MAX, u32::MAX, 0, 0];
@@ -165,10 +165,10 @@ fn random_resized_crops_fill_their_ranges() {
     assert_eq!(edges, [0, 0, 400, 300]);
 }
 
-/// A 1000 x 10 photo has no part with half its area and an aspect ratio below 4 / 3, so the result is the centre, 13
-/// x 10.
+/// A 1000 x 10 photo has no part with at least half its area and width / height of at most 4 / 3, so the result is the
+/// centre, 13 x 10.
 #[test]
-fn a_photo_without_a_fitting_crop_gives_its_middle() {
+fn fallback_crop_is_centred() {
     let rng = &mut rng_for(3, 0, 0, Stream::Photo);
     let wide = crop::random_resized(1000, 10, [0.5, 1.0], [0.75, 4.0 / 3.0], rng);
     assert_eq!(wide, ResampleRegion::Cut { left: 493, top: 0, width: 13, height: 10 });
@@ -177,7 +177,7 @@ fn a_photo_without_a_fitting_crop_gives_its_middle() {
 }
 
 #[test]
-fn white_padding_keeps_the_shape_in_the_middle() {
+fn white_padding_is_centred() {
     let black = Picture { width: 40, height: 20, rgb: vec![0; 2400] };
     let padded = white_pad(&black, 10);
     let rows: Vec<bool> = padded.rgb.chunks(30).map(|row| row.iter().all(|&v| v == 0)).collect();
@@ -189,7 +189,7 @@ fn white_padding_keeps_the_shape_in_the_middle() {
 }
 
 #[test]
-fn flips_undo_themselves_and_commute_with_the_crop() {
+fn flips_are_involutions_and_commute_with_the_crop() {
     let photo = noise(7, 4, 1);
     let mut twice = photo.clone();
     warp::flip_horizontal(&mut twice);
@@ -219,7 +219,7 @@ fn quarter_turns_are_exact() {
 /// A white pixel in the centre spreads as the product of two normalised kernels exp(-0.5 (d / sigma)^2) with sigma 1
 /// and five taps: 0.05449, 0.24420, 0.40262.
 #[test]
-fn blur_is_the_gaussian() {
+fn blur_matches_the_gaussian() {
     let mut dot = Picture { width: 7, height: 7, rgb: vec![0; 147] };
     dot.rgb[24 * 3..25 * 3].fill(255);
     let blurred = warp::blur(&dot, 5, 1.0);
@@ -258,14 +258,14 @@ fn colour_changes() {
 /// A half turn of hue gives the opposite colour with the same value and chroma: (200, 100, 50) has hue 20 degrees,
 /// and hue 200 degrees is (50, 150, 200).
 #[test]
-fn the_opposite_hue() {
+fn half_turn_gives_the_opposite_hue() {
     let mut one = Picture { width: 1, height: 1, rgb: vec![200, 100, 50] };
     colour::hue(&mut one, 0.5);
     assert_eq!(one.rgb, [50, 150, 200]);
 }
 
 #[test]
-fn equal_generators_give_equal_bytes_and_others_do_not() {
+fn only_equal_generators_give_equal_bytes() {
     let photo = noise(60, 40, 9);
     let draw = |sample| full().apply(&photo, 16, &mut rng_for(1, 0, sample, Stream::Photo));
     assert_eq!(draw(0), draw(0));
@@ -274,7 +274,7 @@ fn equal_generators_give_equal_bytes_and_others_do_not() {
 }
 
 #[test]
-fn shrinking_keeps_the_shape() {
+fn shrinking_keeps_the_aspect_ratio() {
     let photo = noise(100, 40, 3);
     let small = shrink(&photo, 20).unwrap();
     assert_eq!((small.width, small.height), (50, 20));
@@ -284,7 +284,7 @@ fn shrinking_keeps_the_shape() {
 }
 
 #[test]
-fn crops_are_cut_to_the_photo() {
+fn crops_are_clipped_to_the_photo() {
     let photo = ramp(10, 10);
     let cut = crop_pixels(&photo, [8, 2, 50, 4]);
     assert_eq!((cut.width, cut.height, cut.rgb.len()), (2, 2, 12));
@@ -293,7 +293,7 @@ fn crops_are_cut_to_the_photo() {
 }
 
 #[test]
-fn settings_out_of_range_are_named() {
+fn settings_out_of_range_are_rejected() {
     let augment = |json: &str| serde_json::from_str::<Augment>(json);
     assert_eq!(augment("{}").unwrap(), Augment::default());
     for (json, expected) in [

@@ -21,7 +21,7 @@ fn folder() -> FixtureFolder {
 const TASK: BreedsTask = BreedsTask { name: "made up", level: 1, ancestor: None, subclasses: 4 };
 
 #[test]
-fn halves_worked_out_by_hand() {
+fn halves_match_hand_calculation() {
     let folder = folder();
     let breeds = BreedsHierarchy::read(folder.path()).unwrap();
     let of = |split| {
@@ -41,19 +41,19 @@ fn halves_worked_out_by_hand() {
     drawn.dedup();
     assert_eq!((source.len(), target.len(), drawn.len()), (2, 2, 4));
     let (all, none) = of(BreedsSplit::None);
-    // The same draw of four of six classes.
+    // `None` and `Rand` draw the same four of six classes.
     assert_eq!((all, none), (source + &target, String::new()));
 }
 
-/// One group of four: the classes that do not fit into the source fill the target.
+/// With one group of four, the classes that do not fit into the source fill the target. Single classes alternate.
 #[test]
-fn spare_ones_fill_the_side_that_is_short() {
+fn spare_classes_fill_the_smaller_half() {
     assert_eq!(bad_halves(&[vec!["a", "b", "c", "d"]], 2), [vec!["a", "b"], vec!["c", "d"]]);
     assert_eq!(good_halves(&[vec!["a"], vec!["b"], vec!["c"], vec!["d"]], 2), [vec!["a", "b"], vec!["c", "d"]]);
 }
 
 #[test]
-fn names_of_classes() {
+fn class_names_are_looked_up() {
     let folder = folder();
     let breeds = BreedsHierarchy::read(folder.path()).unwrap();
     for (name, found) in [
@@ -72,7 +72,7 @@ fn names_of_classes() {
 }
 
 #[test]
-fn faults_are_named() {
+fn malformed_input_is_reported() {
     let folder = folder();
     let breeds = BreedsHierarchy::read(folder.path()).unwrap();
     let fails = |task: &BreedsTask, split| breeds.superclasses(task, split).unwrap_err().to_string();

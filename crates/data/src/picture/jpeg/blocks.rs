@@ -72,8 +72,8 @@ fn means_of_cosine(k: usize, n: usize) -> Vec<f64> {
 }
 
 impl BlockTransform {
-    /// Returns `None` if a block would need more than 8 samples across or down, or a number that is not a power of
-    /// two. Components with such a sampling are decoded in full size only.
+    /// Returns `None` if a block would have more than 8 samples across or down, or a number of samples that is not a
+    /// power of two. Files with such a component are decoded in full size only.
     pub(super) fn new(
         headers: &JpegHeaders<'_>,
         component: &JpegComponent,
@@ -146,7 +146,7 @@ impl BlockTransform {
         let (patterns, _) = self.patterns.as_chunks::<N>();
         let mut sums = [0.0; N];
         block.each(|k, value| {
-            // A single sample is the mean of the block, which only DC changes.
+            // A single sample is the mean of the block, which depends on DC only.
             if N > 1 || k == 0 {
                 add(&mut sums, &patterns[k], value as f32);
             }

@@ -42,8 +42,8 @@ pub(super) struct JpegComponent {
     /// Sampling factors: blocks per MCU of an interleaved scan, across and down.
     pub(super) across: u32,
     pub(super) down: u32,
-    /// Vertical factor from the frame header. It differs from `down` in files of one component; libjpeg counts rows
-    /// of blocks by it.
+    /// Vertical factor from the frame header. `down` is 1 in files of one component, whatever this factor is; libjpeg
+    /// uses this factor when it counts rows of blocks.
     pub(super) declared_down: u32,
     /// Index of the quantisation table.
     pub(super) quantiser: usize,
@@ -80,7 +80,7 @@ pub(super) struct ScanHeader {
     pub(super) low: u8,
 }
 
-/// A component of a scan, with the numbers of its Huffman tables.
+/// A component of a scan, with the indices of its Huffman tables.
 #[derive(Clone, Copy)]
 pub(super) struct ScanMember {
     /// Index of the component in the frame.

@@ -18,11 +18,11 @@ pub(super) struct HuffmanCode {
 /// Decoded meaning of a Huffman code.
 #[derive(Clone, Copy)]
 struct HuffmanSymbol {
-    /// Bits of the code and of the number that follows it.
+    /// Bits of the code and of the value that follows it; 0 for [`NO_SYMBOL`].
     total: u8,
     /// Bits of the code.
     length: u8,
-    /// Bits of the number: at most 11 for DC and 10 for AC (T.81, tables F.1 and F.2).
+    /// Bits of the value: at most 11 for DC and 10 for AC (T.81, tables F.1 and F.2).
     size: u8,
     /// [`HuffmanKind::Ac`]: the step to this coefficient's index, that is the zeros before it plus one;
     /// [`END_OF_BLOCK`] for the end of the block. [`HuffmanKind::AcBand`]: the number of zeros.
@@ -113,7 +113,7 @@ const PADDING: usize = 16;
 
 impl ScanData {
     /// Replaces the content with the data up to the first marker that is not the expected restart marker. Returns the
-    /// rest, starting at that marker.
+    /// remaining data, starting at that marker.
     #[inline(always)]
     pub(super) fn read<'a>(&mut self, data: &'a [u8]) -> &'a [u8] {
         self.bytes.clear();
@@ -164,8 +164,7 @@ pub(super) struct BitReader<'a> {
     at: usize,
     /// The next bits, left-aligned.
     next: u64,
-    /// Number of bits of `next` that lie before `at`. The bits after them are correct too, but `fill` reads them
-    /// again.
+    /// Number of bits at the top of `next` that come from bytes before `at`. `fill` reads the bits after them again.
     count: u32,
 }
 
@@ -176,7 +175,7 @@ impl BitReader<'_> {
         8 * (self.end as i64 - self.at as i64) + i64::from(self.count)
     }
 
-    /// Loads at least 56 bits; `None` far beyond the end of the data.
+    /// Loads at least 56 bits; `None` if fewer than 8 bytes are left in `bytes`, which includes [`PADDING`].
     #[inline(always)]
     fn fill(&mut self) -> Option<()> {
         let word = u64::from_be_bytes(*self.bytes.get(self.at..)?.first_chunk()?);
@@ -231,7 +230,8 @@ impl BitReader<'_> {
     }
 
     /// Decodes the next block of a sequential scan. Calls `each` with the zigzag index and value of every non-zero
-    /// coefficient, starting with DC. Long runs also report a few zeros. Returns `None` if the data are damaged.
+    /// coefficient, starting with DC. Symbols for long runs of zeros also call it with value 0. Returns `None` if the
+    /// data are damaged.
     #[inline(always)]
     pub(super) fn block(
         &mut self,

@@ -5,7 +5,8 @@
 /// samples equal those of Pillow and torchvision.
 #[inline(always)]
 pub(super) fn inverse(block: &[i32; 64]) -> [[u8; 8]; 8] {
-    // Columns; the results keep 2 fraction bits. Plain loops, because a closure of this size would not be inlined.
+    // First pass, over columns; the results keep 2 fraction bits. These are plain loops, because the compiler does not
+    // inline a closure of this size.
     let mut columns = [[0; 8]; 8];
     for x in 0..8 {
         let column = inverse_1d([
@@ -22,8 +23,8 @@ pub(super) fn inverse(block: &[i32; 64]) -> [[u8; 8]; 8] {
             columns[y][x] = column[y].wrapping_add(1 << 10) >> 11;
         }
     }
-    // Rows, as sums of coefficient times basis row. The integers equal those of `inverse_1d`, and the loop vectorises
-    // along the row without a transpose.
+    // Second pass, over rows, as sums of coefficient times basis row. The results equal those of `inverse_1d`, and the
+    // loop over a row vectorises without a transpose.
     let mut samples = [[0; 8]; 8];
     for y in 0..8 {
         let mut sums = [(128 << 18) + (1 << 17); 8];
@@ -45,7 +46,7 @@ pub(super) fn flat(mean: i32) -> u8 {
     (mean.wrapping_add((128 << 3) + 4) >> 3).clamp(0, 255) as u8
 }
 
-/// Basis rows: the row that each coefficient contributes with value 1.
+/// `BASIS_ROWS[k]` is the inverse transform of a row whose only non-zero coefficient is number `k`, with value 1.
 const BASIS_ROWS: [[i32; 8]; 8] = {
     let mut rows = [[0; 8]; 8];
     let mut k = 0;

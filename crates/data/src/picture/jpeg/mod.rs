@@ -103,7 +103,7 @@ pub(super) fn decode(bytes: &[u8], scale: u32, part: [u32; 4]) -> Result<JpegPar
         let members = &headers.first_scan.members;
         let quantisers = headers.components.iter().map(|it| headers.tables.quantiser(it));
         let transforms = quantisers.enumerate().map(|(i, it)| transform(&it?, i)).collect::<Result<_, _>>()?;
-        // Components share codes, so build each code once.
+        // Components can use the same Huffman tables, so build each code once.
         let mut codes = HuffmanCodes::default();
         for member in members {
             if codes.dc[member.dc].is_none() {
@@ -160,7 +160,7 @@ struct ComponentPlane {
     top: usize,
 }
 
-/// Range of MCUs that overlap a part.
+/// Columns and rows of the MCUs that are needed to decode a part.
 struct McuRegion {
     columns: std::ops::Range<usize>,
     rows: std::ops::Range<usize>,
@@ -186,7 +186,7 @@ impl SimdWork for JpegDecodeWork<'_> {
         let scaled = [x1 / scale, y1 / scale, x2.div_ceil(scale), y2.div_ceil(scale)];
         let upsamplings = match scale {
             1 => colour::upsamplings(headers),
-            // At a scale, every component is decoded at the size of the output.
+            // At a reduced scale, every component is decoded at the size of the output, so no upsampling is needed.
             _ => Vec::new(),
         };
         let border = if upsamplings.iter().any(|it| it.reads_neighbours()) { 2 } else { 0 };

@@ -67,8 +67,8 @@ impl SpectralBand<'_> {
         Some(())
     }
 
-    /// Refinement scan of AC: one more bit for the non-zero coefficients, and coefficients that become 1 or -1 at
-    /// that bit.
+    /// Refinement scan of AC: one more bit of each non-zero coefficient, and the coefficients whose first non-zero bit
+    /// is this one.
     #[inline(always)]
     pub(super) fn refine(&self, bits: &mut BitReader<'_>, eob_run: &mut u32, block: &mut [i16; 64]) -> Option<()> {
         let mut k = self.from;

@@ -10,10 +10,9 @@ use super::smoothing;
 use crate::wide::{SimdWork, widest};
 
 /// A scan can visit every block of the photo with almost no bytes, and a file can have any number of scans. The total
-/// number of visits is therefore limited to this many per block of the photo, plus [`FREE_VISITS`]. Current encoders
-/// use 6 (libjpeg's default) to 20.
+/// number of visits is therefore limited to this many per block of the photo, plus [`FREE_VISITS`].
 const VISITS_PER_BLOCK: u64 = 32;
-/// Extra visits, so that photos of up to about a megapixel may have more scans than T.81 has a use for.
+/// Extra visits for every file, so that small photos may have several hundred scans.
 const FREE_VISITS: u64 = 1 << 24;
 
 /// Value in [`JpegCoefficients::lowest_bits`] of a coefficient for which no scan has sent a bit.

@@ -1,33 +1,34 @@
 //! Estimates low AC coefficients that a progressive JPEG does not send in full, from the DC coefficients of the
 //! surrounding blocks.
 //!
-//! The method is T.81, K.8, as libjpeg-turbo extends it to 5 x 5 blocks. Such files are rare but legal, and with the
-//! estimates the pixels equal Pillow's.
+//! The method is that of T.81, K.8, extended to 5 x 5 blocks as in libjpeg-turbo. The estimates are needed for pixels
+//! that equal Pillow's.
 
 use super::scans::{JpegCoefficients, UNKNOWN};
 
 /// Weights of the DC coefficients of 5 x 5 blocks.
 type SmoothingKernel = [[i64; 5]; 5];
 
-/// Coefficients 1 to 9 in zigzag order are estimated if no AC coefficient is known, otherwise only 1 to 5.
+/// Number of coefficients, in zigzag order and including DC, for which there are weights. All of them are estimated if
+/// none of the AC coefficients 1 to 9 is known, otherwise only 1 to 5.
 const ESTIMATED: usize = 10;
 
 /// Weights of one row or column, for coefficients 1 to 5 of components with some known AC coefficients.
-const SLOPE: [i64; 5] = [-7, 50, 0, -50, 7];
+const GRADIENT: [i64; 5] = [-7, 50, 0, -50, 7];
 const CURVE: [i64; 5] = [-1, 13, -24, 13, -1];
 const TWIST: SmoothingKernel = [[0, -1, 0, 1, 0], [-1, 10, 0, -10, 1], [0; 5], [1, -10, 0, 10, -1], [0, 1, 0, -1, 0]];
 
 /// Weights for components of which only DC is known, for coefficients 0 to 9.
 const WIDE: [SmoothingKernel; ESTIMATED] = {
-    let slope: SmoothingKernel =
+    let gradient: SmoothingKernel =
         [[-1, -1, 0, 1, 1], [-3, 13, 0, -13, 3], [-3, 38, 0, -38, 3], [-3, 13, 0, -13, 3], [-1, -1, 0, 1, 1]];
     let curve: SmoothingKernel = [[0; 5], [0, 2, -5, 2, 0], [1, 7, -14, 7, 1], [0, 2, -5, 2, 0], [0; 5]];
     let third: SmoothingKernel = [[0; 5], [0, 1, 0, -1, 0], [0, 2, 0, -2, 0], [0, 1, 0, -1, 0], [0; 5]];
     let mixed: SmoothingKernel = [[0; 5], [0, 1, -3, 1, 0], [0; 5], [0, -1, 3, -1, 0], [0; 5]];
     [
         [[-2, -6, -8, -6, -2], [-6, 6, 42, 6, -6], [-8, 42, 152, 42, -8], [-6, 6, 42, 6, -6], [-2, -6, -8, -6, -2]],
-        slope,
-        transposed(slope),
+        gradient,
+        transposed(gradient),
         transposed(curve),
         [[-1, 0, 0, 0, 1], [0, 9, 0, -9, 0], [0; 5], [0, -9, 0, 9, 0], [1, 0, 0, 0, -1]],
         curve,
@@ -39,9 +40,9 @@ const WIDE: [SmoothingKernel; ESTIMATED] = {
 };
 
 const NARROW: [SmoothingKernel; 6] = {
-    let (mut slope, mut curve) = ([[0; 5]; 5], [[0; 5]; 5]);
-    (slope[2], curve[2]) = (SLOPE, CURVE);
-    [[[0; 5]; 5], slope, transposed(slope), transposed(curve), TWIST, curve]
+    let (mut gradient, mut curve) = ([[0; 5]; 5], [[0; 5]; 5]);
+    (gradient[2], curve[2]) = (GRADIENT, CURVE);
+    [[[0; 5]; 5], gradient, transposed(gradient), transposed(curve), TWIST, curve]
 };
 
 const fn transposed(kernel: SmoothingKernel) -> SmoothingKernel {
@@ -89,7 +90,7 @@ fn smooth_component(component: &mut JpegCoefficients, down: usize) {
                 let sum = i64::from(quantiser[0]) * weighted.map(|(weight, dc)| weight * dc).sum::<i64>();
                 let factor = i64::from(quantiser[k]);
                 let size = ((factor << 7) + sum.abs()) / (factor << 8);
-                // Later scans can only send bits below the known ones, so the estimate stays below `1 << lowest[k]`.
+                // The sent bits of this coefficient are zero, so its magnitude is below `1 << lowest[k]`.
                 let most = if k > 0 && lowest[k] > 0 { (1 << lowest[k]) - 1 } else { i64::MAX };
                 (size.min(most) * sum.signum()) as i16
             };
@@ -108,8 +109,8 @@ fn smooth_component(component: &mut JpegCoefficients, down: usize) {
 }
 
 /// Indices of the five rows of blocks around `row`, repeated at the borders. libjpeg-turbo counts rows in MCUs of
-/// `down` rows. In the last MCU it counts as if every MCU had only as many rows as that one. This function does the
-/// same.
+/// `down` rows. In the last MCU it computes positions as if every MCU had only as many rows as the last one. This
+/// function does the same.
 fn rows_around(row: usize, rows: usize, down: usize) -> [usize; 5] {
     let mcus = rows.div_ceil(down);
     let (mcu, within) = (row / down, row % down);

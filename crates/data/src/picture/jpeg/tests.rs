@@ -48,11 +48,11 @@ fn waves(width: u32, height: u32, chroma: f32) -> Picture {
     Picture { width, height, rgb: rgb.collect() }
 }
 
-/// Uses files without chroma subsampling, so full-size decoding differs from the exact values by rounding only: half
-/// a level per pixel, which the mean evens out. Colour conversion adds three roundings on the scaled side (up to
-/// 1.772 * 0.5 + 0.5 + 0.5 levels). The mean difference is far smaller, and is checked where there are enough pixels.
+/// Uses files without chroma subsampling, so full-size decoding differs from the exact values by rounding only: half a
+/// level per pixel, which averages out in the mean. On the scaled side, colour conversion adds three roundings (up to
+/// 1.772 * 0.5 + 0.5 + 0.5 levels). The mean difference is checked only where there are enough pixels.
 #[test]
-fn every_pixel_is_the_mean_of_those_it_stands_for() {
+fn scaled_pixels_are_means() {
     for (width, height) in [(64, 48), (67, 45), (9, 31), (8, 8), (1, 1), (3, 200)] {
         for chroma in [0.0, 15.0] {
             let bytes = crate::picture::encode_jpeg(&waves(width, height, chroma), 92).unwrap();
@@ -77,7 +77,7 @@ fn every_pixel_is_the_mean_of_those_it_stands_for() {
 
 /// A part has the same pixels as the same area of the whole photo.
 #[test]
-fn a_part_is_cut_out_of_the_whole() {
+fn parts_equal_the_whole_photo() {
     let bytes = crate::picture::encode_jpeg(&waves(150, 110, 20.0), 80).unwrap();
     for scale in [1, 2, 4, 8] {
         let whole = decode(&bytes, scale, [0, 0, 150, 110]).unwrap().picture;
@@ -135,7 +135,7 @@ fn golden(png: &[u8]) -> Picture {
 
 /// Byte for byte, for whole files and for parts with arbitrary borders.
 #[test]
-fn pixels_in_full_size_are_pillows() {
+fn full_size_pixels_equal_pillow() {
     for (name, jpeg, png) in GOLDENS {
         let whole = golden(png);
         let (w, h) = (whole.width, whole.height);
@@ -156,7 +156,7 @@ fn pixels_in_full_size_are_pillows() {
 /// The inverse transform differs from the exact cosine transform by at most one level (the limit of IEEE 1180-1990),
 /// and by at most half a level on average.
 #[test]
-fn the_transform_is_that_of_cosines() {
+fn inverse_transform_matches_cosine_sums() {
     let mut rng = crate::rng::rng_for(6, 0, 0, crate::rng::Stream::Photo);
     let scale = |k: usize| if k == 0 { 0.125_f64.sqrt() } else { 0.5 };
     let cosine = |x: usize, k: usize| scale(k) * ((2 * x + 1) as f64 * k as f64 * std::f64::consts::PI / 16.0).cos();
@@ -185,7 +185,7 @@ fn the_transform_is_that_of_cosines() {
 
 /// Decoding random damage returns either the right number of pixels or an error, and never panics.
 #[test]
-fn damaged_files_do_no_harm() {
+fn damaged_files_do_not_panic() {
     let mut rng = crate::rng::rng_for(5, 0, 0, crate::rng::Stream::Photo);
     let own = crate::picture::encode_jpeg(&waves(70, 50, 20.0), 85).unwrap();
     let files =
@@ -223,7 +223,7 @@ fn refusal(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn processes_that_are_not_supported_are_named() {
+fn unsupported_processes_are_reported() {
     let bytes = crate::picture::encode_jpeg(&waves(20, 20, 20.0), 85).unwrap();
     let frame = bytes.windows(2).position(|two| two == [0xff, 0xc0]).unwrap();
     let with = |changes: &[(usize, u8)]| {

@@ -34,7 +34,7 @@ fn food101() {
 }
 
 #[test]
-fn names_of_a_file_go_before_those_of_the_archive() {
+fn class_names_file_takes_precedence() {
     let folder = FixtureFolder::new();
     // Without the archive's subfolder: its content is in the set's folder.
     folder.write("food101/meta/classes.txt", labels(101));
@@ -81,7 +81,7 @@ fn aircraft() {
 }
 
 #[test]
-fn dtd_and_pets_know_their_classes_from_the_list() {
+fn dtd_and_pets_take_classes_from_the_list() {
     let folder = FixtureFolder::new();
     let list = |count: usize| (0..count).rev().map(|i| format!("c{i:03}/c{i:03}_0001.jpg\n")).collect::<String>();
     folder.write("dtd/dtd/labels/test1.txt", list(47));
@@ -243,7 +243,7 @@ fn stl10() {
 }
 
 #[test]
-fn mnist_packed_or_not() {
+fn mnist_compressed_or_not() {
     let folder = FixtureFolder::new();
     let header = |count: u8| [0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 28, 0, 0, 0, 28];
     let mut images = header(2).to_vec();

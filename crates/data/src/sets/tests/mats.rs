@@ -11,7 +11,8 @@ const UINT32: u32 = 6;
 const DOUBLE: u32 = 9;
 const MATRIX: u32 = 14;
 
-/// Encodes an element: type, length, data, padding to 8 bytes. Up to 4 bytes of data share the 8 bytes of the tag.
+/// Encodes an element: type, length, data, padding to 8 bytes. Up to 4 bytes of data are stored in the 8 bytes of the
+/// tag.
 fn element(kind: u32, data: &[u8]) -> Vec<u8> {
     let mut out = match data.len() {
         len @ 1..=4 => (kind | (len as u32) << 16).to_le_bytes().to_vec(),
@@ -87,7 +88,7 @@ fn arrays_of_every_kind() {
 }
 
 #[test]
-fn a_torn_or_foreign_file_is_an_error_at_every_length() {
+fn truncated_or_other_files_are_errors() {
     let folder = FixtureFolder::new();
     let bytes = file(&[structs("table", &["fname"], &[vec![text("", "1.jpg")]]), packed(&doubles("x", &[1.0]))]);
     for len in 0..bytes.len() {

@@ -28,7 +28,7 @@ fn eurosat() {
 }
 
 #[test]
-fn published_names_fit_the_sets_that_need_them() {
+fn published_class_names_match_the_sets() {
     let Some(list) = shared_data("prompts_classnames/clip_benchmark_en_classnames.json") else { return };
     let folder = FixtureFolder::new();
     fs::copy(list, folder.path().join("class_names.json")).unwrap();

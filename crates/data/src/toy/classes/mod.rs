@@ -14,9 +14,9 @@ mod birds;
 mod buildings;
 mod creatures;
 mod food;
+mod household;
 mod mammals;
 mod plants;
-mod things;
 mod vehicles;
 
 /// The root of the is-a tree.
@@ -47,7 +47,7 @@ pub(crate) enum Habitat {
     Pond,
     /// Floats or lies on the shore; a model of it may stand in a room.
     Harbour,
-    /// Swims, at the surface or below.
+    /// In the water, at the surface or below.
     Deep,
     /// Always in the air.
     Air,
@@ -61,7 +61,7 @@ const TABLES: [&[ClassSpec]; 8] = [
     vehicles::VEHICLES,
     buildings::BUILDINGS,
     food::FOOD,
-    things::THINGS,
+    household::HOUSEHOLD,
 ];
 
 /// All drawings, measured once. `None` is a drawing without a shape; a test ensures that there is none.

@@ -19,7 +19,7 @@ fn texts(sample: &Sample) -> Vec<String> {
 }
 
 #[test]
-fn a_world_of_seen_classes_neither_shows_nor_names_a_held_out_one() {
+fn seen_world_has_no_held_out_class() {
     let held_out: Vec<ToyClass> = ToyClass::all().filter(|class| class.is_held_out()).collect();
     assert_eq!(held_out.len(), HELD_OUT_CLASSES.len(), "every held-out name must be a class");
     let world = quickstart_world(ToySplit::Train);
@@ -42,7 +42,7 @@ fn a_world_of_seen_classes_neither_shows_nor_names_a_held_out_one() {
 }
 
 #[test]
-fn the_parent_of_a_held_out_class_keeps_another_class() {
+fn parents_of_held_out_classes_have_seen_children() {
     for class in ToyClass::all().filter(|class| class.is_held_out()) {
         let parent = class.path()[2];
         assert!(ToyClass::all().any(|other| !other.is_held_out() && other.is_a(parent)), "{parent}");
@@ -50,7 +50,7 @@ fn the_parent_of_a_held_out_class_keeps_another_class() {
 }
 
 #[test]
-fn a_world_of_held_out_classes_has_one_in_every_scene() {
+fn held_out_world_has_one_in_every_scene() {
     let config = ToyConfig { classes: ClassChoice::HeldOut, ..world(ToySplit::Test).config() };
     let world = ToyWorld::new(config).unwrap();
     assert!((0..300).all(|index| world.scene(index).objects[0].class.is_held_out()));
@@ -60,7 +60,7 @@ fn a_world_of_held_out_classes_has_one_in_every_scene() {
 }
 
 #[test]
-fn a_gallery_of_seen_classes_has_the_pictures_of_the_whole_gallery() {
+fn seen_gallery_is_a_subset_of_the_full_gallery() {
     let config = world(ToySplit::Test).config();
     let all = world(ToySplit::Test).gallery(2).unwrap();
     let seen = ToyWorld::new(ToyConfig { classes: ClassChoice::Seen, ..config }).unwrap().gallery(2).unwrap();
@@ -72,7 +72,7 @@ fn a_gallery_of_seen_classes_has_the_pictures_of_the_whole_gallery() {
 }
 
 #[test]
-fn a_share_of_the_scenes_shows_one_object_alone() {
+fn singles_sets_the_fraction_of_single_object_scenes() {
     let config = world(ToySplit::Train).config();
     let singles = |singles| {
         let world = ToyWorld::new(ToyConfig { singles, ..config }).unwrap();
@@ -86,7 +86,7 @@ fn a_share_of_the_scenes_shows_one_object_alone() {
 }
 
 #[test]
-fn general_words_are_said_of_boxes_and_of_photos() {
+fn general_words_are_captions_and_phrases() {
     let world = quickstart_world(ToySplit::Train);
     let (mut phrases, mut captions) = (BTreeSet::new(), BTreeSet::new());
     for index in 0..3000 {
@@ -122,7 +122,7 @@ fn mixed_words_are_names_in_half_of_the_scenes() {
 }
 
 #[test]
-fn a_caption_says_at_least_what_its_phrase_says() {
+fn captions_imply_their_phrases() {
     let world = quickstart_world(ToySplit::Train);
     let path_of = |noun: &str| ToyClass::all().map(ToyClass::path).find(|path| path.contains(&noun));
     let mut general = 0;
@@ -150,7 +150,7 @@ fn a_caption_says_at_least_what_its_phrase_says() {
 }
 
 #[test]
-fn truths_judge_a_text_by_what_is_drawn() {
+fn ground_truth_follows_the_scene() {
     let world = world(ToySplit::Test);
     let scenes: Vec<Scene> = (0..40).map(|index| world.scene(index)).collect();
     let truths = GroundTruth::of(&scenes);

@@ -29,7 +29,7 @@ fn alone(object: &SceneObject, side: u32) -> [u32; 4] {
 }
 
 #[test]
-fn the_same_sample_is_the_same_to_the_last_bit() {
+fn rendering_is_deterministic() {
     let world = world(ToySplit::Train);
     let once: Vec<_> = (0..24).map(|i| world.sample(i)).collect();
     let parallel: Vec<_> = std::thread::scope(|scope| {
@@ -49,7 +49,7 @@ fn the_same_sample_is_the_same_to_the_last_bit() {
 }
 
 #[test]
-fn boxes_are_tight_around_what_is_drawn() {
+fn boxes_are_tight() {
     let side = 256;
     let gallery = world(ToySplit::Train).gallery(1).unwrap();
     let every_class = (0..gallery.len()).map(|index| gallery.scene(index));
@@ -67,7 +67,7 @@ fn boxes_are_tight_around_what_is_drawn() {
 }
 
 #[test]
-fn an_object_changes_the_picture_inside_its_box_and_nowhere_else_but_for_its_shadow() {
+fn objects_change_only_their_box_and_shadow() {
     let side = 128;
     for scene in scenes(ToySplit::Val, 40).filter(|scene| scene.objects.len() == 1) {
         let empty = Scene { objects: Vec::new(), ..scene.clone() };
@@ -86,7 +86,7 @@ fn an_object_changes_the_picture_inside_its_box_and_nowhere_else_but_for_its_sha
 }
 
 #[test]
-fn every_class_has_parts_within_it() {
+fn every_class_has_parts_inside_it() {
     for class in ToyClass::all() {
         let figure = class.figure().unwrap();
         assert!(!figure.parts.is_empty(), "{class:?}");
@@ -98,7 +98,7 @@ fn every_class_has_parts_within_it() {
 }
 
 #[test]
-fn parts_turn_with_their_object() {
+fn parts_are_mirrored_with_their_object() {
     let bounds = BBox { x1: 0.2, y1: 0.4, x2: 0.8, y2: 0.7 };
     let class = ToyClass::named("car").unwrap();
     let wheels = |flip| -> Vec<BBox> {
@@ -144,7 +144,7 @@ fn colours_look_different() {
 }
 
 #[test]
-fn resolution_changes_the_sampling_and_not_the_scene() {
+fn resolution_does_not_change_the_scene() {
     let scene = world(ToySplit::Train).scene(3);
     let (small, large) = (render(&scene, 32), render(&scene, 128));
     let mut total = 0;
@@ -162,7 +162,7 @@ fn resolution_changes_the_sampling_and_not_the_scene() {
 }
 
 #[test]
-fn a_sheet_shows_pictures_row_by_row() {
+fn contact_sheet_is_filled_row_by_row() {
     let pixel = |v: u8| Picture { width: 1, height: 1, rgb: vec![v; 3] };
     let sheet = contact_sheet(&[pixel(1), pixel(2), pixel(3)], 2);
     assert_eq!((sheet.width, sheet.height), (2, 2));

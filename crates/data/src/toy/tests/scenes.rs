@@ -6,7 +6,7 @@ use super::*;
 use crate::toy::held_out::backgrounds_of;
 
 #[test]
-fn the_tree_has_over_forty_leaves_all_at_depth_four() {
+fn all_leaves_are_at_depth_four() {
     let tree = tree().unwrap();
     assert_eq!(tree.name(tree.root()), ROOT);
     let leaves: Vec<usize> = tree.leaves().collect();
@@ -23,13 +23,13 @@ fn the_tree_has_over_forty_leaves_all_at_depth_four() {
 }
 
 #[test]
-fn taxa_make_a_tree_of_seven_ranks() {
+fn taxa_form_a_tree_of_seven_ranks() {
     let tree = crate::hierarchy::Tree::from_paths("Eukarya", ToyClass::all().filter_map(taxon)).unwrap();
     assert!(tree.leaves().all(|leaf| tree.depth(leaf) == RANKS.len()));
 }
 
 #[test]
-fn a_scene_depends_on_seed_split_and_index_alone() {
+fn scenes_depend_on_seed_split_and_index_only() {
     let world = world(ToySplit::Train);
     let forth: Vec<Scene> = (0..50).map(|i| world.scene(i)).collect();
     let mut back: Vec<Scene> = (0..50).rev().map(|i| world.scene(i)).collect();
@@ -46,7 +46,7 @@ fn a_scene_depends_on_seed_split_and_index_alone() {
 }
 
 #[test]
-fn scenes_hold_one_to_four_different_things_inside_the_picture() {
+fn scenes_contain_one_to_four_objects() {
     let mut counts = [0; 5];
     let mut kinds = BTreeSet::new();
     let mut mains = BTreeSet::new();
@@ -71,14 +71,15 @@ fn scenes_hold_one_to_four_different_things_inside_the_picture() {
             kinds.insert(relation.kind);
         }
     }
-    // The requested shares are 5, 8, 5 and 2 of 20. Scenes whose objects do not fit are reduced to one object.
+    // One to four objects are drawn with probabilities 5, 8, 5 and 2 of 20. Scenes whose objects do not fit are reduced
+    // to one object.
     assert!(counts[1..].iter().all(|count| *count >= 150), "{counts:?}");
     assert_eq!(kinds.len(), RelationKind::ALL.len());
     assert_eq!(mains.len(), ToyClass::COUNT);
 }
 
 #[test]
-fn no_thing_hides_much_of_another() {
+fn objects_hide_little_of_each_other() {
     for scene in scenes(ToySplit::Test, 2000) {
         for (i, a) in scene.objects.iter().enumerate() {
             for b in &scene.objects[..i] {
@@ -92,7 +93,7 @@ fn no_thing_hides_much_of_another() {
 }
 
 #[test]
-fn held_out_pairs_are_met_in_their_split_only() {
+fn held_out_pairs_occur_in_their_split_only() {
     for split in [ToySplit::Train, ToySplit::Val, ToySplit::Test] {
         for scene in scenes(split, 3000) {
             let met = scene.objects.iter().any(|o| is_held_out(o.class, o.colour, scene.background));
@@ -111,7 +112,7 @@ fn held_out_pairs_are_met_in_their_split_only() {
 }
 
 #[test]
-fn every_class_is_seen_in_other_colours_and_places_than_the_held_out_ones() {
+fn every_class_has_other_colours_and_backgrounds() {
     for class in ToyClass::all() {
         assert!(backgrounds_of(class).count() >= 3, "{class:?}");
         assert!(class.lives_in(held_out_background(class)));
@@ -124,7 +125,7 @@ fn every_class_is_seen_in_other_colours_and_places_than_the_held_out_ones() {
 }
 
 #[test]
-fn a_gallery_shows_every_class_alone() {
+fn gallery_shows_every_class_alone() {
     let gallery = world(ToySplit::Test).gallery(2).unwrap();
     assert_eq!(gallery.len(), 2 * ToyClass::COUNT);
     for (index, class) in ToyClass::all().flat_map(|class| [class, class]).enumerate() {
@@ -138,7 +139,7 @@ fn a_gallery_shows_every_class_alone() {
 }
 
 #[test]
-fn a_configuration_without_pictures_is_refused() {
+fn empty_configuration_is_rejected() {
     for (config, message) in [
         (ToyConfig { size: 0, ..ToyConfig::default() }, "data: `size of the toy world` is 0; expected at least 1"),
         (

@@ -18,7 +18,7 @@ fn is_subsequence(part: &[String], whole: &[String]) -> bool {
 }
 
 #[test]
-fn captions_are_true_and_no_two_of_them_alike() {
+fn captions_are_true_and_distinct() {
     for split in [ToySplit::Train, ToySplit::HeldOut] {
         for scene in scenes(split, 1500) {
             for (description, _) in descriptions(&scene) {
@@ -32,7 +32,7 @@ fn captions_are_true_and_no_two_of_them_alike() {
 }
 
 #[test]
-fn samples_pass_the_check_of_every_source_and_spans_cut_their_phrases() {
+fn samples_are_valid_and_spans_match_phrases() {
     let world = world(ToySplit::Train);
     let (mut parts, mut several) = (0, 0);
     for index in 0..300 {
@@ -60,7 +60,7 @@ fn samples_pass_the_check_of_every_source_and_spans_cut_their_phrases() {
 }
 
 #[test]
-fn a_phrase_has_the_box_of_the_thing_it_names() {
+fn phrases_have_the_box_of_their_object() {
     for scene in scenes(ToySplit::Val, 300) {
         for phrase in captions(&scene).phrases.iter().filter(|phrase| phrase.part_of.is_none()) {
             let named = scene.objects.iter().filter(|object| {
@@ -131,7 +131,7 @@ fn training_texts_name_no_held_out_pair() {
 }
 
 #[test]
-fn hard_negatives_change_what_they_say_and_nothing_else() {
+fn hard_negatives_differ_by_one_edit() {
     let mut seen = BTreeSet::new();
     for scene in scenes(ToySplit::Test, 1200) {
         for HardNegative { kind, caption, negative } in hard_negatives(&scene) {
@@ -193,7 +193,7 @@ fn hard_negatives_change_what_they_say_and_nothing_else() {
 }
 
 #[test]
-fn descriptions_are_judged_by_the_scene() {
+fn descriptions_are_checked_against_the_scene() {
     let scene = scenes(ToySplit::Train, 100)
         .find(|scene| scene.relations.first().is_some_and(|r| r.kind == RelationKind::LeftOf))
         .unwrap();

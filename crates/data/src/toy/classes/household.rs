@@ -14,7 +14,7 @@ const BAND: [&str; 3] = ["artifact", "musical instrument", "band instrument"];
 const HEADDRESS: [&str; 3] = ["artifact", "accessory", "headdress"];
 const RAIN: [&str; 3] = ["artifact", "accessory", "rain accessory"];
 
-pub(super) const THINGS: &[ClassSpec] = &[
+pub(super) const HOUSEHOLD: &[ClassSpec] = &[
     class("chair", SEAT, Land, chair),
     class("sofa", SEAT, Land, sofa),
     class("teapot", VESSEL, Land, teapot).small(),
