@@ -8,7 +8,7 @@ of points, exports them and imports them into both engines:
 
 * LanceDB with the `import.py` next to the Parquet file;
 * Qdrant with the requests that `upload.sh` sends. The models of Qdrant's own client parse and validate each request.
-  It is then applied to Qdrant Edge, the engine of the server running in this process. HTTP is not used.
+  The requests are then applied to Qdrant Edge, the engine of the server running in this process. HTTP is not used.
 
 Each line of the table is a way to search. It reports how many of the ten nearest rows by hyperbolic distance (double
 precision, all rows) are among the engine's first ten, and among the ten best of its first hundred after reranking as

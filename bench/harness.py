@@ -46,7 +46,7 @@ class Side:
         )
 
     def measure(self, case, iterations):
-        """{"ms", "check", "peak_mb", "extra_mb"}, and `foreign`: the share of the machine's CPU time that other
+        """{"ms", "check", "peak_mb", "extra_mb"}, and `foreign`: the fraction of the machine's CPU time that other
         processes used meanwhile.
         """
         start, ours, all_of_it = time.monotonic(), self.cpu(), busy()

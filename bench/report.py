@@ -21,7 +21,7 @@ AIMS = {
 MEMORY_AIMS = {"head_phyclip_pair": 40}
 # Time with one thread / time with two.
 SCALING_AIMS = {"vit_s16_train": 1.8}
-# Rounds in which other processes used more than this share of the machine are listed below the table.
+# Rounds in which other processes used more than this fraction of the CPU time are listed below the table.
 FOREIGN = 0.06
 
 

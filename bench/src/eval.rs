@@ -27,7 +27,7 @@ const LEVELS: usize = 50;
 /// Builds the case `classify_SPACE`, `retrieve_SPACE` or `hierarcaps`. Its result is the numbers on which both sides
 /// must agree.
 pub(crate) fn case(name: &str) -> anyhow::Result<BenchNumbers> {
-    let mut told = false;
+    let mut reported = false;
     let (run, wanted): (EvalRun, &'static [[&str; 2]]) = match name.split_once('_') {
         Some(("classify", kind)) => (classify(kind)?, &[["all", "accuracy (macro)"]]),
         Some(("retrieve", kind)) => (
@@ -47,8 +47,8 @@ pub(crate) fn case(name: &str) -> anyhow::Result<BenchNumbers> {
     let name = name.to_owned();
     Ok(Box::new(move || {
         let records = run()?;
-        if !told {
-            told = true;
+        if !reported {
+            reported = true;
             let start = Instant::now();
             let there = records
                 .iter()
@@ -71,8 +71,8 @@ pub(crate) fn case(name: &str) -> anyhow::Result<BenchNumbers> {
 
 type EvalRun = Box<dyn Fn() -> conifer_eval::Result<Vec<Record>>>;
 
-/// 50,000 photos and 1,000 classes with one prompt each. The tangent vector of a photo is that of its class with five
-/// times as much noise.
+/// 50,000 photos and 1,000 classes with one prompt each. The tangent vector of a photo is 0.2 times that of its class
+/// plus noise of full size.
 fn classify(kind: &str) -> anyhow::Result<EvalRun> {
     let spec = spec(kind)?;
     let scale = scale(kind);
@@ -83,8 +83,8 @@ fn classify(kind: &str) -> anyhow::Result<EvalRun> {
     run("zero_shot_classification", FixedEmbedder { spec, texts, images }, (0..PHOTOS).map(sample).collect())
 }
 
-/// 5,000 photos with five captions each. The tangent vector of a caption is that of its photo with five times as much
-/// noise.
+/// 5,000 photos with five captions each. The tangent vector of a caption is 0.2 times that of its photo plus noise of
+/// full size.
 fn retrieve(kind: &str) -> anyhow::Result<EvalRun> {
     let spec = spec(kind)?;
     let scale = scale(kind);
@@ -157,7 +157,7 @@ fn points(spec: &ManifoldSpec, rows: usize, tangent: impl Fn(usize, usize) -> f6
     Ok(all)
 }
 
-/// Deterministic noise in [-1, 1): lowbias32 (C. Wellons) of the position in list number `list`.
+/// Deterministic noise in [-1, 1): lowbias32 (C. Wellons) of the position in the list with index `list`.
 fn noise(list: u32, row: usize, column: usize) -> f64 {
     let mut x = (row * DIM + column) as u32 + (list << 26);
     x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);

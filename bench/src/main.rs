@@ -63,8 +63,8 @@ fn main() -> anyhow::Result<()> {
         let mut out = std::io::stdout().lock();
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         let [peak, extra] = [memory::peak(), before.and_then(memory::extra)].map(|it| it.map(megabytes));
-        let told = serde_json::json!({ "case": name, "ms": ms, "check": check, "peak_mb": peak, "extra_mb": extra });
-        writeln!(out, "{told}")?;
+        let result = serde_json::json!({ "case": name, "ms": ms, "check": check, "peak_mb": peak, "extra_mb": extra });
+        writeln!(out, "{result}")?;
         out.flush()?;
     }
     Ok(())
@@ -268,7 +268,7 @@ fn text_finetune(device: &Device) -> anyhow::Result<BenchCase> {
 }
 
 /// One million hard negatives, at each rank in turn, in a taxonomy of 450,000 species with seven ranks. The branching
-/// varies as in nature: most genera have few species, and a few have hundreds.
+/// varies as in nature: most genera have few species, and a few have hundreds or more.
 fn hard_negatives() -> BenchCase {
     let path = |species: u64| -> Vec<String> {
         let mixed = species.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;

@@ -35,9 +35,10 @@ pub(crate) fn case() -> anyhow::Result<BenchCase> {
 
 /// Writes boxes with a distribution as in OpenImages, and returns the number of photos.
 ///
-/// A photo has 7.4 boxes on average, and some have hundreds. A few classes are frequent and most are rare. Sides range
-/// from a tenth of the photo to the whole photo. One box in twenty is a group. Half of the boxes lie inside the
-/// previous box, and these mostly have a class that is typical for it.
+/// A photo has 7.4 boxes on average, and some have hundreds. A few classes are frequent and most are rare. Sides of the
+/// outer boxes range from a tenth of the photo to the whole photo. One box in twenty is a group. About half of the
+/// boxes after the first of a photo lie inside the previous box, and these mostly have a class that is determined by
+/// the class of that box.
 fn write_table(path: &Path, boxes: u64) -> anyhow::Result<u64> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     out.write_all(b"ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside\n")?;
@@ -64,7 +65,7 @@ fn write_table(path: &Path, boxes: u64) -> anyhow::Result<u64> {
             let ((x1, x2), (y1, y2)) = (side(around[0], around[1]), side(around[2], around[3]));
             let class = match inside && dice.draw() < 0.7 {
                 true => (last.0 * 7 + 3) % 600,
-                // The frequency of a class is inversely proportional to its number.
+                // The frequency of a class is about inversely proportional to its index.
                 false => 600_f64.powf(dice.draw()) as u64 % 600,
             };
             let group = u8::from(dice.draw() < 0.05);

@@ -38,8 +38,9 @@ thread_local! {
 /// Builds the case `DATA/RANKING/BATCH/INDEX`, `DATA/bandwidth` or `DATA/write`.
 ///
 /// DATA is a name of [`points`], with `@ROWS` appended for another number of rows, or `set` for the folder
-/// `BENCH_SEARCH_SET`. INDEX is `flat`, `half`, `exact` or `approximate`. The result is the percentage of the rows that
-/// were visited, the recall of the ten best, and the number of cells searched.
+/// `BENCH_SEARCH_SET`. INDEX is `flat`, `half`, `exact` or `approximate`. For `exact` and `approximate`, the result is
+/// the percentage of the rows that were visited, the recall of the ten best, and the maximum number of cells to visit.
+/// For `flat` and `half` it is 100, 1 and the number of queries.
 pub(crate) fn case(name: &str) -> anyhow::Result<BenchNumbers> {
     let parts: Vec<&str> = name.split('/').collect();
     let loaded = load(parts[0])?;
@@ -79,15 +80,15 @@ pub(crate) fn case(name: &str) -> anyhow::Result<BenchNumbers> {
         found.hits.iter().filter(|hit| exact.hits.iter().any(|other| other.row == hit.row)).count()
     });
     let recall = shared.sum::<usize>() as f64 / exact.iter().map(|it| it.hits.len()).sum::<usize>() as f64;
-    let asked = match effort {
+    let cell_limit = match effort {
         Effort::Exact => cells.cells(),
         Effort::Cells(count) => count,
     };
-    let told = vec![100.0 * visited, recall, asked as f64];
+    let result = vec![100.0 * visited, recall, cell_limit as f64];
     Ok(Box::new(move || {
         let query = Query::new(&loaded.set.spec, &loaded.queries[next()]);
         loaded.cells()?.top_k(&query, ranking, BEST, &Filter::All, effort)?;
-        Ok(told.clone())
+        Ok(result.clone())
     }))
 }
 
@@ -181,7 +182,7 @@ fn made(kind: &str, rows: usize) -> anyhow::Result<(EmbeddingSet, Vec<bool>)> {
 /// * `tree5`, `tree06`: four levels of a tree with eight branches per node, and the rows below them. Each level adds a
 ///   direction 0.6 times as long as that of the level above. The points are on a hyperboloid at 0.8 to 1.2 times 5 or
 ///   0.6 from the origin.
-/// * `plain06`, `plain15`: random directions without a hierarchy, at 0.6 or 1.5.
+/// * `plain06`, `plain15`: random directions without a hierarchy, at 0.8 to 1.2 times 0.6 or 1.5 from the origin.
 /// * `product`: 64 factors of dimension 8 in l1, without a hierarchy.
 fn points(kind: &str, rows: usize) -> anyhow::Result<(ManifoldSpec, Vec<f32>)> {
     let (spec, radius, levels) = match kind {

@@ -47,13 +47,13 @@ struct SteppedTrainer {
 /// HyCoCLIP on the shards of `BENCH_SHARDS`, with the merges of `BENCH_MERGES`. The result is the loss. `THREADS` is
 /// also the number of loader threads.
 pub(crate) fn hycoclip() -> anyhow::Result<BenchCase> {
-    let told = |name: &str| std::env::var(name).with_context(|| format!("{name}: not set; bench/run.py sets it"));
+    let variable = |name: &str| std::env::var(name).with_context(|| format!("{name}: not set; bench/run.py sets it"));
     let folder = tempfile::tempdir()?;
     let mut config = Config::parse("the whole step", CONFIG, &[])?;
-    config.data.path = Some(PathBuf::from(told("BENCH_SHARDS")?));
-    config.data.workers = told("THREADS")?.parse().context("THREADS")?;
+    config.data.path = Some(PathBuf::from(variable("BENCH_SHARDS")?));
+    config.data.workers = variable("THREADS")?.parse().context("THREADS")?;
     config.tokenizer =
-        conifer_learn::config::TokenizerConfig::ClipMerges { path: told("BENCH_MERGES")?.into(), vocab_size: None };
+        conifer_learn::config::TokenizerConfig::ClipMerges { path: variable("BENCH_MERGES")?.into(), vocab_size: None };
     config.train.out = folder.path().join("run");
     let mut paced = SteppedTrainer::start(config, folder)?;
     Ok(Box::new(move || paced.step()))
@@ -62,8 +62,8 @@ pub(crate) fn hycoclip() -> anyhow::Result<BenchCase> {
 impl SteppedTrainer {
     fn start(config: Config, folder: tempfile::TempDir) -> anyhow::Result<Self> {
         let (go, may_go) = sync_channel(0);
-        let (told, done) = sync_channel(1);
-        let trainer = std::thread::spawn(move || train(config, &may_go, &told));
+        let (losses, done) = sync_channel(1);
+        let trainer = std::thread::spawn(move || train(config, &may_go, &losses));
         let mut paced = Self { go: Some(go), done, trainer: Some(trainer), _folder: folder };
         match paced.done.recv() {
             Ok(_) => Ok(paced),
@@ -97,14 +97,14 @@ impl Drop for SteppedTrainer {
     }
 }
 
-fn train(config: Config, may_go: &Receiver<()>, told: &SyncSender<Option<f64>>) -> anyhow::Result<()> {
+fn train(config: Config, may_go: &Receiver<()>, losses: &SyncSender<Option<f64>>) -> anyhow::Result<()> {
     let spec = SourceSpec { kind: config.data.kind.clone(), path: config.data.path.clone(), ..SourceSpec::default() };
     let source = Arc::from(sources::open(&spec)?);
     let mut trainer = Trainer::new(config, source, &Device::flex())?;
-    let stop = AtomicBool::new(told.send(None).is_err() || may_go.recv().is_err());
+    let stop = AtomicBool::new(losses.send(None).is_err() || may_go.recv().is_err());
     trainer.run(&stop, &mut |event: &Event<'_>| {
         if let Event::Step(record) = event {
-            let heard = told.send(Some(record.loss)).is_ok() && may_go.recv().is_ok();
+            let heard = losses.send(Some(record.loss)).is_ok() && may_go.recv().is_ok();
             stop.fetch_or(!heard, Ordering::Relaxed);
         }
     })?;

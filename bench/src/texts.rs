@@ -16,7 +16,7 @@ use conifer_learn::params::Init;
 use crate::{BenchCase, BenchNumbers, preset};
 
 const TEXTS: usize = 256;
-/// Every 157th of 40,455 captions: 256 captions, at most one per photo.
+/// Every 157th of 40,455 captions, of which the first 256 are used: at most one per photo, because a photo has five.
 const EVERY: usize = 157;
 
 /// Number of those 256 captions of Flickr8k with 7, 8, 9 ... 26 tokens, including start and end (counted with CLIP's
@@ -99,7 +99,7 @@ mod tests {
 
     /// Without data sets, the captions are distinct and have the counted lengths.
     #[test]
-    fn made_captions_have_the_lengths_of_real_ones() {
+    fn generated_captions_have_the_counted_lengths() {
         let captions = captions_of("").unwrap();
         let tokenizer = Tokenizer::train(&captions, 8192).unwrap();
         let lengths: Vec<usize> = captions.iter().map(|it| tokenizer.encode(it, 77).unwrap().len()).collect();

@@ -41,7 +41,8 @@ pub fn line_chart(title: &str, x_label: &str, series: &[Series]) -> String {
     svg + "</svg>"
 }
 
-/// Draws overlaid histograms of groups of values as an SVG element. The height of a bin is its share of the group.
+/// Draws overlaid histograms of groups of values as an SVG element. The height of a bin is the fraction of the group's
+/// values in it.
 pub fn histogram(title: &str, x_label: &str, groups: &[(String, Vec<f64>)]) -> String {
     let finite: Vec<(String, Vec<f64>)> =
         groups.iter().map(|(n, v)| (n.clone(), v.iter().copied().filter(|v| v.is_finite()).collect())).collect();

@@ -1,7 +1,7 @@
 //! Charts as SVG, and a self-contained offline HTML report.
 //!
 //! The charts are written as SVG without a library, because their colours come from the style sheet of the page. So
-//! they suit both light and dark mode.
+//! they follow light and dark mode.
 //!
 //! ```
 //! use conifer_atlas::{Block, Report};

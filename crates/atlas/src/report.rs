@@ -23,7 +23,7 @@ pub struct Report {
 pub enum Block {
     /// A paragraph.
     Text(String),
-    /// A table. Columns after the first are formatted as numbers.
+    /// A table. Columns after the first are right-aligned.
     Table {
         /// Column headers.
         head: Vec<String>,
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_knows_the_head_of_its_column_for_narrow_screens() {
+    fn cells_have_the_header_of_their_column() {
         let head = ["what", "value", "better than trivial"].map(String::from).to_vec();
         let rows = vec![["a", "1", "worse"].map(String::from).to_vec()];
         let section = ("numbers".to_owned(), vec![Block::Table { head, rows }]);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_cannot_be_written_says_where() {
+    fn write_errors_name_the_path() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("absent/report.html");
         let error = Report::default().write(&path).unwrap_err().to_string();

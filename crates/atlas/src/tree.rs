@@ -20,11 +20,11 @@ const STYLE: &str = "text{font:11px system-ui,sans-serif;fill:#1d2430}text.title
 pub struct TreeNode {
     /// Number of edges to the root. At most one more than that of the previous node.
     pub depth: usize,
-    /// Its name.
+    /// Name of the node.
     pub label: String,
     /// Text after the name, in a lighter colour.
     pub note: String,
-    /// Share in [0, 1] that sets the thickness of the line to the parent.
+    /// Weight in [0, 1] that sets the thickness of the line to the parent.
     pub weight: f64,
 }
 
@@ -86,7 +86,8 @@ fn heights(nodes: &[TreeNode]) -> Vec<f64> {
     let mut y = vec![0.0; nodes.len()];
     let leaves = (0..nodes.len()).filter(|&at| is_leaf(nodes, at));
     leaves.enumerate().for_each(|(row, at)| y[at] = TOP + ROW * (row as f64 + 0.5));
-    // For each depth, the heights of the first and the last child seen since the last node above them.
+    // For each depth, the y coordinates of the first and the last child among the nodes visited since the last node of
+    // a smaller depth.
     let mut children: Vec<Option<(f64, f64)>> = Vec::new();
     for (at, node) in nodes.iter().enumerate().rev() {
         children.resize(children.len().max(node.depth + 2), None);
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn parents_stand_between_their_children() {
+    fn parents_are_centred_on_their_children() {
         // a(b(c, d), e), f
         let nodes = [node(0, "a"), node(1, "b"), node(2, "c"), node(2, "d"), node(1, "e"), node(0, "f")];
         let row = |row: f64| TOP + ROW * (row + 0.5);

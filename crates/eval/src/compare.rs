@@ -54,12 +54,11 @@ pub enum Verdict {
     },
 }
 
-/// Maximum number of resamples. It determines a p of 0.05 to within 0.004 (two standard errors).
+/// Maximum number of resamples. It determines a p of 0.05 to within about 0.006 (two standard errors).
 const MAX_RESAMPLES: usize = 10_000;
-/// Minimum number of resamples, used for many queries so that a comparison takes seconds, not minutes. The difference
-/// is then nearly normal, and the error of 1000 resamples is too small to change a conclusion.
+/// Minimum number of resamples, used from 200,000 queries on to limit the time of a comparison.
 const MIN_RESAMPLES: usize = 1_000;
-/// Maximum number of resamples of a correlation. Each resample is ranked, and 10,000 took a minute.
+/// Maximum number of resamples of a correlation. It is smaller, because each resample is ranked again.
 const MAX_RANKED_RESAMPLES: usize = 2_000;
 /// Approximate number of queries drawn in a comparison, over all resamples.
 const TOTAL_DRAWS: usize = 200_000_000;

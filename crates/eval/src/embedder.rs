@@ -10,7 +10,8 @@ pub trait EmbeddingModel {
     /// Space of all points.
     fn spec(&self) -> &ManifoldSpec;
 
-    /// The most general point: the origin of a hyperbolic space, or the embedding of the empty text on a sphere.
+    /// The most general point, for example the origin of a hyperbolic space or the embedding of the empty text on a
+    /// sphere.
     ///
     /// # Errors
     /// The root has to be embedded and embedding fails.

@@ -2,11 +2,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::metrics::{BootstrapUnits, SpearmanRanks, bootstrap_units};
 
-/// Computes a number from row indices.
+/// A statistic of the rows with the given indices.
 pub(crate) type RowStatistic<'a> = Box<dyn Fn(&[usize]) -> f64 + Sync + 'a>;
 
-/// Contribution of each query to a number. The number, its interval and the paired comparison of two models are
-/// computed from these values.
+/// Per-query values of a metric, with the statistic that combines them. The number, its interval and the paired
+/// comparison of two models are computed from these values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "statistic", rename_all = "snake_case")]
 pub enum Outcomes {
@@ -99,8 +99,9 @@ impl Outcomes {
 
     /// 95 % percentile bootstrap interval of the number, drawing `units`; see [`crate::metrics::bootstrap_units`].
     ///
-    /// If all answers are right, or all are wrong, all resamples are equal. Then the exact binomial bound (Clopper and
-    /// Pearson 1934) for as many answers as units is used instead.
+    /// For a mean or a mean of groups whose values are all 1 or all 0, all resamples are equal. Then the exact binomial
+    /// bound (Clopper and Pearson 1934) for as many answers as units is used instead. Otherwise `None` for fewer
+    /// than two units.
     pub fn interval(&self, units: &BootstrapUnits, seed: u64) -> Option<[f64; 2]> {
         let exact = 0.025_f64.powf(1.0 / units.len() as f64);
         match self {
@@ -117,8 +118,8 @@ impl Outcomes {
         bootstrap_units(units, seed, self.draws())
     }
 
-    /// Returns true if `other` can come from the same queries: the number of queries is equal, and so are the groups or
-    /// the grades.
+    /// Returns true if `other` can come from the same queries: the statistic and the number of queries are equal, and
+    /// so are the groups or the grades.
     pub fn pairs_with(&self, other: &Self) -> bool {
         self.len() == other.len()
             && match (self, other) {
@@ -134,7 +135,7 @@ fn mean(values: &[f64], rows: &[usize]) -> f64 {
     rows.iter().map(|&row| values[row]).sum::<f64>() / rows.len() as f64
 }
 
-/// Group numbers are less than `group_count`. Groups without a row are left out.
+/// Group indices are less than `group_count`. Groups without a row are left out.
 fn mean_of_groups(values: &[f64], groups: &[u32], group_count: usize, rows: &[usize]) -> f64 {
     let mut sums = vec![(0.0, 0usize); group_count];
     for &row in rows {

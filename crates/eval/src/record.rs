@@ -21,10 +21,10 @@ pub struct Record {
     pub n: usize,
     /// Value of a trivial answer on the same data.
     pub baseline: Option<Baseline>,
-    /// Contribution of each query, for paired comparisons. Absent if the value is not a statistic over queries.
+    /// Per-query values, for paired comparisons. Absent if the value is not a statistic over queries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcomes: Option<Outcomes>,
-    /// Cluster number of each query, e.g. the photo of a caption. Absent if the queries are independent.
+    /// Cluster id of each query, e.g. the photo of a caption. Absent if the queries are independent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clusters: Option<Vec<u32>>,
 }
@@ -48,8 +48,8 @@ impl Record {
         Self::with(key, outcomes.into(), None, baseline, seed)
     }
 
-    /// As [`Record::of`], for dependent queries. `clusters` has the cluster number of each query, and the bootstrap
-    /// draws whole clusters.
+    /// As [`Record::of`], for dependent queries. `clusters` has the cluster id of each query, and the bootstrap draws
+    /// whole clusters.
     pub fn clustered(
         key: RecordKey<'_>,
         outcomes: impl Into<Outcomes>,
@@ -82,7 +82,7 @@ impl Record {
         }
     }
 
-    /// Copy without the contributions of the queries, for readers who only want the numbers.
+    /// Copy without the per-query values, for readers who only want the numbers.
     #[must_use]
     pub fn without_outcomes(&self) -> Self {
         Self { outcomes: None, clusters: None, ..self.clone() }

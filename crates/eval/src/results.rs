@@ -50,8 +50,8 @@ impl ComparedSetting {
 }
 
 impl ResultLine {
-    /// Identifies the run within a suite by the settings that [`ResultLine::compared_settings`] does not list. Empty
-    /// outside a suite.
+    /// Identifies the run within a suite by task, data set, score, gate and steps, which
+    /// [`ResultLine::compared_settings`] does not list. Empty outside a suite.
     pub(crate) fn run(&self) -> String {
         self.task
             .as_ref()
@@ -74,7 +74,7 @@ impl ResultLine {
     }
 }
 
-/// Limit on group numbers. A larger number means a damaged file and would only cost memory.
+/// Exclusive upper bound on group indices. A larger index means a damaged file and would allocate too much memory.
 const MAX_GROUPS: u32 = 10_000_000;
 
 /// Maximum number of faults in a message. A file of another format has a fault in every line.
@@ -85,8 +85,8 @@ const SHOWN_CHARS: usize = 40;
 /// Reads a result file with one JSON object per line. `file` is the name for messages. Blank lines are skipped.
 ///
 /// # Errors
-/// A line is not a record, lacks the hash of its data, or has a value that does not match its outcomes. The message
-/// lists the first five faults with their lines and the number of the others.
+/// There are no lines; or a line is not a record, lacks the hash of its data, or has a value that does not match its
+/// outcomes. The message lists the first five faults with their lines and the number of the others.
 pub fn read_results(file: &str, text: &str) -> Result<Vec<ResultLine>> {
     let (mut lines, mut faults) = (Vec::new(), Vec::new());
     for (at, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
@@ -130,7 +130,7 @@ fn line(number: usize, text: &str) -> std::result::Result<ResultLine, String> {
     Ok(ResultLine { line: number, record, task: envelope.task, produced_by, data_sha256 })
 }
 
-/// Removes the line number of the JSON parser, which is always 1.
+/// Removes the line number from an error of the JSON parser. It is always 1, because each line is parsed separately.
 fn in_line(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_and_faults_are_told_with_their_line() {
+    fn faults_are_reported_with_their_line() {
         let by = r#"{"data_sha256":"d"}"#;
         let good = text(0.5, r#"{"statistic":"mean","values":[0.0,1.0]}"#, by);
         let lines = read_results("a.jsonl", &format!("{good}\n\n{good}\n")).unwrap();

@@ -14,7 +14,7 @@ pub enum Score {
     #[default]
     Similarity,
     /// The inner product `<x,y>_L`, summed over factors, by which the released code of the MERU family ranks. In a
-    /// single Lorentz space it ranks like `Similarity`; in a product whose curvatures differ it does not.
+    /// single Lorentz space it ranks like `Similarity`; in a product of several it does not.
     Inner,
 }
 
@@ -38,7 +38,7 @@ impl From<Score> for Ranking {
 }
 
 /// Calls `row(i, scores)` for each query `i` with its scores against all candidates, in parallel. Returns the results
-/// in query order; see [`conifer_index::score_rows`]. Memory: a few rows of scores per thread.
+/// in query order; for the memory see [`conifer_index::score_rows`].
 ///
 /// `queries` `[M, dim]` and `candidates` `[N, dim]` are row-major points of `spec`.
 ///
@@ -55,12 +55,13 @@ pub fn similarity_rows<R: Send>(
 }
 
 /// Ranks (0 = best) in both directions: for each query the rank of its best correct candidate, and for each candidate
-/// the rank of its only correct query. Each score is computed once. Ties are as in [`crate::metrics::rank_of_best`].
+/// the rank of its only correct query. The score matrix is computed once for both directions. Ties are as in
+/// [`crate::metrics::rank_of_best`].
 ///
 /// `query_of[j]` is the query for which candidate `j` is correct. Every query has at least one correct candidate.
 ///
 /// # Errors
-/// Those of [`similarity_rows`], or a score is not a number.
+/// Those of [`similarity_rows`]; the score of a correct pair is NaN; or a query has no correct candidate.
 pub(crate) fn ranks_both_ways(
     spec: &ManifoldSpec,
     score: Score,

@@ -78,7 +78,7 @@ mod tests {
     use crate::benchmarks::find;
 
     #[test]
-    fn settings_say_what_a_benchmark_looks_at() {
+    fn unused_settings_are_null() {
         let folder = std::env::temp_dir().join(format!("conifer-settings-{}", std::process::id()));
         std::fs::write(&folder, "root a\nroot b\n").unwrap();
         let tree = TreeFile::read(&folder);

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::query::{Hit, Query, Ranking};
-use crate::scan::Floor;
+use crate::scan::LowerBound;
 use crate::store::Snapshot;
 use crate::table::{PreparedRanking, RowScanner, SearchTable, TablePrecision};
 use balls::{BallQuery, Balls};
@@ -23,9 +23,10 @@ use discs::{CentreDots, DiscBound, Discs};
 /// A set whose rows are partitioned into cells around centres (k-means in the geometry of the space).
 ///
 /// The centre and the radius of a cell bound the scores of all its rows. A cell whose bound is worse than the `k` best
-/// rows found so far is skipped. The result equals that of [`FlatIndex`](crate::FlatIndex) bit for bit;
-/// [`CellHits::visited`] reports how many rows were compared. In many dimensions near-flat data is about equally far
-/// from every centre, and most cells have to be visited. [`Effort::Cells`] stops after the most promising cells.
+/// rows found so far is skipped. With [`Effort::Exact`] the result equals that of [`FlatIndex`](crate::FlatIndex) bit
+/// for bit; [`CellHits::visited`] reports how many rows were compared. In many dimensions near-flat data is about
+/// equally far from every centre, and most cells have to be visited. [`Effort::Cells`] stops after the most promising
+/// cells.
 pub struct CellIndex {
     table: SearchTable,
     /// Maps a table position to the row of the set.
@@ -59,8 +60,8 @@ pub enum Effort {
     /// Search until no other row can be among the best.
     Exact,
     /// Visit at most this many of the most promising cells that hold rows which pass the filter. Cells that are known
-    /// to be worse are skipped. If the cells hold a large share of the rows, all rows are scanned instead, which takes
-    /// less time.
+    /// to be worse are skipped. If the cells hold a large fraction of the rows, all rows are scanned instead, which
+    /// takes less time.
     Cells(usize),
 }
 
@@ -73,9 +74,10 @@ pub struct CellHits {
     pub visited: usize,
 }
 
-/// Largest share of the rows that a query visits cell by cell. Above it, the query joins a scan of all rows that is
-/// shared by several queries and is several times as fast per row.
-const MAX_VISITED_SHARE: f64 = 0.2;
+/// Largest fraction of the rows that pass the filter which a query visits cell by cell, after the first cells have
+/// given it a threshold. Above it, the query joins a scan of all rows that is shared by several queries and is several
+/// times as fast per row.
+const MAX_VISITED_FRACTION: f64 = 0.2;
 
 /// Queries whose dot products with the centres are computed together.
 const QUERY_CHUNK: usize = 16;
@@ -243,20 +245,21 @@ impl CellIndex {
             let candidate = |bound: DiscBound| Candidate {
                 cell: bound.cell as usize,
                 order: bound.order,
-                floor: prepared.floor(bound.floor),
+                lower_bound: prepared.lower_bound(bound.lower_bound),
                 rough: true,
             };
             return cell_bounds.into_iter().map(candidate).collect();
         }
         let candidate = |cell: usize| {
             let cell_bound = self.balls.cell_bound(query_point, cell, ranking);
-            let floor = prepared.floor(Floor::Score(cell_bound.floor));
-            cell_bound.passes(ranking).then_some(Candidate { cell, order: cell_bound.order, floor, rough: false })
+            let lower_bound = prepared.lower_bound(LowerBound::Score(cell_bound.lower_bound));
+            cell_bound.passes(ranking).then_some(Candidate { cell, order: cell_bound.order, lower_bound, rough: false })
         };
         filled.filter_map(candidate).collect()
     }
 
-    /// Returns `None` if the search would visit more than [`MAX_VISITED_SHARE`] of the rows.
+    /// Returns `None` if, once there is a threshold, the remaining candidate cells hold more than
+    /// [`MAX_VISITED_FRACTION`] of the rows that pass the filter.
     fn top_k_of_one(
         &self,
         point: &[f32],
@@ -280,14 +283,15 @@ impl CellIndex {
         first.sort_unstable_by(Candidate::compare);
         let mut visited = 0;
         let mut visit = |scanner: &mut RowScanner<'_>, candidate: &Candidate| {
-            let open = |floor: f32| floor <= scanner.threshold(0);
-            if !open(candidate.floor) {
+            let open = |lower_bound: f32| lower_bound <= scanner.threshold(0);
+            if !open(candidate.lower_bound) {
                 return;
             }
             if candidate.rough {
-                // The floor is loose. Compute the tight one before visiting the rows.
+                // This lower bound is loose. Compute the tight one before visiting the rows.
                 let cell_bound = self.balls.cell_bound(&query_point, candidate.cell, ranking);
-                if !cell_bound.passes(ranking) || !open(prepared.floor(Floor::Score(cell_bound.floor))) {
+                if !cell_bound.passes(ranking) || !open(prepared.lower_bound(LowerBound::Score(cell_bound.lower_bound)))
+                {
                     return;
                 }
             }
@@ -295,15 +299,15 @@ impl CellIndex {
             visited += filtered.of(candidate.cell).len();
         };
         first.iter().for_each(|candidate| visit(&mut scanner, candidate));
-        rest.retain(|candidate| candidate.floor <= scanner.threshold(0));
+        rest.retain(|candidate| candidate.lower_bound <= scanner.threshold(0));
         rest.sort_unstable_by(Candidate::compare);
         let mut judged = false;
         for (i, candidate) in rest.iter().enumerate() {
             if !judged && scanner.threshold(0) < f32::INFINITY {
                 // The first rows give a threshold. Estimate from it whether visiting the remaining cells is worth it.
-                let open = rest[i..].iter().filter(|other| other.floor <= scanner.threshold(0));
+                let open = rest[i..].iter().filter(|other| other.lower_bound <= scanner.threshold(0));
                 let rows: usize = open.map(|other| filtered.of(other.cell).len()).sum();
-                if rows as f64 > MAX_VISITED_SHARE * filtered.positions.len() as f64 {
+                if rows as f64 > MAX_VISITED_FRACTION * filtered.positions.len() as f64 {
                     return None;
                 }
                 judged = true;
@@ -322,8 +326,8 @@ struct Candidate {
     /// Visiting order, smallest first.
     order: f64,
     /// Lower bound on the keys of the rows.
-    floor: f32,
-    /// True if [`Balls::cell_bound`] gives a tighter floor.
+    lower_bound: f32,
+    /// True if [`Balls::cell_bound`] gives a tighter lower bound.
     rough: bool,
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use conifer_space::ManifoldSpec;
 
-/// Errors of searches and stores. Every message has the value found and what was expected.
+/// Errors of searches and stores. A message about an invalid value says what was found and what was expected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The query is from another space than the rows.

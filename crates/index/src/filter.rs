@@ -26,7 +26,7 @@ pub enum Filter<'a> {
     },
     /// Rows whose [`depth`](conifer_space::Space::depth) is between these two values, both included.
     Depth(f32, f32),
-    /// Rows inside the cone of a point, with the point as their parent: `Space::cone_excess(apex, row) <= 0`. The
+    /// Rows inside the cone of a point, with the point as their parent: `Space::cone_excess(point, row) <= 0`. The
     /// negation excludes everything below that point.
     Inside(Query<'a>, Cone),
     /// These rows, in any order. Example: a subtree of a hierarchy.
@@ -106,8 +106,8 @@ impl Filter<'_> {
     /// Returns the rows that pass. Row `i` of the set is row `position(i)` of the table.
     ///
     /// # Errors
-    /// Fails if the length of a column is not the number of rows, if a row is out of range, if a depth is NaN, or if an
-    /// apex is not exactly one point of the space.
+    /// Fails if the length of a column is not the number of rows, if a row is out of range, if a depth is NaN, or if
+    /// the query of [`Filter::Inside`] is not exactly one point of the space.
     pub(crate) fn bitmap(&self, table: &SearchTable, position: &(dyn Fn(usize) -> usize + Sync)) -> Result<Bitmap> {
         let rows = table.len();
         let all = |filters: &[Filter<'_>]| -> Result<Vec<Bitmap>> {

@@ -15,8 +15,8 @@ use crate::table::{SearchTable, TablePrecision};
 /// A first pass bounds the score of every row from one dot product per factor. The rows that may be among the `k` best
 /// are then scored exactly with [`Space`]. The result equals exact scoring of every row, for any number of threads.
 ///
-/// The bounds allow for the rounding of the exact scores as measured up to norm 1e4 at curvatures 0.1 to 10. All
-/// published models stay within norm 10. Farther out the exact scores themselves lose digits.
+/// The bounds allow for the rounding of the exact scores as measured up to norm 1e4 at curvatures 0.1 to 10. Farther
+/// out the exact scores themselves lose digits.
 pub struct FlatIndex {
     table: SearchTable,
 }

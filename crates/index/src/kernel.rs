@@ -1,9 +1,9 @@
 //! Dot products of points with points, in the widest vector registers of the machine.
 //!
-//! One side is packed into panels of [`LANES`] points per register. The other side is read in place, one coordinate at
-//! a time, so the points of an index are never rearranged. Each sum runs over [`RUN`] coordinates before it is added to
-//! the total, in the order of the coordinates and in the same way for every pair. So a dot product does not depend on
-//! the positions of the two points in a tile.
+//! One side is packed into panels, whose columns hold [`LANES`] points each. The other side is read in place, one
+//! coordinate at a time, so the points of an index are not copied. Each sum runs over [`RUN`] coordinates before it is
+//! added to the total, in the order of the coordinates and in the same way for every pair. So a dot product does not
+//! depend on the positions of the two points in a tile.
 
 use half::f16;
 use macerator::{AutoArch, Simd, WithSimd};
@@ -41,7 +41,7 @@ pub(crate) fn dot_error(dim: usize) -> f32 {
     f32::EPSILON / 2.0 * here.max(there) as f32
 }
 
-/// Columns of a panel if there are enough points: [`WIDE`] on machines whose registers hold 24 sums.
+/// Columns of a panel if there are enough points: [`WIDE`] on machines with registers of [`LANES`] numbers, else 1.
 pub(crate) fn wide() -> usize {
     struct LaneCount;
     impl WithSimd for LaneCount {
@@ -59,7 +59,7 @@ pub(crate) fn wide() -> usize {
 /// `from` on.
 #[inline(always)]
 pub(crate) fn add_dots<S: Simd>(panel: &[Lanes], width: usize, points: &[&[f32]], from: usize, out: &mut [Lanes]) {
-    // A tile has as many sums as fit into the registers of the machine: 24 of 32 registers, or 12 of 16.
+    // A tile has 24 sums for wide panels on machines with 32 registers, else 12.
     macro_rules! tiles {
         ($at:expr, $panel:expr, $rows:expr, $registers:expr, $columns:expr) => {
             for (points, out) in points.chunks_exact($rows).zip(out.chunks_exact_mut($rows * width)) {
@@ -91,7 +91,7 @@ pub(crate) fn dots(queries: &[&[f32]], rows: &[f32], dim: usize) -> Vec<f32> {
     out
 }
 
-/// Up to this many queries, a panel would be mostly empty.
+/// Up to this many queries are multiplied one by one, because a panel would be mostly empty.
 const FEW: usize = 3;
 
 struct RowDots<'a> {

@@ -15,7 +15,7 @@ const LANES: usize = 16;
 const GROUP: usize = 8;
 /// Coordinates per partial sum: keeps long `f32` sums accurate.
 const RUN: usize = 64;
-/// Largest number of scores that one thread holds.
+/// Largest number of scores that one thread holds, before the rows are rounded up to a multiple of [`GROUP`].
 const BLOCK_SCORES: usize = 2 << 20;
 /// Largest number of queries in a block: enough to amortise reading all candidates.
 const BLOCK_ROWS: usize = 64;
@@ -27,8 +27,8 @@ const BLOCK_ROWS: usize = 64;
 /// distances; [`Ranking::Similarity`] and [`Ranking::Inner`] give the values that [`Space`] defines. On the built-in
 /// spaces a score is computed from the dot products of the factors, as in training and in the published evaluators. Its
 /// error is a few units in the last place of `c |x| |y|`. The order of additions is the same for every pair. So equal
-/// points have equal scores, for any number of points and threads. Memory: one copy of the candidates, and per thread 8
-/// MiB of scores or one group of rows.
+/// points have equal scores, for any number of points and threads. Memory: one copy of the candidates, and per thread
+/// the scores of at most 64 queries: as many as fit in 8 MiB, rounded up to a multiple of eight.
 ///
 /// # Errors
 /// Fails if the spec is invalid, if points are incomplete, or if the ranking is not distance, similarity or inner
@@ -76,7 +76,7 @@ pub fn score_pairs(spec: &ManifoldSpec, ranking: Ranking, left: &[f32], right: &
         let pairs = left.par_chunks_exact(spec.dim).zip(right.par_chunks_exact(spec.dim));
         return Ok(pairs.map(|(x, y)| ranking.score(space.as_ref(), &Root::Origin, x, y)).collect());
     };
-    // Each tile computes all GROUP x GROUP pairs and keeps the diagonal. That is little work compared with a table of
+    // Each tile computes all GROUP x LANES pairs and keeps the diagonal. That is little work compared with a table of
     // all pairs.
     let blocks = left.par_chunks(GROUP * spec.dim).zip(right.par_chunks(GROUP * spec.dim));
     let scores: Vec<Vec<f32>> = blocks
@@ -127,9 +127,9 @@ enum Metric {
     Dot,
     /// `|x - y|`.
     Chord,
-    /// The sum of the factors' distances.
+    /// The weighted sum of the factors' distances.
     Sum,
-    /// The root of the sum of their squares.
+    /// The root of the weighted sum of their squares.
     RootOfSquares,
     /// `<x, y>_L`, summed over factors.
     Lorentz,

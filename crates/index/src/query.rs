@@ -96,7 +96,7 @@ pub enum Ranking {
     /// hierarchies (Wang et al., App. B.2).
     Gated(Gate),
     /// Only rows that pass the gate, by [`Space::depth`] from the root of the index, smallest first: from general to
-    /// specific, as visual hierarchies show their results. `k` counts from the general end.
+    /// specific, as visual hierarchies show their results. A search returns the `k` most general of them.
     Depth(Gate),
 }
 
@@ -180,7 +180,7 @@ impl Gate {
 /// A row that was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hit {
-    /// Row number in the set that was indexed.
+    /// Row index in the set that was indexed.
     pub row: usize,
     /// The score of the ranking: a distance, similarity, inner product, depth, or angle in radians.
     pub score: f32,

@@ -201,7 +201,8 @@ pub(crate) fn dots_of_eight_halves<S: Simd>(x: &[f32], y: &[f16], out: &mut Lane
     false
 }
 
-/// Stores the sums of both halves of eight registers to `out`, starting with the lower half of the first register.
+/// Sums the lower and the upper eight numbers of each of eight registers. Stores the sixteen sums to `out`, starting
+/// with the lower half of the first register.
 ///
 /// # Safety
 /// The machine must have AVX-512.

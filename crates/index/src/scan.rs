@@ -40,7 +40,7 @@ pub(crate) struct BoundPlan {
 
 /// A lower bound on scores, on one of three scales.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Floor {
+pub(crate) enum LowerBound {
     /// A distance, an angle, a depth or a negated inner product.
     Score(f64),
     /// `cosh(sqrt(c) d) - 1` of a distance on a single hyperboloid.
@@ -64,7 +64,8 @@ impl Scan {
         let rounding = 2.0 * dot_error(spec.factor_dim()) + 4.0 * f32::EPSILON;
         let square = conifer_space::slices::dot(&at, &at);
         let curv = (0..spec.factors).map(|i| spec.curv.get(i).map_or(1.0, |c| *c as f32));
-        // Every term is at most twice its size, and is summed both here and in the exact score.
+        // The absolute value of a term of `MinusInner` is at most twice its `times`, and the terms are summed both here
+        // and in the exact score.
         let joining = 4.0 * errors::joining(spec.factors) as f32;
         let factors =
             curv.map(|curv| Factor { curv, unit: 1.0 / curv.sqrt(), rounding, root: square, joining }).collect();
@@ -86,20 +87,20 @@ impl Scan {
     }
 }
 
-/// Converts a floor to an `f32` key that is not above it.
-pub(crate) fn below(floor: f64) -> f32 {
-    (floor - bounds::KEY * floor.abs()) as f32
+/// Converts a lower bound to an `f32` key that is not above it.
+pub(crate) fn below(lower_bound: f64) -> f32 {
+    (lower_bound - bounds::KEY * lower_bound.abs()) as f32
 }
 
-impl Floor {
+impl LowerBound {
     /// The value, on the scale of its variant.
     pub(crate) fn value(self) -> f64 {
-        let (Floor::Score(value) | Floor::Excess(value) | Floor::Turn(value)) = self;
+        let (LowerBound::Score(value) | LowerBound::Excess(value) | LowerBound::Turn(value)) = self;
         value
     }
 }
 
-/// Rounding errors of the exact scores.
+/// Bounds on the rounding errors of the exact scores.
 pub(crate) mod errors {
     pub(crate) use super::terms::{
         angle_error as angle, chord_distance_error as chord_distance, distance_error as distance,

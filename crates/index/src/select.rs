@@ -130,7 +130,7 @@ mod tests {
     /// Keys 0..6 with an error of 1.2 and k = 2: the second smallest upper bound is 2.2, and the lower bounds of rows
     /// 0, 1, 2 and 3 (1.8) are at most that.
     #[test]
-    fn keeps_exactly_what_may_win() {
+    fn keeps_exactly_the_rows_that_may_be_best() {
         let mut selection = Selection::new(2);
         for row in [5, 3, 0, 4, 1, 2] {
             selection.push(row, around(row as f32, 1.2));

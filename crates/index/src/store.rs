@@ -10,8 +10,8 @@
 //! | `deleted/NNNNNNNN-MMMMMMMM.bits` | bitmap of the rows of segment M that are deleted as of version N |
 //! | `lock`, `tmp/` | the lock of the writer; unfinished files, see below |
 //!
-//! A manifest holds the length and the sha256 of every file of its version. Its last field is the sha256 of the bytes
-//! before it. A bitmap has one bit per row, in little-endian 64-bit words.
+//! A manifest holds the length and the sha256 of every file of its version. The last field of a manifest is the sha256
+//! of the bytes before that field. A bitmap has one bit per row, in little-endian 64-bit words.
 //!
 //! A file never changes once it has its final name. The writer creates every file in `tmp/`, flushes it to the disk and
 //! renames it, the manifest of the version last. So a reader needs no lock and sees either all of a version or nothing
@@ -19,12 +19,12 @@
 //! version stay until [`Store::gc`] removes the version; a reader that has opened them keeps them even then. A new
 //! store is created in a temporary folder next to its path, which is then renamed ([`Store::create_with`]).
 //!
-//! The next writer removes unfinished work. It identifies it by marker files in `tmp/` and removes nothing else. The
+//! The next writer removes unfinished work, which it identifies by marker files in `tmp/`. It removes nothing else. The
 //! manifest of a version is its own marker. Until the rename that commits the version, the marker is
 //! `tmp/NNNNNNNN.begun`, and the files created for the version belong to no version. To remove a version, its manifest
 //! is first renamed to `tmp/NNNNNNNN.removed`. The files that no other version needs are deleted next, and the marker
 //! last. Files that no manifest lists and that have no marker ([`Store::unlisted`]) stay, for example after the user
-//! has moved the manifest of a damaged version to another place. A new version gets a number above every number in use
+//! has moved the manifest of a damaged version to another path. A new version gets a number above every number in use
 //! in the store.
 
 mod disk;
@@ -260,8 +260,8 @@ impl Store {
     }
 
     /// Appends the rows of a set to the rows of the store; an empty set changes nothing. `progress` is called with the
-    /// number of rows written. When this function returns, the rows are on the disk. Unless duplicates are kept, it
-    /// reads the ids of all rows of the store.
+    /// number of rows written. When this function returns, the rows are on the disk. Unless duplicates are kept, this
+    /// function reads the ids of all rows of the store.
     ///
     /// # Errors
     /// Fails if the set has another space, root or (if both are known) other weights than the store, if it has
@@ -392,8 +392,9 @@ impl Store {
         Ok(Deletion { version, rows, absent: Vec::new() })
     }
 
-    /// Copies all rows into one segment and drops the deleted rows. Row numbers do not change. [`Store::gc`] frees the
-    /// disk space of the older versions. `progress` is called with the number of rows written.
+    /// Copies all rows into one segment and drops the deleted rows. Does nothing if there is at most one segment and no
+    /// deleted row. Row numbers do not change. [`Store::gc`] frees the disk space of the older versions. `progress` is
+    /// called with the number of rows written.
     ///
     /// # Errors
     /// Returns the errors of [`Store::snapshot`]. Fails if another process writes to the store or if a file operation
@@ -470,8 +471,8 @@ impl Store {
         Ok(self.numbers()?.last().copied())
     }
 
-    /// The manifest of the newest version. If it is damaged, this fails: an older version would silently lack committed
-    /// changes.
+    /// The manifest of the newest version. Fails if that manifest is damaged: an older version would silently lack
+    /// committed changes.
     fn newest(&self) -> Result<VersionManifest> {
         for _ in 1..TRIES {
             let number = self.newest_number()?.ok_or_else(|| self.no_version())?;

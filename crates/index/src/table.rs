@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::query::{Hit, Ranking};
 use crate::rows::PointRows;
-use crate::scan::{self, BLOCK, BoundPlan, Floor, Scan, Scratch, Sweep};
+use crate::scan::{self, BLOCK, BoundPlan, LowerBound, Scan, Scratch, Sweep};
 use crate::select::{Bounds, Selection};
 use crate::store::Snapshot;
 
@@ -204,11 +204,11 @@ impl<'a> PreparedRanking<'a> {
         }
     }
 
-    /// A floor on the scale of the keys.
-    pub(crate) fn floor(&self, floor: Floor) -> f32 {
-        match (&self.sweep, floor) {
-            (Some(sweep), floor) => sweep.floor(floor),
-            (None, Floor::Score(floor)) => scan::below(floor),
+    /// Converts a lower bound to the scale of the keys.
+    pub(crate) fn lower_bound(&self, lower_bound: LowerBound) -> f32 {
+        match (&self.sweep, lower_bound) {
+            (Some(sweep), lower_bound) => sweep.lower_bound(lower_bound),
+            (None, LowerBound::Score(lower_bound)) => scan::below(lower_bound),
             (None, _) => f32::NEG_INFINITY,
         }
     }

@@ -88,7 +88,7 @@ pub(crate) fn cloud(spec: &ManifoldSpec, count: usize, seed: u64) -> Vec<f32> {
     points
 }
 
-/// Lifts of tangent vectors with uniform components, at most about three curvature radii long.
+/// Lifts of tangent vectors with uniform components, at most three curvature radii long in each factor.
 pub(crate) fn random_points(spec: &ManifoldSpec, count: usize, seed: u64) -> Vec<f32> {
     let space = space::<f32>(spec).unwrap();
     let mut state = seed;

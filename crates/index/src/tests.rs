@@ -65,7 +65,7 @@ fn spec(random: &mut TestRandom) -> ManifoldSpec {
 }
 
 /// Clusters, duplicates, near duplicates, opposite and scaled points, the root and points next to it. Norms are from
-/// 1e-6 to 1e4, either all of a size or spread.
+/// 1e-6 to 1e4, either all of one size or spread.
 fn case(seed: u64) -> SearchCase {
     let random = &mut TestRandom(SplitMix::new(seed));
     let spec = spec(random);
@@ -129,7 +129,7 @@ fn case(seed: u64) -> SearchCase {
         let row = pick(random, &rows);
         rows.push(row);
     }
-    // One by one, in a narrow panel, and in a wide one.
+    // Up to 3 queries are scored one by one, 4 and 5 in a narrow panel, and 35 in a wide panel.
     let queries: Vec<Vec<f64>> = (0..random.one_of(&[1, 2, 3, 4, 5, 35])).map(|_| pick(random, &rows)).collect();
     let narrow = |points: Vec<Vec<f64>>| points.concat().into_iter().map(|v| v as f32).collect();
     SearchCase { rows: narrow(rows), queries: narrow(queries), spec, root }
@@ -207,7 +207,7 @@ fn agree(seed: u64) {
         let context = || format!("seed {seed}: {}, {ranking:?}, half {half}, {partition:?}", case.spec);
         let all = naive(&case.spec, &case.root, &case.rows, &case.queries, ranking, usize::MAX);
         within_budget(&case, ranking, &all, &context);
-        cells.floors_hold(&case.queries, ranking, &context);
+        cells.lower_bounds_hold(&case.queries, ranking, &context);
         let hits = |filter: &Filter<'_>, k: usize| {
             let found = cells.top_k(&query, ranking, k, filter, Effort::Exact).unwrap();
             bits(&found.into_iter().map(|it| it.hits).collect::<Vec<_>>())

@@ -26,7 +26,7 @@ pub struct Traversal {
 /// The cone of a row, which must contain the sample: `Space::cone_excess <= 0` with the row as the parent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cone {
-    /// The constant K; within 2K of the root a cone is a half-space.
+    /// The constant K of `Space::half_aperture`. Near the root a cone is a half-space.
     pub min_radius: f32,
     /// Factor on the half-aperture.
     pub aperture_scale: f32,
@@ -254,7 +254,7 @@ impl FlatIndex {
     }
 }
 
-/// Nearest rows per sample that are tested first: enough for most traversals.
+/// Number of nearest rows per sample that are tested first.
 const FIRST: usize = 64;
 
 /// Position of step `i` on the path, exactly 0 and 1 at its ends.

@@ -21,9 +21,9 @@ use crate::{Error, Outcomes, Result};
 /// The reported number is the mean over the two halves (supplement 2.6). If several values of C are equally good, the
 /// smallest is taken.
 ///
-/// The paper does not define the candidate pairs, and they decide the number. Three sets are reported; see
-/// [`PairCandidates`]. Only the photo's own pair is correct. A tie with another pair counts as a miss, so two labels
-/// with the same text never win against each other.
+/// The paper does not define the candidate pairs, and they decide the number. Three sets of candidates are reported;
+/// see [`PairCandidates`]. Only the photo's own pair is correct. A tie with another pair counts as a miss, so two
+/// labels with the same text never win against each other.
 ///
 /// The five prompts with two slots of supplement Table 6 are measured too, with one prompt for each pair. Each pair
 /// needs an embedded text, so the sets beyond the tree are measured only up to 20,000 pairs. The protocol says when a
@@ -233,7 +233,7 @@ impl LabelPairRetrieval {
         Ok(records)
     }
 
-    /// Counts the pairs of each set that score at least as high as the correct pair, up to [`MAX_RANK`].
+    /// Counts the other pairs of each set that score at least as high as the correct pair, up to [`MAX_RANK`].
     ///
     /// `scores` are the similarities of the photo to all labels, and `angles[x * labels + y]` is `Xi_r(x, y)`.
     fn ranks(&self, scores: &[f32], angles: &[f32], c: f32, right: (usize, usize)) -> [usize; 3] {

@@ -21,7 +21,7 @@ pub(super) struct CaptionPairOutcomes {
     pub(super) right: Vec<f64>,
     /// 1 if the correct caption has more characters, 1/2 if both have the same number, else 0.
     longer: Vec<f64>,
-    /// Photo number of each item. Items of one photo are correlated and form a cluster in the bootstrap.
+    /// Photo index of each item. Items of one photo are correlated and form a cluster in the bootstrap.
     photo_of: Vec<u32>,
     /// Score and crop, for the protocol.
     pub(super) protocol: String,
@@ -98,7 +98,7 @@ impl CaptionPairOutcomes {
         self.record(key, items, seed, |values| Outcomes::Mean { values })
     }
 
-    /// Record of the mean over groups of `items`. `groups` holds the group number of every item, from 0.
+    /// Record of the mean over groups of `items`. `groups` holds the group index of every item, from 0.
     pub(super) fn mean_of_groups(&self, key: RecordKey<'_>, items: &[usize], groups: &[u32], seed: u64) -> Record {
         let groups: Vec<u32> = items.iter().map(|&item| groups[item]).collect();
         self.record(key, items, seed, |values| Outcomes::MeanOfGroups { values, groups: groups.clone() })
@@ -231,12 +231,13 @@ fn keys(photos: &[ImageRef]) -> Vec<PhotoKey<'_>> {
     photos.iter().enumerate().map(key).collect()
 }
 
-/// Numbers the photos. Samples with the same photo get the same number.
+/// Index of the photo of each sample. Samples with the same photo file get the same index.
 fn photo_numbers(photos: &[ImageRef]) -> Vec<u32> {
     distinct(&keys(photos)).1.into_iter().map(|number| number as u32).collect()
 }
 
-/// Embeds each distinct whole photo once. Returns the points and the index of the point of each sample.
+/// Embeds each distinct whole photo file once, and each photo in memory. Returns the points and the index of the point
+/// of each sample.
 fn whole(context: &Context<'_>, benchmark: &'static str, samples: &[Sample]) -> Result<(Vec<f32>, Vec<usize>)> {
     let photos = images(benchmark, samples)?;
     let keys = keys(&photos);

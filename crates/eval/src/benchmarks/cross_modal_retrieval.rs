@@ -6,8 +6,8 @@ use crate::{Outcomes, Result};
 
 /// Retrieval of captions by photos and of photos by captions. Every caption of a photo is correct for it.
 ///
-/// Recall@k follows the CLIP literature: the share of queries with *any* correct candidate in the top k. A tie with a
-/// wrong candidate counts as a miss.
+/// Recall@k follows the CLIP literature: the fraction of queries with *any* correct candidate in the top k. A tie with
+/// a wrong candidate counts as a miss.
 pub(super) struct CrossModalRetrieval;
 
 const TOP: [usize; 3] = [1, 5, 10];

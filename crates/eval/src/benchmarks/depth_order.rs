@@ -8,11 +8,12 @@ use super::{Benchmark, Context, RequiredInput, images, lacking, open};
 use crate::record::{Baseline, Record, RecordKey};
 use crate::{Error, Outcomes, Result};
 
-/// Share of samples in which the more general view is nearer to the root than the more specific one.
+/// Fraction of samples in which the more general view is nearer to the root than the more specific one.
 ///
 /// Four pairs (general, specific) are compared: phrase and caption, box and photo, caption and photo, phrase and box
-/// (HyCoCLIP Figure 4; PHyCLIP Figure 5, as a rate). The phrase is the first one of the sample with a box. The caption
-/// is the one that contains the phrase, or else the first. Chance is one half.
+/// (HyCoCLIP Figure 4; PHyCLIP Figure 5, as a rate). The phrase is the first one of the sample with a box or a crop.
+/// The caption is the one that contains the phrase, or else the first. Chance is one half. The mean depth of each view
+/// is also recorded.
 pub(super) struct DepthOrder;
 
 impl Benchmark for DepthOrder {

@@ -21,13 +21,13 @@ use crate::{Error, Outcomes, Result};
 /// two points, so there are four protocols:
 ///
 /// * `released`: the levels go from the shallowest to the deepest text of the data set and are the same for every
-///   photo; all texts are kept.
-/// * `paper`: the levels go from the root to the text most similar to the photo; the text closest to the root, which is
-///   the same for nearly every photo, is left out.
+///   photo; all retrieved texts are kept.
+/// * `paper`: the levels go from the root to the text most similar to the photo; the first retrieved text is left out
+///   (in the paper: the text closest to the root).
 /// * `released, first left out` and `paper, first kept`: only one of the two points changed.
 ///
-/// tau_d is Kendall's tau between tier and depth within a row, averaged over rows. Chains of four tiers are also
-/// measured on the supplement's subsets of controlled length.
+/// tau_d is Kendall's tau between tier and depth within a row, averaged over rows. The first setting is also measured
+/// on the supplement's subsets of chains of four tiers with controlled length.
 pub(super) struct Hierarcaps;
 
 impl Benchmark for Hierarcaps {

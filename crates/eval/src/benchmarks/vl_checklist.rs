@@ -10,7 +10,7 @@ use crate::{Error, Result};
 ///
 /// An item is correct if `score(photo, caption) > score(photo, wrong caption)`; a tie is wrong. Each subset (split) is
 /// drawn from up to seven corpora (labels), with one file per corpus. The papers do not say how they average, so all
-/// readings are recorded under these names in the protocol:
+/// interpretations are recorded, under these names in the protocol:
 ///
 /// * corpora: all corpora of the data, and `vg_obj` alone, which PHyCLIP's released configuration names;
 /// * items: all items, or the first 1,000 of each file, where the released evaluator stops. If photos are absent and a
@@ -108,7 +108,7 @@ struct ChecklistGroups<'a> {
 }
 
 impl ChecklistGroups<'_> {
-    /// Records of the given items under every reading. `corpora` names their corpora in the protocol.
+    /// Records of the given items under every interpretation. `corpora` names their corpora in the protocol.
     fn records(&self, benchmark: &str, corpora: &str, items: Vec<usize>) -> Vec<Record> {
         let mut files: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
         for &item in &items {

@@ -51,9 +51,9 @@ fn differences_worked_out_by_hand() {
     // Without any difference, all resamples count on both sides.
     assert_eq!(number(&one(vec![0.0, 1.0].into(), vec![0.0, 1.0].into())), (0.0, [0.0, 0.0], 1.0));
 
-    // Differences 1, 1, -1. A resample is at most 0 if it draws the last query two or three times: 3 (1/3)^2 (2/3) +
-    // (1/3)^3 = 7/27. Otherwise it is at least 0. Two-sided 14/27 = 0.5185; the standard error of 10,000 draws is
-    // 0.009.
+    // Differences 1, 1, -1. A resampled difference is at most 0 if the resample draws the last query two or three
+    // times: 3 (1/3)^2 (2/3) + (1/3)^3 = 7/27. Otherwise it is positive. Two-sided 14/27 = 0.5185; the standard error
+    // of 10,000 draws is 0.009.
     let (difference, interval, p) = number(&one(vec![0.0, 0.0, 1.0].into(), vec![1.0, 1.0, 0.0].into()));
     assert!((difference - 1.0 / 3.0).abs() < 1e-12 && interval == [-1.0, 1.0], "{interval:?}");
     assert!((p - 14.0 / 27.0).abs() < 0.03, "{p}");
@@ -75,7 +75,7 @@ fn the_same_queries_are_drawn_for_both() {
 }
 
 #[test]
-fn every_statistic_is_resampled_as_itself() {
+fn each_statistic_is_recomputed_per_resample() {
     let groups = vec![0, 0, 0, 1];
     let macros = |values: Vec<f64>| Outcomes::MeanOfGroups { values, groups: groups.clone() };
     let (difference, _, _) = number(&one(macros(vec![0.0; 4]), macros(vec![0.0, 0.0, 0.0, 1.0])));
@@ -91,7 +91,7 @@ fn every_statistic_is_resampled_as_itself() {
 }
 
 #[test]
-fn what_cannot_be_paired_has_a_reason() {
+fn unpaired_numbers_have_a_reason() {
     assert_eq!(reason(&one(vec![0.0, 1.0].into(), vec![0.0, 1.0, 1.0].into())), "different queries");
     let spearman = |truth: Vec<f64>| Outcomes::Spearman { found: vec![1.0, 2.0], truth };
     assert_eq!(reason(&one(spearman(vec![1.0, 2.0]), spearman(vec![2.0, 1.0]))), "different queries");

@@ -1,7 +1,7 @@
 /// Average precision of one class in the all-points form of `sklearn.metrics.average_precision_score`: `sum (R_n -
 /// R_{n-1}) P_n` over a threshold at every distinct score, without interpolation. In [0, 1]; NaN if nothing is right.
 ///
-/// Equal scores pass a threshold together, so their order does not matter, and a constant score gives the share of
+/// Equal scores pass a threshold together, so their order does not matter, and a constant score gives the fraction of
 /// right items. `right` and `scores` have the same length.
 pub fn average_precision(scores: &[f32], right: &[bool]) -> f64 {
     let ranking = DetectionRanking::new((0..).zip(scores).zip(right).map(|((i, &score), &right)| (i, score, right)));

@@ -57,12 +57,12 @@ pub enum BootstrapUnits {
 }
 
 impl BootstrapUnits {
-    /// Clusters of the rows with equal numbers.
+    /// Groups the rows with equal ids into clusters.
     pub fn clusters(of_row: &[u32]) -> Self {
         Self::Clusters(by_number(of_row))
     }
 
-    /// Strata of the rows with equal numbers.
+    /// Groups the rows with equal ids into strata.
     pub fn strata(of_row: &[u32]) -> Self {
         Self::Strata(by_number(of_row))
     }

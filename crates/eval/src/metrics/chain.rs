@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
-/// `steps` equally spaced depths from the smallest to the largest of `depths`, both included. These are the radii of
-/// HierarCaps' evaluator.
+/// `steps` equally spaced depths from the smallest to the largest of `depths`, both included; only the smallest for one
+/// step. These are the radii of HierarCaps' evaluator.
 pub fn depth_levels(depths: &[f64], steps: usize) -> Vec<f64> {
     let lo = depths.iter().copied().fold(f64::INFINITY, f64::min);
     let hi = depths.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -47,7 +47,7 @@ pub fn retrieve_chain(
 pub struct ChainRetrieval {
     /// `|retrieved ∩ reference| / |retrieved|` over distinct texts.
     pub precision: f64,
-    /// Share of reference tiers whose text was retrieved.
+    /// Fraction of reference tiers whose text was retrieved.
     pub recall: f64,
 }
 

@@ -3,7 +3,7 @@
 pub struct Accuracy {
     /// Mean over classes of the accuracy within each class, which the MERU family reports for every data set.
     pub macro_average: f64,
-    /// Share of correct samples.
+    /// Fraction of correct samples.
     pub micro_average: f64,
 }
 

@@ -22,7 +22,7 @@ pub struct HierarchicalScores {
 /// Hierarchical scores of a pair of nodes (HyCoCLIP section 4.2 and appendix C).
 ///
 /// Ancestor sets exclude the node itself, as in the released evaluator, so siblings have equal sets. The root has no
-/// strict ancestor. Two empty sets count as equal.
+/// strict ancestor. A ratio with an empty denominator is 1.
 pub fn hierarchical_scores(tree: &Tree, predicted: usize, truth: usize) -> HierarchicalScores {
     let up_predicted: Vec<usize> = tree.ancestors(predicted).collect();
     let up_truth: Vec<usize> = tree.ancestors(truth).collect();

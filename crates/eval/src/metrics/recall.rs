@@ -7,7 +7,7 @@ pub fn rank_of_best(scores: &[f32], is_correct: impl Fn(usize) -> bool) -> Optio
     Some(scores.iter().enumerate().filter(|&(j, &s)| !is_correct(j) && s >= best).count())
 }
 
-/// Share of queries whose best correct candidate is among the first `k`. The CLIP literature calls this Recall@k.
+/// Fraction of queries whose best correct candidate is among the first `k`. The CLIP literature calls this Recall@k.
 /// `ranks` are those of [`rank_of_best`].
 pub fn hit_at_k(ranks: &[usize], k: usize) -> f64 {
     ranks.iter().filter(|&&rank| rank < k).count() as f64 / ranks.len() as f64

@@ -163,7 +163,7 @@ mod outside;
 /// Ten photos with five captions each. The captions of a photo are all right or all wrong, so there are ten independent
 /// answers, not fifty.
 #[test]
-fn rows_that_hang_together_are_drawn_together() {
+fn bootstrap_draws_whole_clusters() {
     let values: Vec<f64> = (0..50).map(|i| f64::from(u8::from(i / 5 % 2 == 0))).collect();
     let photos: Vec<u32> = (0..50).map(|i| i / 5).collect();
     let outcomes = crate::Outcomes::from(values.clone());
@@ -183,7 +183,7 @@ fn rows_that_hang_together_are_drawn_together() {
 
 /// 30 right answers of 30 do not imply an accuracy of 1: 1 - .025^(1/30) = .116.
 #[test]
-fn answers_that_are_all_alike_have_an_interval() {
+fn equal_answers_have_an_exact_interval() {
     let all = |value: f64| crate::Outcomes::from(vec![value; 30]);
     let [low, high] = all(1.0).interval(&BootstrapUnits::Rows(30), 0).unwrap();
     assert!((low - 0.8843).abs() < 1e-4 && high == 1.0, "{low}");

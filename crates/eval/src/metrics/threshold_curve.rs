@@ -17,8 +17,8 @@ impl ThresholdCurve {
         Self { right: vec![0; steps + 1], all: vec![0; steps + 1], positives: 0 }
     }
 
-    /// Adds a candidate that passes from threshold `at` on, where 0 is the strictest and 1 the last. A candidate beyond
-    /// 1, or NaN, never passes.
+    /// Adds a candidate that passes every threshold that is at least `at`. Thresholds go from 0, the strictest, to 1. A
+    /// candidate beyond 1, or NaN, never passes.
     pub fn add(&mut self, at: f32, right: bool) {
         self.positives += u32::from(right);
         let last = self.all.len() - 1;
@@ -31,7 +31,8 @@ impl ThresholdCurve {
     }
 
     /// `sum (R_n - R_{n-1}) P_n` over the thresholds: [`super::average_precision`] of the candidates with their scores
-    /// rounded to the thresholds. Candidates that never pass contribute nothing. NaN if nothing is right.
+    /// rounded to the thresholds. Candidates that never pass are not retrieved, but the right ones among them count in
+    /// the recall. NaN if nothing is right.
     pub fn average_precision(&self) -> f64 {
         let positives = f64::from(self.positives);
         let steps = self.running().zip(&self.right).filter(|(_, new)| **new > 0);

@@ -129,7 +129,7 @@ pub struct SuiteTable {
     /// Footnotes of this table.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Readings of the protocol, with one measured row each. Empty: one row.
+    /// Interpretations of the protocol, with one measured row each. Empty: one row.
     #[serde(default)]
     pub variants: Vec<ProtocolVariant>,
     /// Columns.
@@ -150,7 +150,7 @@ fn one() -> f64 {
     1.0
 }
 
-/// A reading of the protocol, where the paper and the released code differ or the paper prints several readings.
+/// An interpretation of the protocol, where the paper and the released code differ or the paper prints several numbers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProtocolVariant {
@@ -166,7 +166,7 @@ pub struct ProtocolVariant {
     pub metrics: std::collections::BTreeMap<String, String>,
 }
 
-/// A column: the record it shows, or the other columns whose mean it is.
+/// A column. It shows a record, or the mean of several records or columns.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteColumn {

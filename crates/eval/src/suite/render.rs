@@ -11,7 +11,7 @@ pub enum TableFormat {
     Text,
     /// Markdown tables.
     Markdown,
-    /// One line per cell (RFC 4180).
+    /// One line per cell, quoted as in RFC 4180.
     Csv,
     /// `booktabs` tables. Missing data sets and failed tasks are comments.
     Latex,
@@ -32,7 +32,10 @@ pub fn render(format: TableFormat, suite: &Suite, report: &SuiteReport, model: &
 /// settings are added.
 ///
 /// # Errors
-/// `produced_by` is not a JSON object, or a number cannot be represented in JSON.
+/// A record cannot be serialised.
+///
+/// # Panics
+/// `produced_by` is neither a JSON object nor null.
 pub fn jsonl(report: &SuiteReport, produced_by: &Value) -> serde_json::Result<String> {
     let mut lines = String::new();
     for run in &report.measured {

@@ -15,7 +15,7 @@ pub trait DataSetFinder {
     /// The data set is present but cannot be opened, or its name is unknown.
     fn data_set(&self, name: &str) -> Result<DataSetLookup>;
 
-    /// Prompt templates of a family for a data set. The default implementation only has [`prompts::SETS`].
+    /// Prompt templates of a family for a data set. The default implementation only knows [`prompts::SETS`].
     ///
     /// # Errors
     /// The family has no templates for the data set.
@@ -95,7 +95,7 @@ pub struct MeasuredRun {
     pub settings: Value,
     /// [`Source::fingerprint`] of the data.
     pub data_sha256: String,
-    /// Number of samples of the data set, including those left out.
+    /// Number of samples of the source, including those that the benchmark left out.
     pub samples: usize,
     /// The measured numbers.
     pub records: Vec<Record>,

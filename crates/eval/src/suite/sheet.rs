@@ -180,7 +180,7 @@ impl<T> Default for MergedRows<T> {
 }
 
 impl<T: PartialEq> MergedRows<T> {
-    /// A single row covers all variants and needs no name.
+    /// If only one row is left, it needs no name.
     fn rows(mut self) -> Vec<(String, Vec<Option<T>>)> {
         if let [(name, _)] = self.0.as_mut_slice() {
             name.clear();
@@ -242,7 +242,8 @@ impl CellContent {
     }
 }
 
-/// Measured number of a column: the only record that matches the column and the variant.
+/// Measured number of a column: the value of the records that match the column and the variant, which must all be
+/// equal.
 fn content(table: &SuiteTable, column: &SuiteColumn, variant: &ProtocolVariant, report: &SuiteReport) -> CellContent {
     let Some(task) = &column.task else {
         return CellContent::Empty(column.unanswered.clone().unwrap_or_default());

@@ -13,7 +13,7 @@ fn suites() -> Vec<Suite> {
 }
 
 #[test]
-fn the_five_papers_are_there() {
+fn suites_of_the_five_papers_are_valid() {
     for suite in suites() {
         assert!(SUITES.iter().any(|(name, _)| *name == suite.name));
         assert!(!suite.tables.is_empty() && !suite.title.is_empty(), "{}", suite.name);
@@ -95,7 +95,7 @@ fn published_numbers_of_one_model_agree_between_tables() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn inconsistent_suites_are_rejected() {
     let good = r#"
         name = "s"
         title = "t"
@@ -259,7 +259,7 @@ fn small() -> (Suite, SuiteReport) {
 }
 
 #[test]
-fn one_task_that_fails_stops_nothing() {
+fn a_failing_task_does_not_stop_the_others() {
     let (_, report) = small();
     assert_eq!(report.measured.len(), 2, "two scores");
     assert!(report.measured.iter().all(|it| it.samples == 3 && it.data_sha256 == "0123"));
@@ -318,7 +318,7 @@ fn cells_by_hand() {
 }
 
 #[test]
-fn partial_numbers_say_so() {
+fn partial_results_are_noted() {
     let (suite, mut report) = small();
     report.measured[0].records.iter_mut().for_each(|it| it.protocol += ", partial: 2 of 3 samples");
     let exact = SMALL.replace(
@@ -334,7 +334,7 @@ fn partial_numbers_say_so() {
 }
 
 #[test]
-fn every_format_says_everything() {
+fn every_format_contains_all_results() {
     let (suite, report) = small();
     let all = |format| render(format, &suite, &report, "my_model");
     for format in [TableFormat::Text, TableFormat::Markdown, TableFormat::Csv, TableFormat::Latex] {
@@ -398,7 +398,7 @@ fn a_data_set_is_embedded_once() {
 
 /// Every published row occurs in the text of its paper with the same numbers.
 #[test]
-fn published_rows_stand_in_the_papers() {
+fn published_rows_occur_in_the_papers() {
     let papers = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/papers"));
     if !papers.is_dir() {
         eprintln!("skipped: no papers at {}", papers.display());
@@ -430,7 +430,7 @@ fn published_rows_stand_in_the_papers() {
 
 /// Rows below the measured ones: one row for variants that agree, and separate rows if their baselines differ.
 #[test]
-fn trivial_answers_stand_apart_where_they_differ() {
+fn different_baselines_have_separate_rows() {
     let tree = r#"
         name = "tree"
         title = "t"

@@ -1,7 +1,7 @@
 //! Lower bounds of the scores of a cell's rows, from the centre and the radius of the cell.
 //!
-//! All arithmetic is in `f64`. The error bound of every rounded number is subtracted, so that a floor is never above
-//! the score that [`Space<f32>`] computes for a row of the cell.
+//! All arithmetic is in `f64`. The error bound of every rounded number is subtracted, so that a lower bound is never
+//! above the score that [`Space<f32>`] computes for a row of the cell.
 
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -79,7 +79,7 @@ pub(super) struct CellBound {
     /// Score at the centre, which gives the visiting order: smallest first.
     pub(super) order: f64,
     /// Lower bound on the rows' scores, on the scale of a distance, an angle, a depth or a negated inner product.
-    pub(super) floor: f64,
+    pub(super) lower_bound: f64,
     /// Lower bound on the value that the gate limits.
     pub(super) gate: Option<f64>,
 }
@@ -88,7 +88,7 @@ impl CellBound {
     /// True if some row may pass the gate.
     pub(super) fn passes(&self, ranking: Ranking) -> bool {
         let limit = ranking.gate().map(|gate| f64::from(gate.limit()));
-        self.gate.zip(limit).is_none_or(|(floor, limit)| floor <= limit)
+        self.gate.zip(limit).is_none_or(|(lower_bound, limit)| lower_bound <= limit)
     }
 }
 
@@ -186,7 +186,7 @@ impl Balls {
             })
             .collect();
         let at_centre = || self.joined(pairs.iter().map(|pair| pair.dist.low));
-        let (order, floor) = match ranking {
+        let (order, lower_bound) = match ranking {
             Ranking::Distance => (at_centre(), self.distance(query_point, cell, &pairs)),
             Ranking::Similarity | Ranking::Gated(_) if self.spec.kind != "sphere" => {
                 (at_centre(), self.distance(query_point, cell, &pairs))
@@ -204,7 +204,7 @@ impl Balls {
             Gate::Angle(direction, _) => self.angle(query_point, cell, &pairs, direction),
             Gate::Distance(_) => self.distance(query_point, cell, &pairs),
         });
-        CellBound { order, floor, gate }
+        CellBound { order, lower_bound, gate }
     }
 
     /// Faster bounds for hyperboloids and their products; `None` for other spaces.
@@ -246,7 +246,7 @@ impl Balls {
         self.joined(parts).max(whole).max(0.0) * (1.0 - self.dist_error(query_point, cell))
     }
 
-    /// Lower bound on the distance in one factor: the better of `d(q, m) - r` and the bound of the sector.
+    /// Lower bound on the distance in one factor: the larger of `d(q, m) - r` and the bound of the sector.
     ///
     /// Seen from the origin, the rows are at distance `a` and at an angle of at least `theta` to the query, which is at
     /// distance `D`: `cosh d >= cosh D cosh a - sinh D sinh a cos(theta)`. The minimum is at `tanh a = tanh D
@@ -308,7 +308,7 @@ impl Balls {
             let scale = self.spec.curv.get(i).map(|curv| curv.sqrt());
             // For a root at the origin the sector bound is tighter and cheaper than the exact angle at the centre.
             let by_sector = scale.is_some() && self.roots[i] == Root::Origin;
-            let floor = match direction {
+            let lower_bound = match direction {
                 Direction::Down => {
                     // Seen from the query, the ball has a half-angle of asin(sinh r / sinh d).
                     let share = match scale {
@@ -325,8 +325,8 @@ impl Balls {
                     least_turn(scale, leg(self.reach[at]), leg(pair.dist), depth.high)
                 }
             };
-            let floor = floor.max(self.angle_by_sector(query_point, cell, i, *pair, direction));
-            (floor - self.angle_error(query_point, cell, i)).max(0.0)
+            let lower_bound = lower_bound.max(self.angle_by_sector(query_point, cell, i, *pair, direction));
+            (lower_bound - self.angle_error(query_point, cell, i)).max(0.0)
         };
         let mean = pairs.iter().enumerate().map(factor).sum::<f64>() / self.spec.factors as f64;
         mean * (1.0 - errors::joining(self.spec.factors))

@@ -1,10 +1,10 @@
 //! A fast version of the bounds of [`super::balls`] for hyperboloids and their products: one `f32` dot product per cell
 //! and factor.
 //!
-//! Distances are stored as hyperbolic cosines and sines, angles as cosines and sines. On a single hyperboloid a floor
-//! is compared on the scale of the keys (`cosh(sqrt(c) d) - 1`, [`turn_of`]), so no logarithm or arc function is
-//! needed. Floors of several factors are summed; they use the lower approximations of the scan. Lengths are at
-//! curvature -1.
+//! Distances are stored as hyperbolic cosines and sines, angles as cosines and sines. On a single hyperboloid a lower
+//! bound is compared on the scale of the keys (`cosh(sqrt(c) d) - 1`, [`turn_of`]), so no logarithm or arc function is
+//! needed. For several factors, the lower bounds of the factors are combined; they use the approximations of the scan,
+//! such as [`acosh_1p_below`]. Every [`HyperbolicLength`] is at curvature -1.
 
 use conifer_space::ManifoldSpec;
 use conifer_space::safe::{EPS_F64, bounds};
@@ -14,7 +14,7 @@ use conifer_space::vector::half_turn;
 use super::balls;
 use crate::kernel::{self, dot_error};
 use crate::query::{Direction, Gate, Ranking};
-use crate::scan::{Floor, acosh_1p_below, errors, turn_of};
+use crate::scan::{LowerBound, acosh_1p_below, errors, turn_of};
 
 /// All cells, for one hyperboloid or a product of hyperboloids.
 pub(super) struct Discs {
@@ -119,7 +119,7 @@ pub(super) struct DiscBound {
     /// Score at the centre, which gives the visiting order: smallest first.
     pub(super) order: f64,
     /// Lower bound on the rows' scores.
-    pub(super) floor: Floor,
+    pub(super) lower_bound: LowerBound,
 }
 
 impl HyperbolicLength {
@@ -204,7 +204,7 @@ impl Discs {
         CentreDots { values: (0..self.curvs.len()).flat_map(of_factor).collect(), queries: queries.len(), cells }
     }
 
-    /// Bounds of these cells for query number `query` of `dots`. Cells in which no row can pass the gate are
+    /// Bounds of these cells for the query with index `query` in `dots`. Cells in which no row can pass the gate are
     /// left out.
     pub(super) fn cell_bounds(
         &self,
@@ -238,11 +238,11 @@ impl Discs {
                     return None;
                 }
             }
-            let (order, floor) = match ranking {
+            let (order, lower_bound) = match ranking {
                 Ranking::Distance | Ranking::Similarity | Ranking::Gated(_) => {
                     (self.at_centre(&pairs), self.distance(&parts, cell, &pairs))
                 }
-                Ranking::Inner => (self.at_centre(&pairs), Floor::Score(self.inner(&parts, cell, &pairs))),
+                Ranking::Inner => (self.at_centre(&pairs), LowerBound::Score(self.inner(&parts, cell, &pairs))),
                 Ranking::Angle(direction) => {
                     let turn = |((part, disc), pair): ((&QueryPart, &CellDisc), &CentrePair)| {
                         let (parent, child) = parent_and_child(direction, part.length, disc.centre, disc.centre);
@@ -253,10 +253,10 @@ impl Discs {
                 }
                 Ranking::Depth(_) => {
                     let shallow = f64::from(self.extents[cell].shallow);
-                    (shallow, Floor::Score(shallow))
+                    (shallow, LowerBound::Score(shallow))
                 }
             };
-            Some(DiscBound { cell: cell as u32, order, floor })
+            Some(DiscBound { cell: cell as u32, order, lower_bound })
         };
         cells.filter_map(bound).collect()
     }
@@ -280,20 +280,20 @@ impl Discs {
     }
 
     /// Lower bound on the distances of the rows.
-    fn distance(&self, parts: &[QueryPart], cell: usize, pairs: &[CentrePair]) -> Floor {
+    fn distance(&self, parts: &[QueryPart], cell: usize, pairs: &[CentrePair]) -> LowerBound {
         let discs = self.of(cell);
         if let ([part], [disc], [pair]) = (parts, discs, pairs) {
-            // With a = sqrt(c) d, a relative error e of a becomes e a sinh(a) <= e (2 + a)(cosh a - 1) here, and a is
-            // at most the sum of both reaches.
+            // With a = sqrt(c) d, a relative error e of a becomes an error e a sinh(a) <= e (2 + a) (cosh a - 1) of
+            // cosh a, and a is at most the sum of both reaches. The code uses 4 instead of 2.
             let error = part.dist_error(disc, self.dim) * (4.0 + part.reach + disc.reach);
-            return Floor::Excess(part.excess(disc, pair) * (1.0 - error).max(0.0));
+            return LowerBound::Excess(part.excess(disc, pair) * (1.0 - error).max(0.0));
         }
         let each = parts.iter().zip(discs).zip(pairs);
         let by_factor = self.joined(each.map(|((part, disc), pair)| part.excess(disc, pair)));
         let by_radius = self.joined(pairs.iter().map(|pair| pair.least)) - self.extents[cell].radius;
         let error = parts.iter().zip(discs).map(|(part, disc)| part.dist_error(disc, self.dim)).fold(0.0, f64::max);
         let error = error + errors::joining(self.curvs.len());
-        Floor::Score(by_factor.max(by_radius).max(0.0) * (1.0 - error).max(0.0))
+        LowerBound::Score(by_factor.max(by_radius).max(0.0) * (1.0 - error).max(0.0))
     }
 
     /// Distance to the centre, for the visiting order.
@@ -326,7 +326,7 @@ impl Discs {
     }
 
     /// Lower bound on the exterior angle.
-    fn angle(&self, parts: &[QueryPart], cell: usize, pairs: &[CentrePair], direction: Direction) -> Floor {
+    fn angle(&self, parts: &[QueryPart], cell: usize, pairs: &[CentrePair], direction: Direction) -> LowerBound {
         let each = parts.iter().zip(self.of(cell)).zip(pairs);
         let of_factor = |((part, disc), pair): ((&QueryPart, &CellDisc), &CentrePair)| {
             let error = errors::angle(part.length.excess + disc.far.cosh, self.dim) + bounds::TURN;
@@ -334,11 +334,11 @@ impl Discs {
         };
         if pairs.len() == 1 {
             let turn = |(ray, error): (Option<RayDirection>, f64)| ray.map_or(0.0, |ray| (ray.turn() - error).max(0.0));
-            return Floor::Turn(each.map(of_factor).map(turn).sum());
+            return LowerBound::Turn(each.map(of_factor).map(turn).sum());
         }
         let angle = |(ray, error): (Option<RayDirection>, f64)| ray.map_or(0.0, |ray| (ray.angle() - error).max(0.0));
         let mean = each.map(of_factor).map(angle).sum::<f64>() / self.curvs.len() as f64;
-        Floor::Score(mean * (1.0 - errors::joining(self.curvs.len())))
+        LowerBound::Score(mean * (1.0 - errors::joining(self.curvs.len())))
     }
 
     fn pair(&self, factor: usize, part: &QueryPart, disc: &CellDisc, dot: f64) -> CentrePair {
@@ -360,8 +360,8 @@ impl Discs {
 }
 
 impl QueryPart {
-    /// Lower bound on `cosh(sqrt(c) d) - 1` for all rows: the better of `d(q, m) - r` and the law of cosines in the
-    /// sector, see `Balls::factor_distance`.
+    /// Lower bound on `cosh(sqrt(c) d) - 1` for all rows: the larger of the bounds from `d(q, m) - r` and the law of
+    /// cosines in the sector, see `Balls::factor_distance`.
     fn excess(&self, disc: &CellDisc, pair: &CentrePair) -> f64 {
         // cosh(d - r) = cosh d cosh r - sinh d sinh r.
         let by_radius = if pair.least > disc.radius.excess {

@@ -20,15 +20,15 @@ const MARGIN: f64 = 2.0;
 const PRIOR: f64 = 2.0;
 
 impl CellIndex {
-    /// Returns the number of cells for [`Effort::Cells`] with which a search finds at least a share `recall` of the ten
-    /// best rows, on average over queries that are distributed like the rows. The prediction is for searches with this
-    /// filter: a filter that keeps few rows needs more cells.
+    /// Returns the number of cells for [`Effort::Cells`] with which a search finds at least a fraction `recall` of the
+    /// ten best rows, on average over queries that are distributed like the rows. The prediction is for searches with
+    /// this filter: a filter that keeps few rows needs more cells.
     ///
     /// The recall is measured on up to 2,048 rows as queries; a query row does not count as its own result. The result
     /// is the smallest number of cells whose recall is two standard errors above `recall`, after adding two queries
-    /// with full and two with zero recall. If no number is enough, all cells are returned. So 2,048 queries can prove a
-    /// recall of 0.997 at most, and 512 queries 0.99. If the queries differ from the rows (for example captions that
-    /// search photos), use [`CellIndex::cells_for_like`].
+    /// with full and two with zero recall. If no number is enough, the result is the number of all cells that hold rows
+    /// which pass the filter. So 2,048 queries can prove a recall of 0.997 at most, and 512 queries 0.99. If the
+    /// queries differ from the rows (for example captions that search photos), use [`CellIndex::cells_for_like`].
     ///
     /// # Errors
     /// Fails if `recall` is not in [0, 1] or if the limit of a gate is NaN. Returns the errors of a filter that does
@@ -53,7 +53,7 @@ impl CellIndex {
         self.forecast(queries, None, ranking, recall, filter)
     }
 
-    /// `own` is the row number of each query, if the queries are rows.
+    /// `own` is the row index of each query, if the queries are rows.
     fn forecast(
         &self,
         queries: &Query<'_>,
@@ -69,8 +69,8 @@ impl CellIndex {
         let k = BEST + usize::from(own.is_some());
         let exact = self.top_k(queries, ranking, k, filter, Effort::Exact)?;
         let points: Vec<&[f32]> = queries.checked(self.space())?.collect();
-        // For every correct row: after how many cells it is found, its query, and its share of the query's correct
-        // rows.
+        // For every correct row: after how many cells it is found, its query, and 1 / (number of the query's correct
+        // rows).
         let mut events: Vec<(usize, usize, f64)> = Vec::new();
         let mut count = 0.0;
         for (query, found) in exact.iter().enumerate() {
@@ -151,7 +151,7 @@ mod tests {
     /// errors are 0.00299, and the bound is 0.99452. After the seventh cell the bound is 1002 / 1004 - 2 sqrt(0.001988
     /// / 1003) = 0.99519.
     #[test]
-    fn a_forecast_keeps_its_margin() {
+    fn forecast_by_hand() {
         let events: Vec<(usize, usize, f64)> =
             (0..10_000).map(|i| (if i / 10 == 7 && i % 10 >= 5 { 7 } else { 1 }, i / 10, 0.1)).collect();
         assert_eq!(enough(events.clone(), 1000.0, 0.98), Some(1));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn few_queries_promise_little() {
+    fn few_queries_prove_only_a_low_recall() {
         let events = |queries: usize| (0..queries).map(|query| (1, query, 1.0)).collect::<Vec<_>>();
         assert_eq!(enough(events(1), 1.0, 0.5), None);
         assert_eq!(enough(events(20), 20.0, 0.9), None);
@@ -176,7 +176,7 @@ mod tests {
     /// recall just below the requested one. For a normally distributed estimate the rate would be 2.3 %. With so few
     /// misses the estimate is not normal, but the rate stays below 4 %.
     #[test]
-    fn promises_are_seldom_broken() {
+    fn forecasts_are_seldom_wrong() {
         let mut random = conifer_space::laws::SplitMix::new(5);
         for (queries, wanted, truth) in [(512, 0.99, 0.9899), (2048, 0.99, 0.9899), (512, 0.95, 0.949), (20, 0.9, 0.89)]
         {

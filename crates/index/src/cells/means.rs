@@ -80,7 +80,7 @@ pub(super) fn nearest(table: &SearchTable, rows: &[u32], centres: &[f32]) -> Res
 
 /// Writes the mean of some rows to `out`. On a hyperboloid it is the sum of the points in the ambient space, projected
 /// back (the centroid of Law et al. 2019, Eq. 9); on the sphere the normalised sum; in flat space the mean; in a
-/// product the mean of each factor. If the sum is nearly zero, `out` keeps its value.
+/// product the mean of each factor. If the sum of points on the sphere is nearly zero, `out` keeps its value.
 fn mean(table: &SearchTable, rows: &[u32], out: &mut [f32]) {
     let spec = &table.spec;
     let mut sum = vec![0.0_f64; spec.dim];
@@ -96,8 +96,8 @@ fn mean(table: &SearchTable, rows: &[u32], out: &mut [f32]) {
     for (factor, (sum, out)) in parts.enumerate() {
         let square: f64 = sum.iter().map(|v| v * v).sum();
         let length = match spec.curv.get(factor) {
-            // The length is at least the number of points. Far out, where the difference is lost, this keeps the mean
-            // among the points.
+            // The length is at least the number of points. Far from the origin, where the difference is lost to
+            // rounding, this keeps the mean near the points.
             Some(curv) => (curv * (times[factor].powi(2) - square)).sqrt().max(rows.len() as f64),
             None if spec.kind == "sphere" => square.sqrt(),
             None => rows.len() as f64,

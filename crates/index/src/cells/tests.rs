@@ -75,9 +75,9 @@ fn set_depth(set: &EmbeddingSet, row: usize) -> f32 {
 }
 
 impl CellIndex {
-    /// Asserts that neither floor of a cell, loose or tight, is above the score of one of its rows. Exact search relies
-    /// on this.
-    pub(crate) fn floors_hold(&self, queries: &[f32], ranking: Ranking, context: &dyn Fn() -> String) {
+    /// Asserts that neither lower bound of a cell, loose or tight, is above the score of one of its rows. Exact search
+    /// relies on this.
+    pub(crate) fn lower_bounds_hold(&self, queries: &[f32], ranking: Ranking, context: &dyn Fn() -> String) {
         for query in queries.chunks_exact(self.table.spec.dim).take(3) {
             let queries = [query];
             let (prepared, query_point, dots) =
@@ -95,19 +95,28 @@ impl CellIndex {
                         (Ranking::Similarity | Ranking::Gated(_), "sphere") | (Ranking::Inner, _) => -score,
                         _ => score.abs(),
                     };
-                    let (key, floor) = (f64::from(key), cell_bound.floor);
-                    assert!(key >= floor - 1e-6 * floor.abs(), "{}: cell {cell}: {key} below {floor}", context());
-                    if let (Some(value), Some(floor)) = (gate, cell_bound.gate) {
+                    let (key, lower_bound) = (f64::from(key), cell_bound.lower_bound);
+                    assert!(
+                        key >= lower_bound - 1e-6 * lower_bound.abs(),
+                        "{}: cell {cell}: {key} below {lower_bound}",
+                        context()
+                    );
+                    if let (Some(value), Some(lower_bound)) = (gate, cell_bound.gate) {
                         assert!(
-                            f64::from(value) >= floor,
-                            "{}: cell {cell}: {value} below {floor} at the gate",
+                            f64::from(value) >= lower_bound,
+                            "{}: cell {cell}: {value} below {lower_bound} at the gate",
                             context()
                         );
                     }
                     let Some(bounds) = prepared.bounds(0, position, &row).filter(|_| passes) else { continue };
                     match candidate {
                         Some(it) => {
-                            assert!(it.floor <= bounds.high, "{}: {} above {bounds:?}", context(), it.floor);
+                            assert!(
+                                it.lower_bound <= bounds.high,
+                                "{}: {} above {bounds:?}",
+                                context(),
+                                it.lower_bound
+                            );
                         }
                         None => panic!("{}: cell {cell} is left out, and {row:?} passes", context()),
                     }
@@ -118,12 +127,12 @@ impl CellIndex {
 }
 
 #[test]
-fn floors_hold() {
+fn lower_bounds_hold() {
     for spec in SPACES.iter().flat_map(|entry| (entry.sample)(71)) {
         for root in roots(&spec) {
             let index = CellIndex::new(set_of(&spec, root.clone(), cloud(&spec, 150, 2)), few()).unwrap();
             for ranking in PLAIN.into_iter().chain(GATED) {
-                index.floors_hold(&cloud(&spec, 3, 3), ranking, &|| format!("{spec}, {root:?}, {ranking:?}"));
+                index.lower_bounds_hold(&cloud(&spec, 3, 3), ranking, &|| format!("{spec}, {root:?}, {ranking:?}"));
             }
         }
     }
@@ -132,14 +141,14 @@ fn floors_hold() {
 /// Sums thousands of equal terms, so that the `f32` sum has an error larger than one term. Every row is the centre of
 /// its own cell.
 #[test]
-fn floors_hold_for_many_factors() {
+fn lower_bounds_hold_for_many_factors() {
     for (build, count) in [(ManifoldSpec::product_l1 as fn(_, _, _) -> _, 4096), (ManifoldSpec::product_l2, 3000)] {
         let spec = build(count, 1, vec![1.0; count]);
         let rows: Vec<f32> = (1..=12).flat_map(|i| vec![0.073 * i as f32; spec.dim]).collect();
         let index = CellIndex::new(set_of(&spec, Root::Origin, rows), Partition { cells: 12, ..few() }).unwrap();
         let queries: Vec<f32> = [-0.31, 0.22, 0.9].into_iter().flat_map(|x| vec![x; spec.dim]).collect();
         for ranking in PLAIN.into_iter().chain(GATED) {
-            index.floors_hold(&queries, ranking, &|| format!("{} x {count}, {ranking:?}", spec.kind));
+            index.lower_bounds_hold(&queries, ranking, &|| format!("{} x {count}, {ranking:?}", spec.kind));
         }
     }
 }
@@ -172,7 +181,7 @@ fn far_rows_find_themselves() {
 
 /// Uses thousands of coordinates of equal size, whose `f32` sums round more, and gates at the exact value of a row.
 #[test]
-fn floors_hold_in_many_dimensions() {
+fn lower_bounds_hold_in_many_dimensions() {
     for spec in [ManifoldSpec::lorentz(8192, 1.0), ManifoldSpec::euclidean(8192)] {
         for norm in [0.01_f32, 1.0] {
             let coordinate = |row: usize, i: usize| {
@@ -191,7 +200,7 @@ fn floors_hold_in_many_dimensions() {
                     Gate::Angle(Direction::Up, space.exterior_angle(row, query, &Root::Origin)),
                 ];
                 for ranking in gates.into_iter().flat_map(|gate| [Ranking::Depth(gate), Ranking::Gated(gate)]) {
-                    cells.floors_hold(query, ranking, &|| format!("{}, {norm}, {ranking:?}", spec.kind));
+                    cells.lower_bounds_hold(query, ranking, &|| format!("{}, {norm}, {ranking:?}", spec.kind));
                     let found = cells.top_k(&Query::new(&spec, query), ranking, 24, &Filter::All, Effort::Exact);
                     let expected = flat.top_k(&Query::new(&spec, query), ranking, 24, &Filter::All).unwrap();
                     assert_eq!(found.unwrap()[0].hits, expected[0], "{}, {norm}, {ranking:?}", spec.kind);
@@ -203,7 +212,7 @@ fn floors_hold_in_many_dimensions() {
 
 /// A filter that keeps few rows needs more cells, because the neighbours are spread over more cells.
 #[test]
-fn a_forecast_knows_its_filter() {
+fn forecast_depends_on_the_filter() {
     let spec = ManifoldSpec::lorentz(4, 1.0);
     let set = set_of(&spec, Root::Origin, random_points(&spec, 3000, 8));
     let index = CellIndex::new(set, Partition::default()).unwrap();
@@ -229,7 +238,7 @@ fn a_forecast_knows_its_filter() {
 /// Ten distant clusters in the hyperbolic plane: an exact search compares less than a third of the rows, and five cells
 /// hold all near rows.
 #[test]
-fn clusters_are_found_without_looking_everywhere() {
+fn clusters_are_found_without_visiting_all_rows() {
     let spec = ManifoldSpec::lorentz(2, 1.0);
     let mut points = Vec::new();
     for i in 0..2000_u32 {
@@ -257,7 +266,7 @@ fn clusters_are_found_without_looking_everywhere() {
 /// Points without structure: a search in few cells visits them one by one, and a search in most cells scans all rows
 /// once for all queries.
 #[test]
-fn many_cells_are_as_all_rows() {
+fn visiting_most_cells_becomes_a_scan() {
     let spec = ManifoldSpec::lorentz(32, 1.0);
     let points = random_points(&spec, 2000, 8);
     let index = CellIndex::new(set_of(&spec, Root::Origin, points), Partition::default()).unwrap();
@@ -270,7 +279,7 @@ fn many_cells_are_as_all_rows() {
 }
 
 #[test]
-fn small_sets_have_small_answers() {
+fn sets_smaller_than_k_return_all_rows() {
     let spec = ManifoldSpec::product_l2(2, 2, vec![1.0, 0.5]);
     let query = random_points(&spec, 1, 1);
     for rows in [0, 1, 2] {

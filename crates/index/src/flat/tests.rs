@@ -66,7 +66,7 @@ fn bounds_contain_the_exact_order() {
 /// Of 4,000 random points (64 coordinates, or 8 x 8) the first pass must leave at most 40 candidates for the ten best
 /// rows.
 #[test]
-fn few_rows_need_an_exact_look() {
+fn few_rows_need_exact_scores() {
     let specs = [
         ManifoldSpec::sphere(64),
         ManifoldSpec::euclidean(64),
@@ -126,7 +126,7 @@ fn batches_and_half_precision_change_nothing() {
 /// Depths are computed on first use, inside a thread pool whose waiting threads steal work. A lock held during the
 /// computation would deadlock.
 #[test]
-fn depths_are_asked_for_by_many_at_once() {
+fn concurrent_depth_computation_does_not_deadlock() {
     let (done, waits) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let spec = ManifoldSpec::lorentz(8, 1.0);
@@ -147,9 +147,9 @@ fn depths_are_asked_for_by_many_at_once() {
     waits.recv_timeout(std::time::Duration::from_secs(120)).expect("deadlock: a thread waits for itself");
 }
 
-/// Rows so far out that their scores overflow are rejected by name, like such queries.
+/// Rows so far out that their scores overflow are rejected with an error that names the row, and so are such queries.
 #[test]
-fn points_without_scores_are_refused() {
+fn points_with_overflowing_scores_are_rejected() {
     let spec = ManifoldSpec::lorentz(2, 4.0);
     let message = FlatIndex::new(&set_of(&spec, Root::Origin, vec![1.0, 0.0, 0.0, 1e20])).err().unwrap().to_string();
     assert_eq!(message, "embedding set: row 1 (``), `sqrt(c) |x|`, is inf; expected at most 1e9");
@@ -219,8 +219,8 @@ fn hand_checked_gates() {
 #[test]
 fn inner_product_of_a_product_is_another_ranking() {
     let spec = ManifoldSpec::product_l1(2, 1, vec![0.1, 10.0]);
-    // Distances from the origin: 1.2 in the flat factor, sinh(1.2 sqrt(0.1)) / sqrt(0.1); 1.0 in the curved one,
-    // sinh(sqrt(10)) / sqrt(10).
+    // Distances from the origin: 1.2 in the factor of curvature 0.1, sinh(1.2 sqrt(0.1)) / sqrt(0.1); 1.0 in the factor
+    // of curvature 10, sinh(sqrt(10)) / sqrt(10).
     let rows = vec![1.229, 0.0, 0.0, 3.729];
     let index = FlatIndex::new(&set_of(&spec, Root::Origin, rows)).unwrap();
     let best = |ranking| index.top_k(&Query::new(&spec, &[0.0, 0.0]), ranking, 1, &Filter::All).unwrap()[0][0].row;
@@ -293,7 +293,7 @@ fn filters_of_every_kind_and_their_combinations() {
 }
 
 #[test]
-fn filters_that_do_not_fit_have_their_message() {
+fn invalid_filters_have_a_message() {
     let spec = ManifoldSpec::euclidean(1);
     let set = set_of(&spec, Root::Origin, vec![0.0, 1.0, 2.0]);
     let index = FlatIndex::new(&set).unwrap();
@@ -310,7 +310,7 @@ fn filters_that_do_not_fit_have_their_message() {
 }
 
 #[test]
-fn nothing_to_find() {
+fn searches_without_rows_are_empty() {
     let spec = ManifoldSpec::lorentz(3, 1.0);
     let empty = FlatIndex::new(&set_of(&spec, Root::Origin, vec![])).unwrap();
     assert!(empty.is_empty());
@@ -326,7 +326,7 @@ fn nothing_to_find() {
 }
 
 #[test]
-fn bad_queries_have_their_message() {
+fn invalid_queries_have_a_message() {
     let spec = ManifoldSpec::lorentz(2, 1.0);
     let index = FlatIndex::new(&set_of(&spec, Root::Origin, vec![0.1, 0.2])).unwrap();
     let message = |spec: &ManifoldSpec, point: &[f32]| {

@@ -83,7 +83,7 @@ fn equal_points_have_equal_scores() {
 }
 
 #[test]
-fn pairs_are_places_of_the_table() {
+fn score_pairs_equals_score_rows() {
     for spec in SPACES.iter().flat_map(|entry| (entry.sample)(8)) {
         let (left, right) = (cloud(&spec, 21, 5), cloud(&spec, 21, 6));
         for ranking in RANKINGS {
@@ -112,7 +112,7 @@ fn adversarial_points_give_numbers() {
 }
 
 #[test]
-fn what_is_no_number_has_no_score() {
+fn nan_coordinates_give_nan_scores() {
     for spec in SPACES.iter().flat_map(|entry| (entry.sample)(9)) {
         let points = [vec![0.1; spec.dim], vec![f32::NAN; spec.dim]].concat();
         for ranking in RANKINGS {
@@ -126,7 +126,7 @@ fn what_is_no_number_has_no_score() {
 }
 
 #[test]
-fn nothing_and_nonsense() {
+fn empty_and_invalid_inputs() {
     let spec = ManifoldSpec::lorentz(3, 1.0);
     assert!(table(&spec, Ranking::Distance, &[], &[1.0; 3]).is_empty());
     assert_eq!(table(&spec, Ranking::Distance, &[1.0; 3], &[]), [Vec::<f32>::new()]);

@@ -4,10 +4,10 @@ use conifer_space::ManifoldSpec;
 use conifer_space::safe::bounds;
 
 use super::terms::{Factor, turn_of};
-use super::{Floor, below};
+use super::{LowerBound, below};
 use crate::query::{Direction, Ranking};
 
-/// The types of [`super::terms`], and the depth of a row, which is stored.
+/// One variant per type in [`super::terms`], and the stored depth of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BoundFormula {
     MinusDot,
@@ -26,7 +26,7 @@ pub(super) enum BoundFormula {
     Depth,
 }
 
-/// A limit on the scale of a form, with its rounding error.
+/// A limit on the scale of a formula, with its rounding error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FormulaLimit {
     /// A row whose lower bound is above this does not pass.
@@ -35,7 +35,7 @@ pub(crate) struct FormulaLimit {
     pub(super) in_up_to: f32,
 }
 
-/// Calls a generic function with the type of a form. The depth has no type, so it has its own branch.
+/// Calls a generic function with the type of a formula. The depth has no type, so it has its own branch.
 macro_rules! with_term {
     ($formula:expr, $term:ident => $call:expr, depth => $depth:expr) => {
         match $formula {
@@ -123,16 +123,17 @@ impl BoundFormula {
         })
     }
 
-    /// A floor on the scale of the keys of this form.
-    pub(super) fn floor(self, factors: &[Factor], floor: Floor) -> f32 {
-        match (self, floor) {
-            (BoundFormula::Cosh, Floor::Excess(floor))
-            | (BoundFormula::TurnDown | BoundFormula::TurnUp, Floor::Turn(floor)) => below(floor),
-            (BoundFormula::MinusDot | BoundFormula::MinusInner, Floor::Score(floor)) => below(floor),
-            (BoundFormula::Depth, Floor::Score(floor)) => floor as f32, // an exact depth, so no rounding error
-            (_, Floor::Score(floor)) => self.limit(factors, floor as f32).in_up_to,
-            // A floor on another scale gives no information.
-            (_, Floor::Excess(_) | Floor::Turn(_)) => f32::NEG_INFINITY,
+    /// Converts a lower bound to the scale of the keys of this formula.
+    pub(super) fn lower_bound(self, factors: &[Factor], lower_bound: LowerBound) -> f32 {
+        match (self, lower_bound) {
+            (BoundFormula::Cosh, LowerBound::Excess(lower_bound))
+            | (BoundFormula::TurnDown | BoundFormula::TurnUp, LowerBound::Turn(lower_bound)) => below(lower_bound),
+            (BoundFormula::MinusDot | BoundFormula::MinusInner, LowerBound::Score(lower_bound)) => below(lower_bound),
+            // An exact depth has no rounding error.
+            (BoundFormula::Depth, LowerBound::Score(lower_bound)) => lower_bound as f32,
+            (_, LowerBound::Score(lower_bound)) => self.limit(factors, lower_bound as f32).in_up_to,
+            // A lower bound on another scale gives no information.
+            (_, LowerBound::Excess(_) | LowerBound::Turn(_)) => f32::NEG_INFINITY,
         }
     }
 
@@ -157,7 +158,7 @@ impl BoundFormula {
                 value if value < std::f64::consts::PI => (-value.cos(), 1.0),
                 _ => (2.0, 0.0),
             },
-            // There is no limit, so every row is compared.
+            // No gate limits these values. NaN excludes no row.
             BoundFormula::MinusDot | BoundFormula::MinusInner | BoundFormula::Depth => (f64::NAN, 0.0),
         };
         let room = bounds::KEY * at.abs().max(size);

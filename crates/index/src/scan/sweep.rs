@@ -7,7 +7,7 @@ use macerator::{AutoArch, Simd, WithSimd};
 use super::formula::{BoundFormula, with_term};
 use super::terms::{self, Factor, PointValues, Term};
 use super::values::{RowValues, from_excess};
-use super::{BoundPlan, Floor, Scan};
+use super::{BoundPlan, LowerBound, Scan};
 use crate::kernel::{self, LANES, Lanes, ROWS, StoredCoordinate, WIDE, add_dots};
 use crate::mapped::MappedCoordinate;
 use crate::raw::all_above;
@@ -30,9 +30,10 @@ pub(crate) struct Sweep<'a> {
     values: Vec<PointValues>,
     /// Empty if there are at most [`FEW`] queries.
     panels: Vec<QueryPanel>,
-    /// Curvature and unit of [`LANES`] factors each, the last ones zero.
+    /// Curvature and unit of [`LANES`] factors each, padded with curvature 1 and unit 0.
     wide_factors: Vec<[Lanes; 2]>,
-    /// `[queries, factors / 16]`: the three numbers of the [`PointValues`], if there are at most [`FEW`] queries.
+    /// `[queries, factors / 16]`, rounded up: the three numbers of the [`PointValues`]. Empty for more than [`FEW`]
+    /// queries or a single factor.
     wide_values: Vec<[Lanes; 3]>,
     /// Factor on a sum over factors that allows for rounding of the sum here and in the exact score. 1 if the terms
     /// already include it.
@@ -138,8 +139,8 @@ impl<'a> Sweep<'a> {
     }
 
     /// Writes to `found` the pairs `(i, query)` for which row `numbers[i]` (at most [`BLOCK`] rows) may be among the
-    /// best: its lower bound is at most `limits[query]`. Some of these rows are not among the best. `depths` holds the
-    /// depths of all rows if the ranking needs them.
+    /// best: its lower bound is at most `limits[query]`, and the gate does not exclude it. Some of these rows are not
+    /// among the best. `depths` holds the depths of all rows if the ranking needs them.
     pub(crate) fn find_candidates(
         &self,
         rows: &PointRows,
@@ -153,9 +154,9 @@ impl<'a> Sweep<'a> {
         AutoArch::new().dispatch(FindCandidates { sweep: self, rows, numbers, depths, limits, scratch, found });
     }
 
-    /// A floor on the scale of the keys.
-    pub(crate) fn floor(&self, floor: Floor) -> f32 {
-        self.plan.key.floor(&self.scan.factors, floor)
+    /// Converts a lower bound to the scale of the keys.
+    pub(crate) fn lower_bound(&self, lower_bound: LowerBound) -> f32 {
+        self.plan.key.lower_bound(&self.scan.factors, lower_bound)
     }
 
     /// Bounds on the key of one row; `None` if the row does not pass the gate.

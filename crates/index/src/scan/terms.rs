@@ -62,12 +62,14 @@ pub(super) trait Term {
     }
 }
 
-/// Relative error of an exact distance between points of `dim` coordinates whose values `sqrt(c) t` sum to `far`.
+/// Relative error of an exact distance between two points of `dim` coordinates whose values `sqrt(c) t - 1` sum to at
+/// most `far`.
 pub(crate) fn distance_error(far: f64, dim: usize) -> f64 {
     (f64::from(DIST_ERROR) + f64::from(FAR_DIST_ERROR) * far) * sum_growth(dim)
 }
 
-/// Error of an exact angle between points of `dim` coordinates whose values `sqrt(c) t` sum to `far`, radians.
+/// Error of an exact angle between two points of `dim` coordinates whose values `sqrt(c) t - 1` sum to at most `far`,
+/// radians.
 pub(crate) fn angle_error(far: f64, dim: usize) -> f64 {
     (f64::from(ANGLE_ERROR) + f64::from(FAR_ANGLE_ERROR) * far) * sum_growth(dim)
 }
@@ -90,7 +92,7 @@ pub(crate) fn acosh_1p_below(u: f64) -> f64 {
     f64::from(rapidity_below(super::below(u.min(1e18))))
 }
 
-/// Relative error of an exact distance in flat space.
+/// Relative error of an exact distance in flat space or on the sphere.
 pub(crate) fn chord_distance_error(dim: usize) -> f64 {
     f64::from(CHORD_ERROR + crate::kernel::dot_error(dim))
 }
@@ -287,8 +289,8 @@ impl Term for ExteriorAngleUp {
 }
 
 /// The value of [`turn`] for an angle in radians. With its sine `s` and cosine `c` it is `s / (|c| + s)` up to a right
-/// angle, and 2 minus that above. The slope is `1 / (|c| + s)^2`, between 1/2 and 1. Angles below 0 map to -1, angles
-/// above pi to 3.
+/// angle, and 2 minus that above. The derivative is `1 / (|c| + s)^2`, between 1/2 and 1. Angles below 0 map to -1,
+/// angles above pi to 3.
 pub(crate) fn turn_of(angle: f64) -> f64 {
     if !(0.0..=std::f64::consts::PI).contains(&angle) {
         return if angle < 0.0 { -1.0 } else { 3.0 };
@@ -319,7 +321,7 @@ fn exterior_angle(factor: Factor, parent: PointValues, child: PointValues, dot: 
 struct RayOffset {
     across: f32,
     along: f32,
-    /// Error of the angle in radians. Also valid on the scale of [`turn_of`], whose slope is at most 1.
+    /// Error of the angle in radians. Also valid on the scale of [`turn_of`], whose derivative is at most 1.
     error: f32,
     unknown: bool,
 }

@@ -105,7 +105,7 @@ impl Snapshot {
     /// metadata.
     ///
     /// # Errors
-    /// Fails if the space cannot be encoded as JSON, which no checked set can cause.
+    /// Fails if the space cannot be encoded as JSON, which does not happen for a checked set.
     pub fn fingerprint(&self) -> Result<String> {
         if let Some(sealed) = &self.sealed {
             return Ok(sealed.clone());

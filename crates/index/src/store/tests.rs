@@ -64,7 +64,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn grows_and_shrinks_as_a_list_does() {
+fn appends_and_deletes_like_a_list() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(&folder.path().join("store"));
     assert!(store.snapshot().unwrap().is_empty());
@@ -121,7 +121,7 @@ fn grows_and_shrinks_as_a_list_does() {
 
 /// Compares searches over segments with deletions, in both precisions, with searches over the same rows in memory.
 #[test]
-fn is_searched_where_it_lies() {
+fn search_on_disk_equals_search_in_memory() {
     let specs = [spec(), ManifoldSpec::product_l1(4, 2, vec![0.5, 1.0, 1.0, 2.0]), ManifoldSpec::sphere(5)];
     for (spec, element) in specs.iter().flat_map(|spec| [(spec, Element::F32), (spec, Element::F16)]) {
         let folder = tempfile::tempdir().unwrap();
@@ -156,7 +156,7 @@ fn is_searched_where_it_lies() {
 }
 
 #[test]
-fn the_same_rows_have_one_fingerprint_and_others_another() {
+fn fingerprints_identify_the_rows() {
     let dir = tempfile::tempdir().unwrap();
     let set = batch("a", 5000, 3);
     let of = |set: &EmbeddingSet| Snapshot::of(set.clone()).unwrap().fingerprint().unwrap();
@@ -208,7 +208,7 @@ fn half_precision_is_rounded_once() {
 }
 
 #[test]
-fn sets_that_do_not_fit_are_refused() {
+fn incompatible_sets_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(&folder.path().join("store"));
     store.append(&batch("a", 5, 1), &mut quiet).unwrap();
@@ -251,7 +251,7 @@ type StoreChange = (&'static str, fn(&Store) -> bool);
 /// file must be valid, and the change must be possible again. If the change reports success, the store must be in the
 /// new state.
 #[test]
-fn stops_anywhere_without_loss() {
+fn interrupted_changes_lose_nothing() {
     let changes: [StoreChange; 5] = [
         ("append", |it| it.append(&batch("c", 2100, 3), &mut quiet).is_ok()),
         ("delete", |it| it.delete(&["a3".to_owned(), "b2".to_owned()]).is_ok()),
@@ -306,7 +306,7 @@ fn stops_anywhere_without_loss() {
 
 /// Until its first version exists, a store can be created again at the same path.
 #[test]
-fn creation_stops_anywhere() {
+fn interrupted_creation_can_be_repeated() {
     let folder = tempfile::tempdir().unwrap();
     let create = |dir: &Path| Store::create(dir, spec(), Root::Origin, Element::F32);
     let (made, operations) = with(usize::MAX, DiskFault::Once, || create(&folder.path().join("whole")));
@@ -336,7 +336,7 @@ fn creation_stops_anywhere() {
 /// A full disk or a killed process at any operation while a store is created with its first rows: either the complete
 /// store exists or nothing.
 #[test]
-fn a_store_with_its_first_rows_appears_whole_or_not_at_all() {
+fn creation_with_rows_is_atomic() {
     let folder = tempfile::tempdir().unwrap();
     let set = batch("a", 2100, 3);
     let create = |dir: &Path| {
@@ -379,7 +379,7 @@ fn a_store_with_its_first_rows_appears_whole_or_not_at_all() {
 }
 
 #[test]
-fn rows_that_are_there_are_refused_or_skipped() {
+fn duplicate_rows_are_rejected_or_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(&folder.path().join("store"));
     let set = batch("a", 9, 1);
@@ -456,7 +456,7 @@ fn a_flipped_bit_is_found_and_named() {
 
 /// Invalid numbers in the points, which no checksum detects on opening, are found before a search.
 #[test]
-fn points_that_are_none_are_not_searched() {
+fn invalid_points_are_rejected_before_a_search() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
     store.append(&batch("a", 8, 1), &mut quiet).unwrap();
@@ -470,7 +470,7 @@ fn points_that_are_none_are_not_searched() {
 }
 
 #[test]
-fn a_later_layout_is_told_from_damage() {
+fn a_later_layout_is_distinguished_from_damage() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
     let path = folder.path().join("versions/00000001.json");

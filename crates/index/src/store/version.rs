@@ -12,14 +12,14 @@ use super::disk::{self, StoreFileDigest};
 use crate::error::{Error, Result};
 
 /// Largest size of a manifest, enough for some hundred thousand segments.
-const MOST_BYTES: u64 = 100_000_000;
+const MAX_MANIFEST_BYTES: u64 = 100_000_000;
 
 /// A committed state of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Version {
     /// Starts at 1 and grows with every change.
     pub number: u64,
-    /// The change that created it: `create`, `append`, `delete` or `compact`.
+    /// The change that created the version: `create`, `append`, `delete` or `compact`.
     pub made: String,
     /// Time of the commit, in seconds since 1970 (UTC).
     pub time: u64,
@@ -135,7 +135,7 @@ impl VersionManifest {
     /// # Errors
     /// Fails if the file is missing or damaged, or has another format, a later layout or another version number.
     pub(super) fn read(path: &Path, number: u64) -> Result<Self> {
-        let bytes = disk::read(path, MOST_BYTES)?;
+        let bytes = disk::read(path, MAX_MANIFEST_BYTES)?;
         let damaged = |found: &dyn std::fmt::Display| {
             Error::store(path, "the manifest of a version", found, "the content as written: it was changed or damaged")
         };

@@ -280,7 +280,7 @@ impl VersionMarker {
     }
 }
 
-/// True if a writer creates such names in `tmp/`: a marker, or a finished or unfinished file.
+/// True if a writer creates files of this name in `tmp/`: a marker, or a finished or unfinished file.
 fn is_ours(entry: &str) -> bool {
     let unfinished = entry.strip_prefix('.').and_then(|it| it.strip_suffix(".unfinished"));
     VersionMarker::of(entry).is_some() || version_of_entry(unfinished.unwrap_or(entry)).is_some()

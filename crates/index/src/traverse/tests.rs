@@ -30,9 +30,9 @@ fn plane() -> ManifoldSpec {
 /// contain it. With 17 steps the samples are at r = 3.2, 3.0, .. 0.2, 0.
 const LADDER: [(f32, f32); 5] = [(0.95, 0.0), (2.95, 0.0), (0.45, 0.0), (1.95, 0.0), (2.5, 0.5)];
 
-/// The cone of a row contains exactly the points beyond it on the ray, so a row is nearest until the path falls below
-/// it: row 1 (2.95) until 3.0, row 3 (1.95) from 2.8 = step 2, row 0 (0.95) from 1.8 = step 7, row 2 (0.45) from 0.8 =
-/// step 12. Below 0.45 only the root is left, from 0.4 = step 14.
+/// The cone of a row contains exactly the points beyond it on the ray, so a row is the nearest until the sample is
+/// nearer to the origin than the row: row 1 (2.95) until 3.0, row 3 (1.95) from 2.8 = step 2, row 0 (0.95) from 1.8 =
+/// step 7, row 2 (0.45) from 0.8 = step 12. Below 0.45 only the root is left, from 0.4 = step 14.
 #[test]
 fn to_the_root_through_cones() {
     let index = index(&plane(), Root::Origin, polar(&LADDER));
@@ -91,7 +91,7 @@ fn to_the_root_of_a_product() {
 /// The nearest 200 rows are beyond the sample and cannot contain it. The 201st, at r = 1.2, contains it (the distance
 /// from 2.0 to 1.2 is less than that to the root). Without that row, the root is the first stop.
 #[test]
-fn looks_past_many_rows_that_are_not_admitted() {
+fn finds_an_admitted_row_behind_many_others() {
     let mut ladder: Vec<(f32, f32)> = (0..200).map(|i| (2.1 + 0.001 * i as f32, 0.0)).collect();
     let from = polar(&[(2.0, 0.0)]);
     let traversal = Traversal { steps: 2, ..Traversal::default() };
@@ -108,7 +108,7 @@ fn looks_past_many_rows_that_are_not_admitted() {
 /// Compares with a test of every row at every sample: narrow cones that admit few rows, seldom near ones, a filter, and
 /// duplicate rows.
 #[test]
-fn names_what_a_look_at_every_row_names() {
+fn equals_a_test_of_every_row() {
     let (spec, odd) = (ManifoldSpec::lorentz(2, 1.0), |row: usize| row % 2 == 1);
     let rows = cloud(&spec, 1500, 4);
     let index = index(&spec, Root::Origin, rows.clone());
@@ -200,7 +200,7 @@ fn an_empty_index_leads_straight_to_the_root() {
 }
 
 #[test]
-fn bad_walks_have_their_message() {
+fn invalid_traversals_have_a_message() {
     let spec = plane();
     let index = index(&spec, Root::Origin, polar(&LADDER));
     let two = polar(&[(1.0, 0.0), (2.0, 0.0)]);

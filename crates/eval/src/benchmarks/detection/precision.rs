@@ -1,7 +1,8 @@
 //! Average precision of boxes classified against class prompts (HyCoCLIP, Table 3).
 //!
 //! The paper reports "AP on the 17 novel categories" with ground-truth boxes as proposals. It does not say which score
-//! ranks the boxes, among which classes, or which form of AP is used. All readings are recorded under their names:
+//! ranks the boxes, among which classes, or which form of AP is used. All interpretations are recorded under their
+//! names:
 //!
 //! * candidates: the 17 novel classes alone; 17 + 48, the generalised setting of the split; or every class of the data.
 //!   RegionCLIP's released evaluation with ground-truth boxes uses the generalised setting, and the paper prints

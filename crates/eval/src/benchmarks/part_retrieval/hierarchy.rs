@@ -12,15 +12,15 @@ use super::ranking::{RankingCriterion, RankingProtocol, ScoredCandidate};
 use crate::metrics::{LabelDistance, ThresholdCurve};
 
 /// Values of k in percent of the candidates, because the published k belong to a test set of unknown size.
-const SHARES: [usize; 3] = [25, 50, 75];
+const PERCENTAGES: [usize; 3] = [25, 50, 75];
 /// Published values of k: three for LVIS, then three for HierOpenImages.
 const PUBLISHED: [usize; 6] = [10_000, 20_000, 30_000, 150_000, 200_000, 250_000];
 
 /// Recall and label distribution at large k.
 ///
-/// Recall is the share of all correct boxes that are among the first k. The distance compares the label distribution of
-/// the first k with that of all correct boxes. Labels outside the hierarchy count as one last class "others" (Eq. 11).
-/// Both senses of [`LabelDistance`] are recorded.
+/// Recall is the fraction of all correct boxes that are among the first k. The distance compares the label distribution
+/// of the first k with that of all correct boxes. Labels outside the hierarchy count as one last class "others" (Eq.
+/// 11). Both interpretations of [`LabelDistance`] are recorded.
 ///
 /// Baselines: a random ranking finds k / N of the correct boxes, and its labels are distributed like those of all
 /// candidates.
@@ -62,7 +62,7 @@ impl<'a> HierarchicalRecall<'a> {
 
 fn cutoffs(boxes: usize) -> Vec<RankCutoff> {
     let published = PUBLISHED.into_iter().filter(|&k| k <= boxes).map(RankCutoff::Boxes);
-    SHARES.map(RankCutoff::PerCent).into_iter().chain(published).collect()
+    PERCENTAGES.map(RankCutoff::PerCent).into_iter().chain(published).collect()
 }
 
 const RECALL_METRICS: [(&str, &str); 3] =
@@ -119,7 +119,7 @@ impl RetrievalMetrics for HierarchicalRecall<'_> {
     }
 }
 
-/// Share of each of the (sorted) `labels`, followed by the share of all other labels.
+/// Fraction of each of the (sorted) `labels`, followed by the fraction of all other labels.
 fn histogram(labels: &[u32], boxes: &[&ScoredCandidate]) -> Vec<f64> {
     let mut counts = vec![0usize; labels.len() + 1];
     boxes.iter().for_each(|it| counts[labels.binary_search(&it.label).unwrap_or(labels.len())] += 1);
@@ -175,7 +175,7 @@ mod tests {
     use super::cutoffs;
 
     #[test]
-    fn published_depths_need_as_many_boxes() {
+    fn published_k_need_as_many_boxes() {
         let names = |boxes| cutoffs(boxes).iter().map(|it| it.name()).collect::<Vec<_>>();
         assert_eq!(names(9_999), ["top 25 %", "top 50 %", "top 75 %"]);
         assert_eq!(names(200_000)[3..], ["top 10k", "top 20k", "top 30k", "top 150k", "top 200k"]);

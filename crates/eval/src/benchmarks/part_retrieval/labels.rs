@@ -5,7 +5,7 @@ use conifer_data::hierarchy::Tree;
 use crate::benchmarks::Context;
 use crate::{Error, Result};
 
-/// Numbers of the labels in class order. With a tree this is the preorder, so the descendants of a label follow it.
+/// Indices of the labels in class order. With a tree this is the preorder, so the descendants of a label follow it.
 /// Without a tree it is the order of the names.
 pub(super) struct LabelNumbers {
     numbers: HashMap<String, u32>,
@@ -16,7 +16,7 @@ pub(super) struct LabelNumbers {
 }
 
 impl LabelNumbers {
-    /// Numbers all labels of the tree and all used labels.
+    /// Assigns an index to each label of the tree and to each used label.
     ///
     /// A tree without any of the used labels describes something else (such as the labels of the photos) and is
     /// ignored. If the tree has only some of them, that is an error unless `partial` is set; then the others have no

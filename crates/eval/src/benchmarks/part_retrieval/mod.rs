@@ -33,7 +33,7 @@ use same_class::SameClassPrecision;
 ///
 /// The metrics are:
 ///
-/// * `same_class`: share of correct answers among the first 5 to 100, averaged over queries, in both directions.
+/// * `same_class`: fraction of correct answers among the first 5 to 100, averaged over queries, in both directions.
 /// * `hierarchy`: retrieval of the labels in a photo and their descendants: recall and label distribution at large k,
 ///   and precision and recall over thresholds. The paper reports these only from photo to box. Descendants are taken
 ///   from [`Context::tree`], an is-a or part-of tree of the phrases (`conifer data parts` builds one from boxes, App.

@@ -1,4 +1,4 @@
-//! Share of correct classes among the first k (Wang et al., Tables 1, 3 and 5).
+//! Fraction of correct classes among the first k (Wang et al., Tables 1, 3 and 5).
 
 use super::RetrievalMetrics;
 use super::ranking::{RankingProtocol, ScoredCandidate};

@@ -84,7 +84,7 @@ fn breeds_by_hand() {
 }
 
 #[test]
-fn breeds_tells_what_it_left_out() {
+fn breeds_reports_what_it_left_out() {
     let class = |taxon: [&str; 2]| ClassEntry {
         label: taxon[1].into(),
         name: taxon[1].into(),

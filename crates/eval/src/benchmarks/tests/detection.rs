@@ -12,7 +12,7 @@ fn columns(values: [u8; 10]) -> Option<ImageRef> {
 }
 
 /// A box of the columns `from..to`. [`LookupEmbedder`] embeds it by the value of its first column.
-fn thing(class: &str, from: u8, to: u8) -> Phrase {
+fn object(class: &str, from: u8, to: u8) -> Phrase {
     let bbox = BBox { x1: f32::from(from) / 10.0, y1: 0.0, x2: f32::from(to) / 10.0, y2: 1.0 };
     Phrase { text: class.into(), boxes: vec![bbox], ..Phrase::default() }
 }
@@ -31,10 +31,10 @@ fn average_precision_of_four_boxes() {
     // Points on a line, in hundredths. Prompts: cat 0, dog 4. Photo a: a cat at 1.5 and a dog at 1, whose boxes have an
     // IoU of 4/5. Photo b: a dog at 4 and a cat at -2.
     let samples = || {
-        let group = Phrase { group_of: true, ..thing("cat", 0, 9) };
+        let group = Phrase { group_of: true, ..object("cat", 0, 9) };
         vec![
-            photo_with("a", [0, 1, 0, 0, 0, 0, 0, 0, 0, 0], vec![thing("cat", 0, 5), thing("dog", 1, 5), group]),
-            photo_with("b", [2, 2, 2, 2, 2, 3, 3, 3, 3, 3], vec![thing("dog", 0, 5), thing("cat", 5, 10)]),
+            photo_with("a", [0, 1, 0, 0, 0, 0, 0, 0, 0, 0], vec![object("cat", 0, 5), object("dog", 1, 5), group]),
+            photo_with("b", [2, 2, 2, 2, 2, 3, 3, 3, 3, 3], vec![object("dog", 0, 5), object("cat", 5, 10)]),
         ]
     };
     let embedder = euclidean(
@@ -70,7 +70,7 @@ fn average_precision_of_four_boxes() {
     assert!(run("detection", &embedder, bare, None).unwrap_err().to_string().contains("every phrase with a box"));
     let nowhere = euclidean(&[("cat", [f32::NAN, 0.0]), ("dog", [0.0; 2])], &[(0, [0.0; 2]), (1, [0.0; 2])]);
     let flat =
-        vec![photo_with("a", [0; 10], vec![thing("cat", 0, 5)]), photo_with("b", [1; 10], vec![thing("dog", 0, 5)])];
+        vec![photo_with("a", [0; 10], vec![object("cat", 0, 5)]), photo_with("b", [1; 10], vec![object("dog", 0, 5)])];
     assert!(run("detection", &nowhere, flat, None).unwrap_err().to_string().contains("not a number"));
 }
 
@@ -78,18 +78,18 @@ fn average_precision_of_four_boxes() {
 fn a_vote_of_five_on_a_line() {
     // Cats at 0, 1, 2 (photo a) and 3, 4 (photo b); dogs at 10, 11, 12, 13 (photo c). Photo b also has a very small dog
     // box at 4.5.
-    let speck = Phrase { boxes: vec![BBox { x1: 0.91, y1: 0.0, x2: 0.99, y2: 0.09 }], ..thing("dog", 9, 10) };
+    let speck = Phrase { boxes: vec![BBox { x1: 0.91, y1: 0.0, x2: 0.99, y2: 0.09 }], ..object("dog", 9, 10) };
     let samples = vec![
         photo_with(
             "a",
             [0, 1, 2, 0, 0, 0, 0, 0, 0, 0],
-            vec![thing("cat", 0, 1), thing("cat", 1, 2), thing("cat", 2, 3)],
+            vec![object("cat", 0, 1), object("cat", 1, 2), object("cat", 2, 3)],
         ),
-        photo_with("b", [3, 4, 0, 0, 0, 0, 0, 0, 0, 45], vec![thing("cat", 0, 1), thing("cat", 1, 2), speck]),
+        photo_with("b", [3, 4, 0, 0, 0, 0, 0, 0, 0, 45], vec![object("cat", 0, 1), object("cat", 1, 2), speck]),
         photo_with(
             "c",
             [10, 11, 12, 13, 0, 0, 0, 0, 0, 0],
-            vec![thing("dog", 0, 1), thing("dog", 1, 2), thing("dog", 2, 3), thing("dog", 3, 4)],
+            vec![object("dog", 0, 1), object("dog", 1, 2), object("dog", 2, 3), object("dog", 3, 4)],
         ),
     ];
     let points: Vec<(u8, [f32; 2])> = [0, 1, 2, 3, 4, 10, 11, 12, 13]
@@ -121,7 +121,7 @@ fn a_vote_of_five_on_a_line() {
 fn a_vote_of_specks() {
     let speck = |class: &str| {
         let bbox = BBox { x1: 0.0, y1: 0.0, x2: 0.05, y2: 0.05 };
-        vec![Phrase { boxes: vec![bbox], ..thing(class, 0, 1) }]
+        vec![Phrase { boxes: vec![bbox], ..object(class, 0, 1) }]
     };
     let samples = vec![photo_with("a", [0; 10], speck("cat")), photo_with("b", [1; 10], speck("cat"))];
     let embedder = euclidean(&[("cat", [0.0; 2])], &[(0, [0.0; 2]), (1, [1.0; 2])]);
@@ -139,7 +139,7 @@ fn a_vote_of_specks() {
 
 #[test]
 fn equal_boxes_do_not_elect_the_right_class() {
-    let box_of = |id: &str, class: &str| photo_with(id, [0; 10], vec![thing(class, 0, 5)]);
+    let box_of = |id: &str, class: &str| photo_with(id, [0; 10], vec![object(class, 0, 5)]);
     let samples: Vec<Sample> = (0..12).map(|i| box_of(&i.to_string(), if i < 6 { "cat" } else { "dog" })).collect();
     let embedder = euclidean(&[("cat", [0.0; 2]), ("dog", [0.0; 2])], &[(0, [1.0, 0.0])]);
     let records = run("detection", &embedder, samples, None).unwrap();
@@ -159,7 +159,7 @@ fn novel_and_base_classes_of_coco() {
     let place = |name: &str| names.iter().position(|it| *it == name).unwrap() as u8;
     let samples: Vec<Sample> = names
         .iter()
-        .map(|name| photo_with(name, [place(if *name == "cat" { "dog" } else { name }); 10], vec![thing(name, 0, 5)]))
+        .map(|name| photo_with(name, [place(if *name == "cat" { "dog" } else { name }); 10], vec![object(name, 0, 5)]))
         .collect();
     let texts: Vec<_> = names.iter().map(|name| (*name, [f32::from(place(name)), 0.0])).collect();
     let images: Vec<_> = (0..65).map(|i| (i, [f32::from(i), 0.0])).collect();
@@ -207,7 +207,7 @@ fn detection_on_boxes_of_coco() {
     };
     assert_eq!((vote("boxes of every size"), vote("boxes of at least 1 % of the photo")), (619, 619 - 314));
     for it in records.iter().filter(|it| it.split == "novel 17, of 17" && it.metric == "AP (all points)") {
-        // A hash carries no information, so the value is close to the share of boxes.
+        // A hash carries no information, so the value is close to the fraction of boxes.
         assert!(it.value < 0.2 && it.n < 619, "{it:?}");
     }
 }

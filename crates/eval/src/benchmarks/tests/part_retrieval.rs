@@ -5,11 +5,11 @@ use conifer_data::{BBox, PartRule};
 use super::*;
 
 /// A photo of 20 x 10 pixels. Its first pixel is `photo`; from the second row on, columns of two pixels hold the
-/// `things`.
-fn scene(id: &str, photo: u8, things: &[(&str, u8)]) -> Sample {
+/// `objects`.
+fn scene(id: &str, photo: u8, objects: &[(&str, u8)]) -> Sample {
     let pixel = |i: usize| match i {
         0 => photo,
-        _ => things.get(i % 20 / 2).map_or(0, |it| it.1),
+        _ => objects.get(i % 20 / 2).map_or(0, |it| it.1),
     };
     let rgb = (0..200).flat_map(|i| [pixel(i); 3]).collect();
     let phrase = |(column, (text, _)): (usize, &(&str, u8))| {
@@ -20,7 +20,7 @@ fn scene(id: &str, photo: u8, things: &[(&str, u8)]) -> Sample {
     Sample {
         id: id.into(),
         image: Some(ImageRef::Pixels(Arc::new(Picture { width: 20, height: 10, rgb }))),
-        phrases: things.iter().enumerate().map(phrase).collect(),
+        phrases: objects.iter().enumerate().map(phrase).collect(),
         ..Sample::default()
     }
 }
@@ -43,12 +43,12 @@ fn labels_alone_by_hand() {
         euclidean(&[], &[(0, [1.0, 0.0]), (1, [2.0, 0.0]), (2, [1.0, 2.0]), (5, [0.0, 1.0]), (6, [0.0, 2.0])]);
     let records = run("part_retrieval", &embedder, samples, None).unwrap();
     let cosine = "cosine, labels alone";
-    // The shares of 3 boxes are 1, 2 and 3 boxes. By cosine, a retrieves its dog (1), its cat (0.45) and b's dog (0),
-    // all correct. b retrieves its dog (1), a's cat (0.89, wrong) and a's dog (0).
+    // The top 25 %, 50 % and 75 % of 3 boxes are 1, 2 and 3 boxes (rounded up). By cosine, a retrieves its dog (1), its
+    // cat (0.45) and b's dog (0), all correct. b retrieves its dog (1), a's cat (0.89, wrong) and a's dog (0).
     check(&records, cosine, "hierarchical recall, top 25 %", [(1.0 / 3.0 + 1.0 / 2.0) / 2.0, 1.0 / 3.0], 2);
     check(&records, cosine, "hierarchical recall, top 50 %", [(2.0 / 3.0 + 1.0 / 2.0) / 2.0, 2.0 / 3.0], 2);
     check(&records, cosine, "hierarchical recall, top 75 %", [1.0, 1.0], 2);
-    // Top 1 of a: (cat, dog, others) should be (1/3, 2/3, 0) and is (0, 1, 0). Transport moves 1/3 by one place; as
+    // Top 1 of a: (cat, dog, others) should be (1/3, 2/3, 0) and is (0, 1, 0). Transport moves 1/3 by one position; as
     // values, 0 1/3 2/3 is compared with 0 0 1. b is exact. Over all candidates, a has the exact distribution and b has
     // (2/3, 1/3) instead of (1, 0).
     check(&records, cosine, "OT transport, top 25 %", [1.0 / 6.0, 1.0 / 6.0], 2);
@@ -79,7 +79,7 @@ fn labels_alone_by_hand() {
 }
 
 #[test]
-fn a_model_without_differences_finds_nothing() {
+fn constant_scores_find_nothing() {
     let samples = vec![scene("a", 0, &[("dog", 0)]), scene("b", 0, &[("cat", 0), ("cat", 0), ("cat", 0)])];
     let records = run("part_retrieval", &euclidean(&[], &[(0, [1.0, 0.0])]), samples.clone(), None);
     assert!(records.unwrap_err().to_string().contains("every right candidate of another photo"));
@@ -91,9 +91,10 @@ fn a_model_without_differences_finds_nothing() {
     }
 }
 
-/// The angle at a photo on the axis is 0 for points behind it and pi for points before it.
+/// The exterior angle at a photo on the axis is 0 for points behind the photo and pi for points between it and the
+/// root.
 #[test]
-fn angles_open_by_hand() {
+fn angle_thresholds_by_hand() {
     // Photo a at (1, 0): a dog at angle 0, a cat at a right angle (1, 1), a car towards the root (0.5, 0). Photo b at
     // (4, 0) has a car behind it.
     let samples = vec![scene("a", 0, &[("dog", 1), ("cat", 2), ("car", 3)]), scene("b", 5, &[("car", 6)])];
@@ -111,7 +112,7 @@ fn angles_open_by_hand() {
 }
 
 #[test]
-fn a_tree_makes_what_is_below_right() {
+fn descendants_in_the_tree_are_right() {
     let edges = [("thing", "animal"), ("animal", "dog"), ("animal", "cat"), ("thing", "car")];
     let tree = Tree::from_edges(edges).unwrap();
     // Photo a has an animal, b a dog and a cat, c two cars. All points are unit vectors. Their angle to a's point
@@ -128,9 +129,9 @@ fn a_tree_makes_what_is_below_right() {
     let embedder = euclidean(&[], &points.map(|(value, degrees)| (value, ray(degrees))));
     let records = run("part_retrieval", &embedder, samples("car"), Some(&tree)).unwrap();
     let cosine = "cosine, labels and those below";
-    // The shares of 5 boxes are 2, 3 and 4 boxes. a has 3 correct boxes (animal, dog, cat) and finds 1, 2, 3. b at 90
-    // degrees has the reverse order (car, cat, dog, car, animal) and finds 1, 2, 2 of its dog and cat. c has the same
-    // order as b and finds 1, 1, 2 of its two cars.
+    // The top 25 %, 50 % and 75 % of 5 boxes are 2, 3 and 4 boxes (rounded up). a has 3 correct boxes (animal, dog,
+    // cat) and finds 1, 2, 3. b at 90 degrees has the reverse order (car, cat, dog, car, animal) and finds 1, 2, 2 of
+    // its dog and cat. c has the same order as b and finds 1, 1, 2 of its two cars.
     let recall = |top: [f64; 3]| top.iter().sum::<f64>() / 3.0;
     check(&records, cosine, "hierarchical recall, top 25 %", [recall([1.0 / 3.0, 0.5, 0.5]), 0.4], 3);
     check(&records, cosine, "hierarchical recall, top 50 %", [recall([2.0 / 3.0, 1.0, 0.5]), 0.6], 3);

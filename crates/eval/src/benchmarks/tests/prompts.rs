@@ -101,7 +101,7 @@ fn names_are_filled_in_as_they_are_and_labels_as_words() {
 }
 
 #[test]
-fn a_data_set_with_fewer_samples_than_it_has_is_told() {
+fn an_incomplete_data_set_is_reported() {
     let photo = |id: &str| Sample { label: Some("cat".into()), ..sample(id, 0) };
     let list = BenchmarkSamples(vec![photo("a"), photo("b")]);
     let source = DescribedSamples { name: "torso", list, classes: Vec::new(), complete: Some(3), left_out: None };

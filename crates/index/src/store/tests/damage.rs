@@ -24,8 +24,8 @@ fn names_of(paths: &[PathBuf]) -> Vec<&str> {
 /// The newest version is damaged, and the user continues from the previous one. The files of the damaged version must
 /// stay unchanged whatever is done, and be usable again when its manifest is restored.
 #[test]
-fn what_came_with_a_version_set_aside_stays() {
-    // Move the manifest within its folder, to another place in the store, and out of the store.
+fn files_of_a_moved_manifest_are_kept() {
+    // Move the manifest within its folder, to another folder of the store, and out of the store.
     for place in
         ["store/versions/00000003.json.damaged", "store/aside/00000003.json", "store/00000003.json", "aside.json"]
     {
@@ -57,7 +57,8 @@ fn what_came_with_a_version_set_aside_stays() {
         assert_eq!(state(&dir.join("segments/00000003")), segment, "{place}");
         assert_eq!(names_of(&store.unlisted().unwrap()), ["00000003"]);
 
-        // Its rows are an embedding set. With a good copy of its manifest the version is valid again.
+        // The rows of the damaged version are an embedding set. With a good copy of its manifest the version is valid
+        // again.
         let rows = EmbeddingSet::load(&dir.join("segments/00000003")).unwrap();
         assert_eq!(rows.ids, batch("b", 4, 2).ids);
         fs::write(&file, &written).unwrap();
@@ -73,9 +74,10 @@ fn what_came_with_a_version_set_aside_stays() {
     }
 }
 
-/// The same for deleted rows, and for a change that was stopped before the user moved the previous version aside.
+/// The same for bitmaps of deleted rows, and for a change that was interrupted before the user moved the previous
+/// version aside.
 #[test]
-fn a_stopped_writer_takes_nothing_of_others_with_it() {
+fn cleanup_of_an_interrupted_write_keeps_other_files() {
     let folder = tempfile::tempdir().unwrap();
     let base = folder.path().join("base");
     let store = two(&base);
@@ -109,7 +111,7 @@ fn a_stopped_writer_takes_nothing_of_others_with_it() {
 
 /// Files that a store did not create, in folders with the names that it uses.
 #[test]
-fn files_of_others_are_left_alone() {
+fn foreign_files_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("mine");
     let others = ["tmp/notes/a", "tmp/00000003.json", "segments/20240101-run/b", "deleted/12345678.txt", "lock"];
@@ -142,7 +144,7 @@ fn files_of_others_are_left_alone() {
 /// A symbolic link in the place of a folder or of the lock: nothing is written or removed at its target.
 #[cfg(unix)]
 #[test]
-fn links_are_refused() {
+fn symbolic_links_are_rejected() {
     for name in [TMP, SEGMENTS, DELETED, VERSIONS, LOCK] {
         let folder = tempfile::tempdir().unwrap();
         let (dir, scratch) = (folder.path().join("store"), folder.path().join("scratch"));
@@ -182,7 +184,7 @@ fn forge(path: &Path, change: impl FnOnce(&mut Value)) {
 /// Manifests with a valid checksum but invalid content are rejected: no path leads out of the store, and no row count
 /// is trusted before the rows are read.
 #[test]
-fn forged_versions_are_refused() {
+fn forged_versions_are_rejected() {
     let rows = |count: u64| move |it: &mut Value| it["segments"][0]["rows"] = count.into();
     let name = |name: &'static str| move |it: &mut Value| it["segments"][0]["name"] = name.into();
     type Forgery = Box<dyn Fn(&mut Value)>;
@@ -244,7 +246,7 @@ fn forged_versions_are_refused() {
 
 /// A single segment whose manifest claims more rows than it has: the older versions must stay.
 #[test]
-fn nothing_is_removed_for_a_version_that_cannot_be_read() {
+fn gc_keeps_older_versions_if_the_newest_is_unreadable() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
     store.append(&batch("a", 5, 1), &mut quiet).unwrap();
@@ -257,7 +259,7 @@ fn nothing_is_removed_for_a_version_that_cannot_be_read() {
 
 /// Version numbers must not overflow.
 #[test]
-fn numbers_do_not_begin_again() {
+fn version_numbers_do_not_overflow() {
     let folder = tempfile::tempdir().unwrap();
     let store = two(folder.path());
     let last = folder.path().join(format!("versions/{}.json", u64::MAX));
@@ -271,7 +273,7 @@ fn numbers_do_not_begin_again() {
 /// Reading a pipe in the place of a file must not block.
 #[cfg(unix)]
 #[test]
-fn pipes_are_no_files() {
+fn pipes_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let store = two(folder.path());
     for name in ["versions/00000003.json", "segments/00000002/rows.jsonl", "segments/00000002/manifest.json"] {
