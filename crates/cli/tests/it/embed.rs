@@ -42,7 +42,7 @@ fn until(at: &Path, args: &[&str], set: &str, enough: impl Fn(&Value) -> bool) -
 }
 
 #[test]
-fn a_killed_run_ends_with_the_same_bytes() {
+fn killed_run_resumes_to_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     model(at, "run", &[]);
@@ -99,7 +99,7 @@ fn a_killed_run_ends_with_the_same_bytes() {
     assert!(output.status.success());
     let stopped: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(stopped["stopped"], true, "{stopped}");
-    // Only rows with a point count: the window of texts has already named all rows of the set.
+    // The summary counts only rows with a point. The draft already has all rows of the window of texts.
     assert!(stopped["rows"].as_u64() < whole["rows"].as_u64(), "{stopped}");
     let at_texts = place(at, "parts")["window"]["batches"].as_u64().unwrap();
     let later = |it: &Value| it["window"]["batches"].as_u64() > Some(at_texts);
@@ -116,7 +116,7 @@ fn a_killed_run_ends_with_the_same_bytes() {
 }
 
 #[test]
-fn an_unfinished_set_of_another_command_is_only_given_up_when_asked() {
+fn sets_of_other_commands_are_replaced_only_with_overwrite() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     model(at, "run", &[]);
@@ -161,7 +161,7 @@ fn an_unfinished_set_of_another_command_is_only_given_up_when_asked() {
     refused(at, &to_foreign, &["foreign holds a finished set", "it names model", "--overwrite"]);
     good(at, &[&to_foreign[..], &["--overwrite"]].concat());
     assert!(files(at, "foreign") == written);
-    // After an interrupted replacement, the previous set is read from its temporary place.
+    // After an interrupted replacement, the previous set is read from its temporary folder.
     fs::rename(at.join("foreign"), at.join(".foreign.previous")).unwrap();
     let id = whole.ids[0].as_str();
     let output = command(at, &["search", "foreign", "--id", id]).output().unwrap();
@@ -170,7 +170,7 @@ fn an_unfinished_set_of_another_command_is_only_given_up_when_asked() {
 }
 
 #[test]
-fn a_set_that_was_never_begun_is_not_called_half_done() {
+fn failed_start_is_not_reported_as_incomplete() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     model(at, "run", &[]);

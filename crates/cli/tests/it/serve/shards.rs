@@ -137,7 +137,7 @@ fn timeless(server: &ServerProcess, path: &str, body: &Value) -> Value {
 }
 
 #[test]
-fn a_front_answers_as_one_index() {
+fn front_equals_one_index() {
     let one = whole();
     let mut shards: Vec<ServerProcess> = ["0/3", "1/3", "2/3"]
         .iter()
@@ -191,7 +191,7 @@ fn a_front_answers_as_one_index() {
         }
     }
     assert!(hits > 1000, "{hits}");
-    // More rows than one page of a shard, and ranks that only the front knows.
+    // More rows than one page of a shard has.
     let all = json!({ "query": { "row": 4 }, "k": 1000, "offset": 20 });
     assert_eq!(timeless(&front_server, "/api/search", &all), timeless(&one, "/api/search", &all));
     for more in [
@@ -236,9 +236,9 @@ fn a_front_answers_as_one_index() {
     is_of_shard(&reply, &urls[1], &["does not answer"]);
 }
 
-/// Shards of two versions of a store, of two sets, or with two trees used to be merged as if they belonged together.
+/// Shards of different versions of a store, of different sets, or with different trees are rejected.
 #[test]
-fn only_parts_of_one_set_are_put_together() {
+fn shards_of_different_sets_are_rejected() {
     let at = tempfile::tempdir().unwrap();
     let inside = |name: &str| at.path().join(name).to_str().unwrap().to_owned();
     plane(10).save(&at.path().join("set")).unwrap();
@@ -284,9 +284,9 @@ fn only_parts_of_one_set_are_put_together() {
     assert_eq!(super::rows(&server.good("/api/search", &all)).len(), 10);
 }
 
-/// Each of these responses used to cause a panic or reached the client.
+/// Invalid responses of a shard give a 503; none reaches the client or causes a panic.
 #[test]
-fn what_no_shard_says_is_refused() {
+fn invalid_shard_responses_are_rejected() {
     let at = tempfile::tempdir().unwrap();
     plane(40).save(&at.path().join("set")).unwrap();
     let set = at.path().join("set").to_str().unwrap().to_owned();
@@ -339,7 +339,7 @@ fn what_no_shard_says_is_refused() {
 }
 
 #[test]
-fn far_down_the_list_a_front_answers_as_one_index_up_to_its_limit() {
+fn front_equals_one_index_up_to_its_maximum_offset() {
     let at = tempfile::tempdir().unwrap();
     plane(4000).save(&at.path().join("set")).unwrap();
     let set = at.path().join("set").to_str().unwrap().to_owned();
@@ -375,7 +375,7 @@ fn far_down_the_list_a_front_answers_as_one_index_up_to_its_limit() {
 }
 
 #[test]
-fn how_the_shards_are_is_asked_once_in_a_while() {
+fn health_of_the_shards_is_cached() {
     let shards = [start(&["serve", "set", "--shard", "0/2"]), start(&["serve", "set", "--shard", "1/2"])];
     let relay = ShardRelay::to(&shards[1]);
     let server = start_front(&[&url(&shards[0]), &relay.url]);

@@ -16,7 +16,7 @@ fn announce(stream: &mut TcpStream, path: &str, length: usize) {
 }
 
 #[test]
-fn bodies_that_do_not_come_hold_up_nobody() {
+fn pending_bodies_do_not_block_others() {
     let server = start(&["serve", "set", "--concurrency", "1"]);
     let mut slow: Vec<_> = (0..20).map(|_| server.connect()).collect();
     for stream in &mut slow {
@@ -34,7 +34,7 @@ fn bodies_that_do_not_come_hold_up_nobody() {
 }
 
 #[test]
-fn photos_that_do_not_come_hold_up_nobody() {
+fn pending_uploads_do_not_block_others() {
     let server = whole();
     let mut slow: Vec<_> = (0..20).map(|_| server.connect()).collect();
     for stream in &mut slow {
@@ -62,7 +62,7 @@ fn photos_that_do_not_come_hold_up_nobody() {
 }
 
 #[test]
-fn more_than_is_worked_on_at_a_time() {
+fn requests_over_the_concurrency_limit_are_rejected() {
     let server = start(&["serve", "set", "--concurrency", "1"]);
     let (busy, started) = (AtomicBool::new(false), Instant::now());
     let search = json!({ "query": { "row": 0 }, "k": 1000 });
@@ -84,7 +84,7 @@ fn more_than_is_worked_on_at_a_time() {
 }
 
 #[test]
-fn a_log_that_nobody_reads() {
+fn unread_log_does_not_block_the_server() {
     let (server, _log) = launch(&["serve", "set"]);
     let mut stream = server.connect();
     let reader = stream.try_clone().unwrap();
@@ -99,7 +99,7 @@ fn a_log_that_nobody_reads() {
 
 /// A client that sends requests and never reads a response.
 #[test]
-fn answers_that_nobody_takes() {
+fn connection_with_unread_responses_is_closed() {
     let server = start(&["serve", "set"]);
     let mut stream = server.connect();
     stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
@@ -107,7 +107,7 @@ fn answers_that_nobody_takes() {
     // Write until the buffers of both sides are full.
     while stream.write_all(&requests).is_ok() {}
     let started = Instant::now();
-    // The connection of this metrics request counts too.
+    // The connection of the metrics request itself counts too.
     while server.count("conifer_connections") > 1 {
         assert!(started.elapsed() < Duration::from_secs(90), "it is still open");
         std::thread::sleep(Duration::from_secs(1));
