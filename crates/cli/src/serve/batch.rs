@@ -1,5 +1,5 @@
-//! Embeds texts and photos on one model thread. The thread takes all waiting requests at once, and embeds their texts
-//! in one call of the model and their photos in another.
+//! Embeds texts and photos on one model thread. The thread takes up to [`BATCH`] waiting requests, and embeds their
+//! texts in one call of the model and their photos in another.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -25,12 +25,12 @@ fn stderr(at: &Path, args: &[&str]) -> String {
 }
 
 /// The content of all files below a folder.
-fn everything(folder: &Path) -> String {
+fn all_contents(folder: &Path) -> String {
     let mut text = String::new();
     for entry in fs::read_dir(folder).into_iter().flatten() {
         let path = entry.unwrap().path();
         match path.is_dir() {
-            true => text += &everything(&path),
+            true => text += &all_contents(&path),
             false => text += &String::from_utf8_lossy(&fs::read(path).unwrap()),
         }
     }
@@ -64,7 +64,7 @@ fn records_cannot_copy_files_outside_the_roots() {
             ["--json", "data", "export", "--data", data, "--root", "photos", "--to", "pairs", "--out", "shards"];
         let report: Value = serde_json::from_str(&good(at, &export)).unwrap();
         assert_eq!(report["written"], 1, "{report}");
-        assert!(!everything(&at.join("shards")).contains("the secret"));
+        assert!(!all_contents(&at.join("shards")).contains("the secret"));
         fs::remove_dir_all(at.join("shards")).unwrap();
     }
     let message = stderr(at, &["data", "check", "--data", "data/d.jsonl"]);
@@ -97,7 +97,7 @@ fn imported_photos_need_no_root_option() {
     let message = import("grounded", "out/c.jsonl");
     assert!(message.starts_with("2 of 3 photos written: 1 have no annotations, 1 x outside_roots\n"), "{message}");
     import("pairs", "shards");
-    assert!(!everything(&at.join("shards")).contains("the secret"));
+    assert!(!all_contents(&at.join("shards")).contains("the secret"));
     let checked = good(at, &["data", "check", "--data", "out/c.jsonl", "--pixels"]);
     assert!(
         checked.contains("photos                       2\n") && checked.ends_with("broken                       0\n"),

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{answer, launch, start, whole};
 
 /// Sends the head of a request without its body.
-fn announce(stream: &mut TcpStream, path: &str, length: usize) {
+fn send_head(stream: &mut TcpStream, path: &str, length: usize) {
     let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
 }
@@ -20,7 +20,7 @@ fn pending_bodies_do_not_block_others() {
     let server = start(&["serve", "set", "--concurrency", "1"]);
     let mut slow: Vec<_> = (0..20).map(|_| server.connect()).collect();
     for stream in &mut slow {
-        announce(stream, "/api/search", 20);
+        send_head(stream, "/api/search", 20);
         stream.write_all(b"{").unwrap();
     }
     let search = json!({ "query": { "row": 0 } });
@@ -38,7 +38,7 @@ fn pending_uploads_do_not_block_others() {
     let server = whole();
     let mut slow: Vec<_> = (0..20).map(|_| server.connect()).collect();
     for stream in &mut slow {
-        announce(stream, "/api/photos", 1 << 20);
+        send_head(stream, "/api/photos", 1 << 20);
         stream.write_all(b"a").unwrap();
     }
     // An invalid photo is rejected immediately, while the slow uploads are still pending.
@@ -51,7 +51,7 @@ fn pending_uploads_do_not_block_others() {
     let most = vec![b'a'; (1 << 20) - 1];
     let mut large: Vec<_> = (0..12).map(|_| server.connect()).collect();
     for stream in &mut large {
-        announce(stream, "/api/photos", 1 << 20);
+        send_head(stream, "/api/photos", 1 << 20);
         // Uploads that do not fit are closed.
         _ = stream.write_all(&most);
     }
