@@ -19,15 +19,15 @@ use crate::embedder::ModelEmbedder;
 use crate::output::note;
 use store::{CacheFile, ContentKey};
 
-/// Points computed between two writes: the most that a killed run loses.
+/// Number of points computed between two writes; a killed run loses at most this many.
 const BATCH: usize = 1024;
 
 /// Looks up points in a cache file before the model computes them, and adds those that it computes.
 ///
-/// Each model has one file, named by a hash of the weights, the preprocessing and the program's version. A text is
-/// keyed by its token ids, a photo by the bytes of its file (or its pixels) and the crop. Each run computes the first
-/// cached point again. If it differs from the cached one, the cache file is emptied. A cache that cannot be read or
-/// written never stops a run: the run prints one note and continues without it.
+/// Each model has one file, named by a hash of [`ModelEmbedder::identity`]. A text is keyed by its token ids, a photo
+/// by the bytes of its file (or its pixels) and the crop. Each run computes the first cached point again. If it differs
+/// from the cached one, the cached points are discarded. An error of the cache never stops a run: the run prints a
+/// note, and computes points that it cannot read from the cache.
 pub(crate) struct CachedEmbedder {
     model: ModelEmbedder,
     cache: RefCell<Option<OpenCache>>,
@@ -35,7 +35,7 @@ pub(crate) struct CachedEmbedder {
 
 struct OpenCache {
     store: CacheFile,
-    /// True after a cached point was computed again in this run and agreed.
+    /// True after this run has compared a cached point with the model, or has discarded the cache.
     checked: bool,
 }
 
@@ -82,7 +82,7 @@ impl CachedEmbedder {
         self.attempt("read", |cache| Ok(cache.store.find(keys)?)).unwrap_or_default()
     }
 
-    /// Adds points to the file. After a failed write the points that it already has can still be read.
+    /// Appends points to the file. After a failed write, the points that were already in the file can still be read.
     fn add(&self, points: &[(ContentKey, Vec<f32>)]) {
         self.with(|cache| {
             let (path, done) = (cache.store.path().to_owned(), cache.store.add(points));
@@ -205,7 +205,7 @@ fn key(kind: &str, content: &[u8]) -> ContentKey {
     hash.finalize().into()
 }
 
-/// Returns true if two computations of a point agree. Batches of other sizes change the rounding of the last digits.
+/// Returns true if two computations of a point agree up to rounding, which depends on the batch size.
 fn agree(cached: &[f32], again: &[f32]) -> bool {
     let norm = |it: &mut dyn Iterator<Item = f32>| it.map(|v| v * v).sum::<f32>().sqrt();
     let apart = norm(&mut cached.iter().zip(again).map(|(a, b)| a - b));
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_in_the_place_of_the_folder_is_told() {
+    fn file_in_place_of_the_cache_folder_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let cache_folder = folder.path().join("cache");
         assert!(open_of(&cache_folder, "a", 3).is_ok());
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_tell_kinds_and_contents_apart() {
+    fn keys_depend_on_kind_and_content() {
         assert_eq!(key("text", b"a"), key("text", b"a"));
         assert_ne!(key("text", b"a"), key("texta", b""));
         assert_ne!(key("text", b"a"), key("text", b"b"));

@@ -314,7 +314,7 @@ pub(crate) struct EmbedArgs {
     #[arg(long, value_enum, default_value_t = ElementArg::F32, help_heading = OUTPUT)]
     pub(crate) dtype: ElementArg,
     /// Number of photos or texts per forward pass; larger is faster but needs more memory.
-    #[arg(long, value_name = "ROWS", default_value_t = 32, value_parser = rows, help_heading = MODEL)]
+    #[arg(long, value_name = "ROWS", default_value_t = 32, value_parser = limited_count, help_heading = MODEL)]
     pub(crate) batch_size: usize,
     /// Views of each sample to embed.
     #[arg(long, value_delimiter = ',', default_value = "image,text", help_heading = DATA)]
@@ -395,7 +395,7 @@ pub(crate) enum ConfigCommand {
     Schema,
 }
 
-fn rows(text: &str) -> Result<usize, String> {
+fn limited_count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=65_536) => Ok(count),
         _ => Err("expected 1 to 65536".to_owned()),

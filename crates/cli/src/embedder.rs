@@ -49,8 +49,8 @@ impl ModelEmbedder {
         &self.inner
     }
 
-    /// Everything that determines a point besides the text or photo: weights, preprocessing and the version of the
-    /// program.
+    /// Everything that determines a point besides the text or photo: version of the program, weights, manifest without
+    /// the root, and space.
     pub(crate) fn identity(&self) -> anyhow::Result<String> {
         let manifest = Manifest { root: None, apex: None, ..self.inner.manifest().clone() };
         let (fed, spec) = (toml::to_string(&manifest)?, serde_json::to_string(self.inner.spec())?);
@@ -62,7 +62,8 @@ impl ModelEmbedder {
         self.inner.unreadable(images).map(|error| Error::Embedder(error.to_string()))
     }
 
-    /// Checks that this model made a set with this space and source.
+    /// Checks that this model can have made a set with this space and source. The weights are compared only if the
+    /// source names them.
     ///
     /// # Errors
     /// The weights or the space differ.

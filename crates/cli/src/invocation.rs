@@ -12,7 +12,7 @@ pub(crate) fn program() -> String {
 }
 
 /// Replaces `conifer` by [`program`] wherever a subcommand follows. The library crates write `conifer embed` because
-/// they do not have the path of the program.
+/// they do not know the path of the program.
 pub(crate) fn with_program(text: &str) -> String {
     match program() {
         program if program == NAME => text.to_owned(),
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_kept_and_a_bare_name_is_conifer() {
+    fn program_keeps_a_path_but_not_a_bare_name() {
         assert_eq!(called_as(Some(OsStr::new("./target/release/conifer"))), "./target/release/conifer");
         assert_eq!(called_as(Some(OsStr::new("/my programs/conifer"))), "'/my programs/conifer'");
         assert_eq!(called_as(Some(OsStr::new("conifer"))), "conifer");

@@ -1,18 +1,18 @@
 //! `conifer`: train, evaluate, search and explore hierarchical vision-language embeddings.
 
-mod asker;
 mod cache;
 mod cli;
 mod commands;
 mod device;
 mod embedder;
 mod invocation;
-mod limits;
 mod output;
 mod pictures;
 mod progress;
+mod query_resolver;
 mod ranking;
 mod request;
+mod row_conditions;
 mod serve;
 mod set_model;
 mod signal;
@@ -22,12 +22,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Bytes of freed tensors that the allocator keeps for reuse: enough for a training step of a small model.
-const KEPT_BYTES: usize = 1 << 30;
+/// Number of bytes of freed blocks that the allocator may always keep for reuse.
+const SPARE_BYTES: usize = 1 << 30;
 
 // Page faults on large blocks dominated the engine's time; see the docs of `conifer-kernels`.
 #[global_allocator]
-static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(KEPT_BYTES);
+static ALLOCATOR: conifer_kernels::LargeBlockAllocator = conifer_kernels::LargeBlockAllocator::new(SPARE_BYTES);
 
 fn main() -> ExitCode {
     match commands::run(cli::Cli::parse()) {

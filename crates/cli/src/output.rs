@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_a_line_whatever_is_in_it() {
+    fn columns_escape_control_characters() {
         let rows = [["id", "text"], ["a\nb", "\u{1b}[31mred"], ["\u{e4}\u{2603}", "x"]]
             .map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(columns(&rows), "id    text\na\\nb  \\u{1b}[31mred\n\u{e4}\u{2603}    x\n");

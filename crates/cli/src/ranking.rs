@@ -9,7 +9,7 @@ pub(crate) const NAMES: [&str; 8] =
 
 /// Upper limit of angles: pi, rounded up so that 3.1416 is accepted.
 #[expect(clippy::approx_constant, reason = "intentionally larger than pi")]
-pub(crate) const MOST_ANGLE: f32 = 3.1416;
+pub(crate) const MAX_ANGLE: f32 = 3.1416;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RankingArg {
@@ -43,8 +43,8 @@ impl RankingArg {
     /// # Errors
     /// A limit is missing, out of its range or not accepted by the ranking.
     pub(crate) fn ranking(self, angle: Option<f32>, within: Option<f32>, dashes: &str) -> Result<Ranking, String> {
-        if let Some(angle) = angle.filter(|it| !(0.0..=MOST_ANGLE).contains(it)) {
-            return Err(format!("`{dashes}angle` is {angle}; expected radians, 0 to {MOST_ANGLE}"));
+        if let Some(angle) = angle.filter(|it| !(0.0..=MAX_ANGLE).contains(it)) {
+            return Err(format!("`{dashes}angle` is {angle}; expected radians, 0 to {MAX_ANGLE}"));
         }
         if let Some(within) = within.filter(|it| !it.is_finite() || *it < 0.0) {
             return Err(format!("`{dashes}within` is {within}; expected a distance, 0 or more"));

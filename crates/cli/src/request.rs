@@ -73,7 +73,7 @@ pub(crate) fn open_rows(path: &Path) -> anyhow::Result<Snapshot> {
     Ok(Snapshot::open(set)?)
 }
 
-/// Prints a note if the replacement of `path` was interrupted and its previous content is read from another place.
+/// Prints a note if the replacement of `path` was interrupted, so that its previous content is read from another path.
 pub(crate) fn note_interrupted(path: &Path) {
     if let Some(previous) = files::interrupted(path) {
         note(&format!(
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_show_in_the_path() {
+    fn kind_is_inferred_from_the_path() {
         let spec = |text: &str| {
             source_spec(&DataArgs { data: text.into(), split: None, data_options: Vec::new(), roots: Vec::new() })
         };

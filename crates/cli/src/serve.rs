@@ -11,6 +11,7 @@
 //!                 batch: embeds texts and photos in batches
 //! ```
 
+mod activity;
 mod assets;
 mod batch;
 mod body;
@@ -24,19 +25,18 @@ mod framing;
 mod front;
 mod gate;
 mod hits;
+mod identity;
 mod info;
 mod listen;
 mod log;
 mod map;
 mod metrics;
 mod openapi;
-mod outgoing;
 mod page;
-mod part;
 mod permits;
 mod photos;
-mod pulse;
 mod query;
+mod response_buffer;
 mod routes;
 mod rows;
 mod search;

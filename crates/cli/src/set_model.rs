@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_is_looked_for_above_the_set_and_in_its_run() {
+    fn model_is_searched_above_the_set_and_in_its_run() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::create_dir_all(at("runs/a/checkpoints/step_1")).unwrap();

@@ -6,23 +6,23 @@ use conifer_index::{Filter, FlatIndex, Query, Ranking};
 
 use crate::output::note;
 
-/// Scores are called flat if their range is less than this share of the largest magnitude.
+/// Scores are called flat if their [`contrast`] is less than this.
 ///
 /// This is the relative contrast of Beyer et al. (ICDT 1999, "When is nearest neighbor meaningful?"). If the farthest
 /// row is less than 1 % farther than the nearest, an error of 1 % in the distances can produce any order. Rounding in
 /// f32 (about 1e-6 of a distance) is far smaller: the order is reproducible, but carries next to no information. A
 /// collapsed model had distances from 1.5917 to 1.5936 (0.1 %); twenty training steps on the toy world give 13 %.
-pub(crate) const LEAST_CONTRAST: f32 = 0.01;
-/// Minimum number of rows to judge. Among fewer rows, scores may be close because the rows are similar.
-const LEAST_ROWS: usize = 20;
-/// Number of rows sampled to find the spread of scores: about a millisecond of work in a set of any size.
+pub(crate) const MIN_CONTRAST: f32 = 0.01;
+/// Minimum number of scores to judge. Fewer rows may have close scores because they are similar.
+const MIN_ROWS: usize = 20;
+/// Maximum number of rows whose scores are compared, which bounds the work in large sets.
 const SAMPLED_ROWS: usize = 4096;
 /// Maximum number of metrics that a warning lists.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Relative contrast of scores: (largest - smallest) / largest magnitude. `None` for too few or non-finite scores.
 pub(crate) fn contrast(scores: &[f32]) -> Option<f32> {
-    if scores.len() < LEAST_ROWS || scores.iter().any(|it| !it.is_finite()) {
+    if scores.len() < MIN_ROWS || scores.iter().any(|it| !it.is_finite()) {
         return None;
     }
     let (low, high) = scores.iter().fold((f32::MAX, f32::MIN), |(low, high), &it| (low.min(it), high.max(it)));
@@ -32,18 +32,18 @@ pub(crate) fn contrast(scores: &[f32]) -> Option<f32> {
 
 /// A warning if `scores` are flat. `what` names the scored quantity, such as `distance`.
 pub(crate) fn flatness(scores: &[f32], what: &str) -> Option<String> {
-    contrast(scores).filter(|it| *it < LEAST_CONTRAST)?;
+    contrast(scores).filter(|it| *it < MIN_CONTRAST)?;
     let (low, high) = scores.iter().fold((f32::MAX, f32::MIN), |(low, high), &it| (low.min(it), high.max(it)));
     Some(format!(
         "the ranking is flat: the {what} of the {} rows compared goes from {low:.4} to {high:.4}, less than {:.0} % apart, so the order is \
          almost meaningless; a model trained for longer or on similar data should separate them",
         scores.len(),
-        100.0 * LEAST_CONTRAST,
+        100.0 * MIN_CONTRAST,
     ))
 }
 
-/// A warning if the ranking of `rows` for this query is flat. It compares an even sample of the rows and `best`, the
-/// best score among all of them.
+/// A warning if the ranking of `rows` for this query is flat. Compares the scores of an evenly spaced sample of the
+/// rows, and `best`, the best score of all rows.
 ///
 /// # Errors
 /// Those of [`FlatIndex::top_k`].
@@ -56,7 +56,7 @@ pub(crate) fn flat_search(
     what: &str,
 ) -> anyhow::Result<Option<String>> {
     // Rows that pass a gate have similar scores by design.
-    if matches!(ranking, Ranking::Gated(_) | Ranking::Depth(_)) || rows.len() < LEAST_ROWS {
+    if matches!(ranking, Ranking::Gated(_) | Ranking::Depth(_)) || rows.len() < MIN_ROWS {
         return Ok(None);
     }
     let sample: Vec<usize> = rows.iter().copied().step_by(rows.len().div_ceil(SAMPLED_ROWS)).collect();
@@ -76,7 +76,7 @@ pub(crate) fn trivial_records(records: &[Record]) -> Option<String> {
     }
     let named: Vec<String> = trivial
         .iter()
-        .take(MOST_NAMED)
+        .take(MAX_NAMED)
         .map(|(it, baseline)| {
             let Record { benchmark, split, metric, value, .. } = it;
             format!("{benchmark} {split} {metric} {value:.3} (trivial: {:.3}, {})", baseline.value, baseline.name)
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scores_within_a_hundredth_are_flat() {
+    fn scores_within_one_percent_are_flat() {
         let spread =
             |low: f32, high: f32| -> Vec<f32> { (0..200).map(|i| low + (high - low) * i as f32 / 199.0).collect() };
         let warning = flatness(&spread(1.5917, 1.5936), "distance").unwrap_or_default();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_no_better_than_trivial_are_named() {
+    fn metrics_no_better_than_trivial_are_listed() {
         let record = |metric: &str, value: f64, interval: Option<[f64; 2]>, trivial: f64| Record {
             benchmark: "b".into(),
             split: "all".into(),

@@ -7,7 +7,7 @@ import { brief } from "./long.js";
 /** Requested size of the shorter side of the photo in pixels. */
 const SIZE = 512;
 /** Maximum height of the photo in CSS pixels. */
-const HIGHEST = 420;
+const MAX_HEIGHT = 420;
 
 /**
  * Creates the photo of a row with its boxes; `null` if the row has no picture or the photo has no boxes. `boxes` come
@@ -37,7 +37,7 @@ export function boxedPhoto(hit, boxes, chosen) {
   const stage = el("div.large", {}, photo, toggle);
   // Scale even a small photo to the available space, because its boxes would be too close together.
   image.addEventListener("load", () => {
-    const scale = Math.min((stage.clientWidth || 320) / image.naturalWidth, HIGHEST / image.naturalHeight);
+    const scale = Math.min((stage.clientWidth || 320) / image.naturalWidth, MAX_HEIGHT / image.naturalHeight);
     image.style.width = `${Math.round(scale * image.naturalWidth)}px`;
   });
   image.addEventListener("error", () => stage.remove(), { once: true });

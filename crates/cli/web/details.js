@@ -10,8 +10,8 @@ import { current, update } from "./state.js";
 
 /** Number of neighbours shown in each list. */
 const NEIGHBOURS = 6;
-/** Number of neighbours requested for each list. Rows of one box and equal texts are shown once, so it is larger. */
-const ASKED = 24;
+/** Number of neighbours requested for each list, before rows of one box and equal texts are merged. */
+const REQUESTED = 24;
 
 /** Creates the panel in `node`; returns a function that shows the selected row of a state. */
 export function details(node, { info, name, scores }) {
@@ -32,7 +32,7 @@ export function details(node, { info, name, scores }) {
         throw error;
       });
       const answer = await newest((signal) => Promise.all([
-        get(`/api/rows/${number_}/neighbours?k=${ASKED}`, signal),
+        get(`/api/rows/${number_}/neighbours?k=${REQUESTED}`, signal),
         optional(`/api/map/row/${number_}`, signal),
         optional(`/api/rows/${number_}/boxes`, signal),
       ]));
@@ -48,7 +48,7 @@ export function details(node, { info, name, scores }) {
 
   function draw({ row: hit, broader, narrower, near }, { aperture }, { boxes = [] }) {
     const state = current();
-    // The hit of this row, if it is among the results; it has the distance and angles to the query.
+    // The hit of this row, if it is among the results. A hit has the distance and angles to the query.
     const found = scores(hit.row);
     const term = { kind: "row", value: hit.row };
     const called = name(hit);
@@ -111,7 +111,7 @@ export function details(node, { info, name, scores }) {
   };
 }
 
-/** Groups rows: the rows of one box form a group, and so do equal texts. */
+/** Groups the rows of one box, and drops texts that repeat an earlier one. */
 function once(hits) {
   const groups = new Map();
   for (const group of boxGroups(hits)) {
@@ -122,7 +122,7 @@ function once(hits) {
   return [...groups.values()];
 }
 
-/** Percentage of the set that is more general than a depth, interpolated between the deciles. */
+/** Percentage of the rows with a smaller depth, interpolated between the deciles. */
 export function depthShare(depth, deciles) {
   const above = deciles.findIndex((it) => it >= depth);
   if (above < 0) return 100;

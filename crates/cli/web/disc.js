@@ -99,8 +99,8 @@ export class Grid {
 
 /**
  * The nearest point to `from` among the points within 45 degrees of the direction given by `axis` ("x" or "y") and
- * `forward`; -1 if there is none. Points at the same place are visited in order of their numbers, so that each of them
- * can be reached.
+ * `forward`; -1 if there is none. Points with equal coordinates are visited in the order of their indices, so that each
+ * of them can be reached.
  */
 export function towards(x, y, from, axis, forward) {
   const sign = forward ? 1 : -1;
@@ -117,7 +117,7 @@ export function towards(x, y, from, axis, forward) {
   return best;
 }
 
-/** The quantile of the values at `share`, from 0 to 1; 0 without values. */
+/** The quantile of the values at the fraction `share` (0 to 1); 0 without values. */
 export function quantile(values, share) {
   if (!values.length) return 0;
   const sorted = Float64Array.from(values).sort();

@@ -219,7 +219,7 @@ def hostile_links(d):
 
 
 def long_texts(d):
-    """Words of 200,000 letters that kern (A) or join (Arabic), which would block a tab for minutes if laid out whole."""
+    """Checks words of 200,000 letters that kern (A) or join (Arabic), which would block a tab if laid out whole."""
     page = d.page
     for name, text in [("kerning", "\u202eevil\0" + "A" * 200_000), ("joining", "\u0628" * 200_000), ("pairs", "\U0001f600" * 100_000)]:
         def longer(route):

@@ -168,12 +168,12 @@ def first_limit(d):
 def boxes_on_photo(d):
     d.go("#q=t:a+red+car&modality=image")
     row = d.rows()[0]
-    told = d.page.evaluate(f"async () => (await fetch('/api/rows/{row}/boxes')).json()")["boxes"]
+    listed = d.page.evaluate(f"async () => (await fetch('/api/rows/{row}/boxes')).json()")["boxes"]
     d.page.locator(".grid.best .face").first.click()
     d.page.wait_for_selector("#details .boxed img")
     d.settle()
     marks = d.page.locator("#details .mark-box")
-    d.check(f"a photo shows its {len(told)} boxes", marks.count() == len(told) > 0)
+    d.check(f"a photo shows its {len(listed)} boxes", marks.count() == len(listed) > 0)
     places = d.page.evaluate("""() => {
         const photo = document.querySelector("#details .boxed img").getBoundingClientRect();
         return [...document.querySelectorAll("#details .mark-box")].map((it) => {
@@ -183,19 +183,19 @@ def boxes_on_photo(d):
     }""")
     # The border has a fixed width, so small boxes are drawn slightly larger.
     near = lambda a, b: all(abs(x - y) < 0.03 for x, y in zip(a, b))
-    d.check("each box is at its place", all(any(near(it["box"], place) for place in places) for it in told))
+    d.check("each box is at its place", all(any(near(it["box"], place) for place in places) for it in listed))
     d.shot("50_boxes")
     d.page.click(".boxes-off")
     d.check("boxes can be hidden", not marks.first.is_visible())
     d.page.click(".boxes-off")
     marks.last.focus()
     d.page.keyboard.press("Enter")
-    chosen = {r for it in told for r in it["rows"]}
+    chosen = {r for it in listed for r in it["rows"]}
     d.page.wait_for_function("() => document.querySelector('#details .mark-box.own')")
     selected = int(dict(pair.split("=") for pair in d.state().lstrip("#").split("&"))["select"])
     d.check("a click on a box opens its row", selected in chosen and d.page.locator("#details .mark-box.own").count() == 1)
     d.settle()
-    d.check("a row of a box shows the whole photo", d.page.locator("#details .mark-box").count() == len(told))
+    d.check("a row of a box shows the whole photo", d.page.locator("#details .mark-box").count() == len(listed))
     d.shot("51_box_row")
 
 
@@ -220,8 +220,8 @@ def selection(d):
     with d.page.expect_download() as got:
         d.page.click("#export-json")
     with open(got.value.path(), encoding="utf-8") as file:
-        told = json.load(file)
-    d.check("the selection is exported as JSON", [(it["row"], it["id"]) for it in told] == [(hit["row"], hit["id"]) for hit in hits])
+        exported = json.load(file)
+    d.check("the selection is exported as JSON", [(it["row"], it["id"]) for it in exported] == [(hit["row"], hit["id"]) for hit in hits])
     quoted = d.page.evaluate("""async () => {
         const { toCsv } = await import("/assets/selection.js");
         return toCsv([{ row: 1, id: 'a,"b"\\nc', modality: "image", columns: { text: "x", sample: "s" } }]);
@@ -237,7 +237,7 @@ def selection(d):
 
 def titles(d):
     d.go()
-    told = d.page.evaluate("""async () => {
+    found = d.page.evaluate("""async () => {
         const { caption, origin } = await import("/assets/rows.js");
         const of = (modality, id, columns) => [caption({ modality, id, columns }), origin({ modality, id, columns })];
         return [
@@ -249,7 +249,7 @@ def titles(d):
             of("text", "a#caption0", { text: "see 3.jpg" }),
         ];
     }""")
-    d.check(f"the title of a photo is its caption, its class or its file {told}", told == [
+    d.check(f"the title of a photo is its caption, its class or its file {found}", found == [
         ["Sula sula, red-footed booby", "bird1"], ["dog", "3.jpg"], ["Blue jay", "3.JPG"], ["3.jpg", ""], ["7", ""], ["see 3.jpg", "a#caption0"]])
     d.go("#q=t:a+red+car&modality=image")
     shown = d.page.locator(".grid.best .card").first

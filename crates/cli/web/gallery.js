@@ -12,12 +12,12 @@ import { current, filtered, limitOf, MODALITIES, PICTURES, TEXTS, toFilter, toQu
 
 /** Number of rows per request. */
 const PAGE = 60;
-/** Number of text cards below the pictures, and of rows requested for them: several rows may have the same text. */
-const ASIDE = 12;
-const ASIDE_ROWS = 48;
+/** Number of text cards below the pictures, and of rows requested for them. Several rows may have the same text. */
+const TEXT_CARDS = 12;
+const TEXT_ROWS = 48;
 
 /** The state fields that determine the results. */
-const ASKED = ["terms", "not", "inside", "mode", "measure", "gate", "limit", "angle", "within", "depth", "modality", "columns", "subtree"];
+const QUERY_FIELDS = ["terms", "not", "inside", "mode", "measure", "gate", "limit", "angle", "within", "depth", "modality", "columns", "subtree"];
 
 /**
  * Creates the gallery in `node`. `answered` is called with every response, `open` with a clicked row, and `limited`
@@ -30,7 +30,7 @@ export function gallery(node, { info, say, answered, open, name, limited }) {
 
   /** Sends a new search if the query has changed, or if `again` is set. */
   async function render(state, again = false) {
-    const asked = JSON.stringify(ASKED.map((it) => state[it]));
+    const asked = JSON.stringify(QUERY_FIELDS.map((it) => state[it]));
     if (asked === shown && !again) return mark(state);
     shown = asked;
     try {
@@ -62,12 +62,12 @@ export function gallery(node, { info, say, answered, open, name, limited }) {
     const query = toQueries(state.terms);
     const missing = limitOf(state);
     const limit = missing && state[missing] === null ? await firstLimit(state, query, filter, signal) : null;
-    // If no row passes the filters there is no limit from the data; any value works.
+    // If no row passes the filters, there is no limit from the data, and any value gives an empty result.
     const request = { query, ...toRanking(state, limit?.value ?? 1), k: PAGE, ...filter };
     const best = post("/api/search", request, signal);
-    const texts = kinds ? post("/api/search", { ...request, k: ASIDE_ROWS, modality: of(TEXTS) }, signal) : null;
+    const texts = kinds ? post("/api/search", { ...request, k: TEXT_ROWS, modality: of(TEXTS) }, signal) : null;
     const [pictures, words] = await Promise.all([best, texts]);
-    return { request, best: pictures, texts: words ? { ...words, hits: different(words.hits, ASIDE) } : null, limit };
+    return { request, best: pictures, texts: words ? { ...words, hits: different(words.hits, TEXT_CARDS) } : null, limit };
   }
 
   /** Keeps the kinds that occur in the set. */

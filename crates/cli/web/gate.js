@@ -1,17 +1,18 @@
-// The initial limit of a gated ranking: the angle or distance that keeps a tenth of the rows.
+// The initial limit of a gated ranking: the angle or distance that keeps a tenth of the rows, but at least 30 and at
+// most 2000.
 
 import { post } from "./api.js";
 import { limitOf } from "./state.js";
 
-/** Share of the rows passing the filters that the limit keeps. */
-const SHARE = 0.1;
+/** Fraction of the rows passing the filters that the limit keeps. */
+const FRACTION = 0.1;
 /** Minimum and maximum number of rows that the limit keeps. */
-const LEAST = 30;
-const MOST = 2000;
+const MIN_ROWS = 30;
+const MAX_ROWS = 2000;
 
 /** Number of rows that the initial limit keeps out of `passing` rows. */
 export function keeps(passing) {
-  return Math.min(passing, Math.max(LEAST, Math.min(MOST, Math.round(SHARE * passing))));
+  return Math.min(passing, Math.max(MIN_ROWS, Math.min(MAX_ROWS, Math.round(FRACTION * passing))));
 }
 
 /**

@@ -41,7 +41,7 @@ function boxKey(hit) {
     ? JSON.stringify([hit.columns.sample, hit.box]) : `row ${hit.row}`;
 }
 
-/** Groups rows in the order of their first rows: the rows of one box form a group, other rows are alone. */
+/** Groups the rows of each box; every other row is a separate group. Groups are in the order of their first rows. */
 export function boxGroups(hits) {
   const groups = new Map();
   for (const hit of hits) {
@@ -117,7 +117,7 @@ function words(titles) {
   return el("ul.caption.phrases", { "aria-label": "Phrases of this box" }, titles.map((it) => el("li", { title: brief(it) }, brief(it, 120))));
 }
 
-/** A message instead of results: the situation, and what to do. */
+/** A message shown instead of results: a title, an explanation and buttons. */
 export function notice(title, text, ...buttons) {
   return el("div.notice", { role: "note" }, el("h2", {}, title), text ? el("p", {}, text) : null,
     buttons.length ? el("p.buttons", {}, buttons) : null);

@@ -15,7 +15,7 @@ const pictures = new Set();
 /** Rows whose names were requested. */
 const asked = new Set();
 /** Maximum number of terms in a query, as on the server. */
-const MOST = 8;
+const MAX_TERMS = 8;
 
 /** Stores the name of a row for its chip. */
 export function nameRow(row, name) {
@@ -87,7 +87,7 @@ export function searchBox({ can, say, fail, again }) {
     if (!text()) {
       input.focus();
       say("Type what to add to the query, then press “+ and”.");
-    } else if (current().terms.length >= MOST) say("A query can have at most eight terms.");
+    } else if (current().terms.length >= MAX_TERMS) say("A query can have at most eight terms.");
     else search({ terms: [...current().terms, ...typed()] });
   });
   document.getElementById("not").addEventListener("click", () => {
@@ -187,14 +187,14 @@ export function searchFrom(hit, name) {
 
 /** Returns true if a term can be added to the query. */
 export function joinable(state) {
-  return state.terms.length > 0 && state.terms.length < MOST;
+  return state.terms.length > 0 && state.terms.length < MAX_TERMS;
 }
 
 /** Adds a row to the current query, which may be newer than the query for which the row was drawn. */
 export function addRow(hit, name) {
   nameRow(hit.row, name);
   const { terms } = current();
-  if (terms.length < MOST && !holds(terms, hit)) update({ terms: [...terms, { kind: "row", value: hit.row }] });
+  if (terms.length < MAX_TERMS && !holds(terms, hit)) update({ terms: [...terms, { kind: "row", value: hit.row }] });
 }
 
 /** Adds a row to the current exclusions: rows inside its cone are left out. */

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use conifer_space::points::Lock;
 use sha2::{Digest as _, Sha256};
 
-/// SHA-256 of a text or photo.
+/// SHA-256 that identifies a text or photo.
 pub(super) type ContentKey = [u8; 32];
 
 /// Bytes of a record's checksum: the first bytes of the SHA-256 of key and point.
@@ -20,8 +20,8 @@ const BUFFER: usize = 1 << 20;
 /// Points by key. A record is 32 bytes of key, `dim` numbers (`f32`, little endian) and 8 bytes of checksum. If a key
 /// has several records, the last one counts.
 ///
-/// A record with a wrong checksum is ignored; an incomplete record at the end is cut off. Only the process that holds
-/// the file's lock writes. Other processes read the records that existed when they opened the file.
+/// A record with a wrong checksum is ignored. Only the process that holds the file's lock writes; it also cuts off an
+/// incomplete record at the end. Other processes read the records that existed when they opened the file.
 pub(super) struct CacheFile {
     path: PathBuf,
     file: File,
@@ -82,7 +82,8 @@ impl CacheFile {
         Ok(damaged)
     }
 
-    /// Cuts off an incomplete record at the end, and zeroes damaged records so that they are reported only once.
+    /// Cuts off an incomplete record at the end, or empties the file if no record is valid. Zeroes damaged records, so
+    /// that they are reported only once.
     fn mend(&mut self, damaged: &[u64]) -> std::io::Result<()> {
         if self.offsets.is_empty() {
             self.length = 0;
@@ -147,7 +148,8 @@ impl CacheFile {
         let written = self.file.seek(SeekFrom::Start(self.length)).and_then(|_| self.file.write_all(&bytes));
         if let Err(error) = written {
             self.writes = false;
-            // If truncation fails too, the rest is an incomplete record or complete records with valid checksums.
+            // If truncation fails too, the file ends with complete records and perhaps an incomplete one, which `mend`
+            // cuts off.
             _ = self.file.set_len(self.length);
             return Err(error);
         }
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn points_come_back_bit_by_bit_and_the_last_of_a_key_counts() {
+    fn points_round_trip_exactly_and_the_last_record_wins() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.points");
         filled(&path);
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_tail_is_cut_off() {
+    fn incomplete_last_record_is_cut_off() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.points");
         filled(&path);
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_costs_one_point_and_is_told_once() {
+    fn damaged_record_is_dropped_and_reported_once() {
         let folder = tempfile::tempdir().unwrap();
         for at in [0, 31, 32, SIZE - 9, SIZE - 1] {
             let path = folder.path().join(format!("{at}.points"));
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn one_writes_and_others_read() {
+    fn only_the_lock_holder_writes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.points");
         filled(&path);
@@ -297,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_is_told_and_ends_writing() {
+    fn failed_write_is_an_error_and_disables_writing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.points");
         filled(&path);

@@ -55,7 +55,7 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "DISTANCE", allow_negative_numbers = true, help_heading = "Ranking")]
     pub(crate) within: Option<f32>,
     /// Maximum number of rows to return.
-    #[arg(short, long, default_value_t = 10, value_parser = some, help_heading = "Ranking")]
+    #[arg(short, long, default_value_t = 10, value_parser = positive, help_heading = "Ranking")]
     pub(crate) k: usize,
     /// Skip the first N rows of the ranking, to continue an earlier search.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Ranking")]
@@ -117,7 +117,7 @@ pub(crate) struct TraverseArgs {
     pub(crate) only: FilterArgs,
 }
 
-fn some(text: &str) -> Result<usize, String> {
+fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..) => Ok(count),
         _ => Err("expected 1 or more".to_owned()),

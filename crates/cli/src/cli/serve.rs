@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{MODEL, SERVER, rows};
+use super::{MODEL, SERVER, limited_count};
 
 /// Default port of `serve`.
 pub(crate) const SERVE_PORT: u16 = 7878;
@@ -83,10 +83,10 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds, help_heading = SERVER)]
     pub(crate) timeout: f64,
     /// Maximum number of concurrent requests; further requests get 429 (retry later).
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = rows, help_heading = SERVER)]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = limited_count, help_heading = SERVER)]
     pub(crate) concurrency: usize,
     /// Maximum number of open connections; a new connection closes the one that has been idle longest.
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = rows, help_heading = SERVER)]
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = limited_count, help_heading = SERVER)]
     pub(crate) connections: usize,
 }
 

@@ -101,8 +101,7 @@ fn identity(args: &EmbedArgs, device: &Device) -> BTreeMap<String, String> {
     identity
 }
 
-/// Warns if several rows have the same id, because a search by id finds only the first. Needs 8 bytes of memory per
-/// row.
+/// Warns if several rows have the same id, because a search by id finds only the first.
 fn warn_repeated_ids(set: &Path) -> anyhow::Result<()> {
     if let Some((count, first)) = lines::repeated(&set.join("rows.jsonl"))? {
         note(&format!("repeated ids: {count} (first: `{first}`); a search by id finds the earliest row"));

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn templates_that_are_none_are_told() {
+    fn invalid_templates_are_rejected() {
         let said = |name: &str| format!("{:#}", templates(name).unwrap_err());
         assert_eq!(templates("photo").unwrap().len(), 1);
         assert_eq!(templates("openai:eurosat").unwrap().len(), 3);

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn embeddings_lie_in_a_folder_called_as_the_data() {
+    fn default_folder_is_named_after_the_data() {
         for (data, folder) in [
             ("photos/", "runs/explore-photos"),
             ("image_folder:my photos", "runs/explore-my_photos"),

@@ -39,7 +39,7 @@ pub(crate) fn run(args: ExportArgs, as_json: bool) -> anyhow::Result<()> {
         Some(radius) => Augmented::within(&rows.spec, radius).context("--radius")?,
         None => Augmented::around(&rows.spec, (0..rows.len()).map(|i| rows.row(i)))?,
     };
-    // Write to a temporary name and rename, so that an existing folder is always complete.
+    // Write to a temporary folder and rename it, so that `out` is complete if it exists.
     let name = out.file_name().context("--out: expected a path that ends in a name")?.to_string_lossy().into_owned();
     let tmp = out.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
     fs::create_dir_all(&tmp).with_context(|| tmp.display().to_string())?;
@@ -87,7 +87,7 @@ impl ExportRows<'_> {
         found.with_context(|| format!("row {row} (`{}`): farther from the origin than --radius", self.rows.ids[row]))
     }
 
-    /// `sqrt(c) t(x)` of the only factor, which the exterior angle needs. `None` in spaces that are not a single
+    /// `sqrt(c) t(x)`, which a client needs to compute exterior angles. `None` unless the space is a single
     /// hyperboloid.
     fn time(&self, row: usize) -> Option<f64> {
         let [c] = self.rows.spec.curv[..] else { return None };

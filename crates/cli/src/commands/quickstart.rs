@@ -151,7 +151,8 @@ fn records(measured: &[TitledRecord]) -> Vec<serde_json::Value> {
 const QUICKSTART_FILES: [&str; 7] =
     ["config.toml", "metrics.jsonl", "checkpoints", "embeddings", "report.html", "events.out.tfevents", towers::FOLDER];
 
-/// Checks that the folder is free. Deletes an earlier quickstart with `--fresh`, but never any other content.
+/// Checks that the folder is absent or empty. Deletes an earlier quickstart with `--fresh`, but never any other
+/// content.
 fn prepare_folder(args: &QuickstartArgs) -> anyhow::Result<()> {
     let out = &args.out;
     let place = || out.display().to_string();
@@ -169,7 +170,7 @@ fn prepare_folder(args: &QuickstartArgs) -> anyhow::Result<()> {
     if let Some(other) = names.iter().find(|name| !QUICKSTART_FILES.iter().any(|known| name.starts_with(known))) {
         bail!("{} holds `{other}`, which no quickstart wrote; --fresh deletes only files of a quickstart", place());
     }
-    // Encoders without checkpoints: the quickstart was interrupted before its first step.
+    // If there are encoders but no checkpoints, the quickstart was interrupted before its first checkpoint.
     if !out.join("checkpoints").is_dir() && !out.join(towers::FOLDER).join("weights.safetensors").is_file() {
         bail!("{} holds no conifer run; --fresh deletes only runs", place());
     }

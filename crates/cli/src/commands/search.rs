@@ -2,9 +2,9 @@ use burn::tensor::Device;
 use conifer_index::{Filter, FlatIndex, Hit, Query as Points, Snapshot, conjunction};
 use serde_json::{Value, json};
 
-use crate::asker::QueryResolver;
 use crate::cli::SearchArgs;
 use crate::output::{columns, note, print, print_json};
+use crate::query_resolver::QueryResolver;
 use crate::request::open_rows;
 use crate::set_model::set_of;
 use crate::triviality::flat_search;

@@ -212,8 +212,8 @@ fn line(version: &Version) -> String {
     format!("version {}: {} rows\n", version.number, version.rows)
 }
 
-/// Formats seconds since 1970 as UTC date and time, in the proleptic Gregorian calendar, with years that start in
-/// March.
+/// Formats seconds since 1970 as UTC date and time (proleptic Gregorian calendar). The computation uses years that
+/// start in March, so that a leap day is the last day of its year.
 fn utc(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
     let (era, day) = (days / 146_097, days % 146_097);
@@ -231,7 +231,7 @@ mod tests {
 
     /// Expected values from `date -u -d @SECONDS`.
     #[test]
-    fn seconds_are_dates() {
+    fn utc_formats_dates() {
         assert_eq!(utc(0), "1970-01-01 00:00:00");
         assert_eq!(utc(951_782_399), "2000-02-28 23:59:59");
         assert_eq!(utc(951_782_400), "2000-02-29 00:00:00");

@@ -81,7 +81,7 @@ pub(crate) fn run(args: TrainArgs, as_json: bool, device: &Device) -> anyhow::Re
     }
 }
 
-/// Default folder of `--smoke`: beside the run's folder, so that the real run can still use that one.
+/// Default folder of `--smoke`, beside the folder of the real run.
 fn smoke_folder(out: &Path) -> PathBuf {
     let name = out.file_name().unwrap_or_default().to_string_lossy();
     out.with_file_name(format!("{name}-smoke"))
@@ -117,7 +117,7 @@ fn open(config: &Config) -> anyhow::Result<Arc<dyn Source>> {
 }
 
 /// Runs the trainer with a progress bar and the config's evaluations, and passes every event to `also`. Returns the
-/// last loss.
+/// outcome and the last loss.
 pub(crate) fn watch(
     trainer: &mut Trainer,
     stop: &AtomicBool,

@@ -3,9 +3,9 @@ use conifer_index::{Cone, Filter, FlatIndex, Query as Points, StopPlace, Travers
 use serde_json::json;
 
 use super::search::{label, row_json};
-use crate::asker::QueryResolver;
 use crate::cli::TraverseArgs;
 use crate::output::{columns, note, print, print_json};
+use crate::query_resolver::QueryResolver;
 use crate::request::open_rows;
 use crate::set_model::set_of;
 

@@ -11,7 +11,7 @@ pub(crate) struct Asset {
     pub(crate) content: &'static str,
 }
 
-/// All files of the explorer. A new file in `crates/cli/web` needs an entry here.
+/// All files of the explorer. A new file of the page in `crates/cli/web` needs an entry here.
 pub(crate) const ASSETS: &[Asset] = &[
     html("index.html", include_str!("../../web/index.html")),
     css("base.css", include_str!("../../web/base.css")),
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_page_asks_for_is_there_and_nothing_else() {
+    fn page_uses_exactly_the_listed_assets() {
         let page = asset("index.html").unwrap().content;
         let mut wanted: BTreeSet<&str> = BTreeSet::from(["index.html"]);
         wanted.extend(after(page, "=\"/assets/"));
@@ -81,7 +81,7 @@ mod tests {
 
     /// The page must work offline and under the content security policy `default-src 'self'`.
     #[test]
-    fn nothing_comes_from_elsewhere_and_no_script_stands_in_the_page() {
+    fn page_has_no_external_or_inline_code() {
         for file in ASSETS {
             let outside = file.content.replace("http://www.w3.org/2000/svg", "");
             assert!(!outside.contains("http://") && !outside.contains("https://"), "{}", file.name);

@@ -1,4 +1,5 @@
-//! Embeds texts and photos on one model thread, all waiting jobs in one batch.
+//! Embeds texts and photos on one model thread. The thread takes up to [`BATCH`] waiting requests, and embeds their
+//! texts in one call of the model and their photos in another.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,10 +11,10 @@ use tokio::sync::{mpsc, oneshot};
 use super::error::{HttpError, HttpResult};
 use crate::embedder::ModelEmbedder;
 
-/// Maximum number of texts and photos in one batch.
+/// Maximum number of requests that the model thread takes at once.
 const BATCH: usize = 32;
 
-/// The bounded job queue of the model thread.
+/// The bounded request queue of the model thread.
 pub(crate) struct EmbeddingQueue {
     model: Arc<ModelEmbedder>,
     send: mpsc::Sender<EmbedRequest>,
@@ -35,8 +36,8 @@ impl EmbeddingQueue {
     ///
     /// # Errors
     /// The thread cannot be spawned.
-    pub(crate) fn start(model: ModelEmbedder, most_waiting: usize) -> anyhow::Result<Self> {
-        let (send, receive) = mpsc::channel(most_waiting.max(1));
+    pub(crate) fn start(model: ModelEmbedder, max_waiting: usize) -> anyhow::Result<Self> {
+        let (send, receive) = mpsc::channel(max_waiting.max(1));
         let model = Arc::new(model);
         let worker = Arc::clone(&model);
         std::thread::Builder::new().name("model".to_owned()).spawn(move || serve(&worker, receive))?;
@@ -53,14 +54,14 @@ impl EmbeddingQueue {
     }
 
     pub(crate) async fn text(&self, text: &str) -> HttpResult<Vec<f32>> {
-        self.ask(EmbedInput::Text(text.to_owned())).await
+        self.submit(EmbedInput::Text(text.to_owned())).await
     }
 
     pub(crate) async fn photo(&self, pixels: Vec<u8>) -> HttpResult<Vec<f32>> {
-        self.ask(EmbedInput::Pixels(pixels)).await
+        self.submit(EmbedInput::Pixels(pixels)).await
     }
 
-    async fn ask(&self, input: EmbedInput) -> HttpResult<Vec<f32>> {
+    async fn submit(&self, input: EmbedInput) -> HttpResult<Vec<f32>> {
         let (answer, point) = oneshot::channel();
         self.send.try_send(EmbedRequest { input, answer }).map_err(|error| match error {
             TrySendError::Full(_) => HttpError::busy(format!(
@@ -78,16 +79,16 @@ impl EmbeddingQueue {
 
 fn serve(model: &ModelEmbedder, mut queue: mpsc::Receiver<EmbedRequest>) {
     while let Some(first) = queue.blocking_recv() {
-        let mut jobs = vec![first];
-        while jobs.len() < BATCH
-            && let Ok(job) = queue.try_recv()
+        let mut requests = vec![first];
+        while requests.len() < BATCH
+            && let Ok(request) = queue.try_recv()
         {
-            jobs.push(job);
+            requests.push(request);
         }
-        // Skip jobs whose client has disconnected.
-        jobs.retain(|job| !job.answer.is_closed());
+        // Skip requests whose client has disconnected.
+        requests.retain(|request| !request.answer.is_closed());
         let (mut texts, mut photos, mut for_texts, mut for_photos) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for EmbedRequest { input, answer } in jobs {
+        for EmbedRequest { input, answer } in requests {
             match input {
                 EmbedInput::Text(text) => {
                     texts.push(text);
@@ -113,7 +114,7 @@ fn send_all(answers: Vec<oneshot::Sender<Result<Vec<f32>, String>>>, points: Vec
     }
 }
 
-/// Embeds all items in one batch. If the batch fails or panics, embeds each item alone, so that one bad item does not
+/// Embeds all items in one call. If the call fails or panics, embeds each item alone, so that one bad item does not
 /// fail the others.
 fn points<T, E: Display>(
     items: &[T],
@@ -124,7 +125,7 @@ fn points<T, E: Display>(
         Ok(Ok(points)) if points.len() == items.len() * dim => Ok(points),
         Ok(Ok(points)) => Err(format!("the model returned {} numbers; expected {}", points.len(), items.len() * dim)),
         Ok(Err(error)) => Err(error.to_string()),
-        // The thread must survive a panic to serve the other jobs.
+        // The thread must survive a panic to serve other requests.
         Err(_) => Err("the model panicked".to_owned()),
     };
     if items.is_empty() {
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_with_one_is_no_fault_of_the_others() {
+    fn bad_item_does_not_fail_the_others() {
         let embed = |items: &[f32]| {
             assert!(!items.contains(&-1.0), "a fault");
             if items.contains(&-2.0) { Err("no point") } else { Ok([items, items].concat()) }

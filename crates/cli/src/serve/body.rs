@@ -17,26 +17,26 @@ use super::unique::UniqueFields;
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Timeout for the next chunk of a request body.
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum size of a JSON request body in bytes. It has room for 8 queries of 8,192 numbers.
-pub(crate) const JSON_BYTES: usize = 1 << 20;
+/// Maximum size of a JSON request body in bytes.
+pub(crate) const MAX_JSON_BYTES: usize = 1 << 20;
 
-/// Returns the whole body, at most `most` bytes. The gate has already read it into memory.
-pub(crate) async fn read(headers: &HeaderMap, body: Body, most: usize) -> HttpResult<Vec<u8>> {
-    gather(headers, body, most, |_| Ok(())).await
+/// Returns the whole body, at most `max` bytes. The gate has already read the body into memory.
+pub(crate) async fn read(headers: &HeaderMap, body: Body, max: usize) -> HttpResult<Vec<u8>> {
+    gather(headers, body, max, |_| Ok(())).await
 }
 
-/// Reads the whole body, at most `most` bytes. A body with a larger `Content-Length` is rejected unread; other bodies
-/// are rejected when they exceed the limit. `room` is called with the size of each chunk before the chunk is stored,
-/// and its error ends the read.
+/// Reads the whole body, at most `max` bytes. A body with a larger `Content-Length` is rejected unread; other bodies
+/// are rejected when they exceed the limit. `reserve` is called with the size of each chunk before the chunk is stored;
+/// an error of `reserve` is returned.
 pub(crate) async fn gather(
     headers: &HeaderMap,
     body: Body,
-    most: usize,
-    mut room: impl FnMut(usize) -> HttpResult<()>,
+    max: usize,
+    mut reserve: impl FnMut(usize) -> HttpResult<()>,
 ) -> HttpResult<Vec<u8>> {
-    let too_large = || HttpError::too_large(format!("the body is longer than the limit of {most} bytes"));
+    let too_large = || HttpError::too_large(format!("the body is longer than the limit of {max} bytes"));
     let announced = headers.get(CONTENT_LENGTH).and_then(|it| it.to_str().ok()).and_then(|it| it.parse::<u64>().ok());
-    if announced.is_some_and(|announced| announced > most as u64) {
+    if announced.is_some_and(|announced| announced > max as u64) {
         return Err(too_large());
     }
     let whole = async {
@@ -48,10 +48,10 @@ pub(crate) async fn gather(
             let frame = frame
                 .map_err(|error| HttpError::malformed(format!("the body ended before it was complete: {error}")))?;
             let data: Bytes = frame.into_data().unwrap_or_default();
-            if bytes.len() + data.len() > most {
+            if bytes.len() + data.len() > max {
                 return Err(too_large());
             }
-            room(data.len())?;
+            reserve(data.len())?;
             bytes.extend_from_slice(&data);
         }
         Ok(bytes)

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::Server;
 use super::body::json;
 use super::error::HttpResult;
-use super::rows::{MOST_ROWS, RowNumber};
+use super::rows::{MAX_ROWS, RowNumber};
 use super::state::{BOX, ServedSet};
 
 /// Column with the caption or phrase of a row.
@@ -44,7 +44,7 @@ pub(crate) async fn boxes(State(server): State<Arc<Server>>, RowNumber(row): Row
 /// Lists the boxes in the order of their first rows.
 fn of_row(state: &ServedSet, row: usize) -> BoxesReply<'_> {
     let mut sample = state.rows_of_sample(row);
-    sample.truncate(MOST_ROWS);
+    sample.truncate(MAX_ROWS);
     let (texts, box_column) = (state.columns.get(TEXT), state.columns.get(BOX));
     let photo = sample.iter().copied().find(|it| state.modality[*it] == Modality::Image);
     let mut boxes: Vec<PhotoBox<'_>> = Vec::new();

@@ -6,14 +6,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use conifer_data::hierarchy::Tree;
 
 use super::state::SAMPLE;
-use crate::limits::LABEL;
+use crate::row_conditions::LABEL;
 
 /// Columns that hold a whole path of ranks, from general to specific, in one value.
 const PATH_COLUMNS: [&str; 5] = ["taxon", "taxa", "ranks", "taxonomy", "lineage"];
 /// Columns that hold one rank each, from general to specific.
 const RANK_COLUMNS: [&str; 9] =
     ["domain", "kingdom", "phylum", "class", "order", "family", "subfamily", "genus", "species"];
-/// Separators between the ranks of a path. The first one that occurs anywhere in a column applies to all its values.
+/// Separators between the ranks of a path. The first of them that occurs in any value of a column applies to all values
+/// of the column.
 const SEPARATORS: [&str; 7] = [" > ", "\t", "|", ";", " / ", ">", "/"];
 /// Prefix of the column `sample` in rows that embed the text of a taxon; the text follows it.
 /// `conifer embed --views taxa` writes such rows.
@@ -36,14 +37,15 @@ pub(crate) enum ClassSource {
 pub(crate) struct RankTree {
     tree: Tree,
     by_path: HashMap<Vec<String>, u32>,
-    /// Nodes whose last name is unique. Rows with a label but no ranks are assigned by this name.
+    /// Nodes by the last name of their path, if no other path ends with this name. Rows with a label but no ranks are
+    /// assigned by it.
     by_name: HashMap<String, u32>,
 }
 
 /// How a set stores the ranks of a row.
 enum RankColumns<'a> {
     None,
-    /// One column. Its values are split at the separator; values that are JSON lists need none.
+    /// One column with whole paths. Values that are JSON lists are parsed; other values are split at the separator.
     Path(&'a [String], Option<&'static str>),
     /// One column per rank, most general first.
     Each(Vec<&'a [String]>),
@@ -226,7 +228,8 @@ impl<'a> RankColumns<'a> {
     }
 }
 
-/// A unique name for every path: its last name, followed by its parent in brackets if other paths share the last name.
+/// A unique name for every path: its last name. If other paths share the last name, the parent follows in brackets; if
+/// that is taken too, the name is the whole path.
 fn unique_names(paths: &BTreeSet<Vec<String>>) -> HashMap<&[String], String> {
     let mut sharing: HashMap<&str, usize> = HashMap::new();
     let last = |path: &[String]| path.last().cloned().unwrap_or_default();
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_alone_stand_below_one_root() {
+    fn labels_become_children_of_one_root() {
         let found = classes(&columns(&[("label", &["b", "a", "b", "", "all"])]));
         assert_eq!(found, ["*all/b", "*all/a", "*all/b", "", "*all/all"]);
         assert!(ClassSource::of_columns(&columns(&[("label", &["", ""])])).unwrap().is_none());
@@ -284,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_ranks_is_read_however_it_is_written() {
+    fn all_rank_formats_give_the_same_tree() {
         let expected = ["all/Aves/Sula/Sula sula", "all/Aves", "all/Aves/Sula", ""];
         let label = ("label", &["Sula sula", "", "Sula", ""][..]);
         for written in [
@@ -306,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_taxa_put_the_labels_of_photos_in_their_place() {
+    fn taxon_rows_give_the_ancestors_of_labels() {
         let found = classes(&columns(&[
             ("label", &["Sula sula", "Animalia", "Sula sula", "Sula", "Aves", "dog"]),
             (
@@ -326,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_two_taxa_share_stay_apart() {
+    fn taxa_with_the_same_name_stay_distinct() {
         let paths =
             ["Aves > Papasula > abbotti", "Aves > Abbottia > abbotti", "Aves > Gorilla > Gorilla", "Mus > Mus (x)"];
         assert_eq!(

@@ -24,9 +24,9 @@ use super::tree::ClassTree;
 /// Default number of rows of a map.
 pub(crate) const MAP_ROWS: usize = 100_000;
 /// Maximum number of rows of a map.
-pub(crate) const MOST_MAP_ROWS: usize = 1_000_000;
+pub(crate) const MAX_MAP_ROWS: usize = 1_000_000;
 /// Coordinates are truncated to multiples of 1 / `STEPS_PER_RADIUS` of the disc radius. On a disc with a radius of 1000
-/// pixels this is a tenth of a pixel at 1000-fold zoom, and it halves the size of the response.
+/// pixels this is a tenth of a pixel at 1000-fold zoom. Shorter numbers make the response smaller.
 const STEPS_PER_RADIUS: f64 = 1e7;
 
 /// Data of the explorer views. The factor summary and the disc are computed on first use and then kept.
@@ -41,7 +41,7 @@ impl Explorer {
     /// # Errors
     /// The space of the rows is not valid.
     pub(crate) fn new(rows: &ServedSet) -> anyhow::Result<Self> {
-        let labels = rows.columns.get(crate::limits::LABEL).map(Vec::as_slice);
+        let labels = rows.columns.get(crate::row_conditions::LABEL).map(Vec::as_slice);
         let classes = rows.tree.as_ref().map(|it| ClassTree::new(it.tree.clone(), &it.node_of, labels));
         let factors = ProductFactors::new(rows.spec(), rows.root())?;
         Ok(Explorer { factors, summary: OnceLock::new(), disc: OnceLock::new(), classes })
@@ -71,8 +71,8 @@ impl Request for MapParams {
 
     fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self> {
         let limit = fields.take("limit")?.unwrap_or(MAP_ROWS);
-        if !(1..=MOST_MAP_ROWS).contains(&limit) {
-            return Err(HttpError::invalid(format!("`limit` is {limit}; expected 1 to {MOST_MAP_ROWS}")));
+        if !(1..=MAX_MAP_ROWS).contains(&limit) {
+            return Err(HttpError::invalid(format!("`limit` is {limit}; expected 1 to {MAX_MAP_ROWS}")));
         }
         Ok(Self(limit))
     }

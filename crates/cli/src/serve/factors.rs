@@ -1,8 +1,8 @@
 //! Computes the depth of points in each factor of a product space.
 //!
-//! In PHyCLIP each factor is meant to hold the hierarchy of one concept. The norm in a factor, which is the distance
-//! from the root of the factor, says how specific a point is in that concept. A space that is not a product has no
-//! factors here.
+//! In PHyCLIP each factor is meant to hold the hierarchy of one concept. The depth of a point in a factor, which is its
+//! distance from the root of the factor, says how specific the point is in that concept. A space that is not a product
+//! has no factors here.
 
 use std::borrow::Cow;
 
@@ -114,7 +114,7 @@ mod tests {
 
     /// `asinh(sqrt(c) |x|) / sqrt(c)`: asinh(5) in the first factor, asinh(2 * 2.5) / 2 in the second.
     #[test]
-    fn depths_are_those_of_the_factors() {
+    fn depth_is_computed_per_factor() {
         let factors = factors();
         let five = 5.0_f32.asinh();
         let close = |a: f32, b: f32| (a - b).abs() < 1e-5;
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_depth_of_a_product_is_the_mean_of_its_factors_from_any_root() {
+    fn product_depth_is_the_mean_of_the_factor_depths() {
         let spec = ManifoldSpec::product_l1(2, 2, vec![0.5, 2.0]);
         let root = Root::Point(vec![0.2, -0.1, 0.4, 0.3]);
         let point = [1.0_f32, 0.5, -0.7, 0.2];
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deepest_rows_come_first_and_ties_by_number() {
+    fn top_sorts_by_depth_then_row() {
         let factors = factors();
         let rows = |k, passes: fn(usize) -> bool| -> Vec<usize> {
             factors.top(3, row, 0, k, passes).into_iter().map(|(row, _)| row).collect()
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_space_of_one_factor_has_none_to_show() {
+    fn other_spaces_have_no_factors() {
         for spec in [ManifoldSpec::lorentz(4, 1.0), ManifoldSpec::sphere(4), ManifoldSpec::euclidean(4)] {
             assert_eq!(ProductFactors::new(&spec, &Root::Origin).unwrap().len(), 0);
         }

@@ -26,7 +26,7 @@ pub(crate) trait Request: Sized {
 
 /// A type that the value of a field can have.
 pub(crate) trait Field: Sized {
-    /// True for numbers. In a URL query they arrive as text and are converted before [`Field::read`].
+    /// True for whole numbers. In a URL query they arrive as text and are converted before [`Field::read`].
     const NUMBER: bool = false;
 
     fn expected() -> String;
@@ -73,8 +73,8 @@ impl<'a> RequestFields<'a> {
         if let Some(name) = object.keys().find(|it| !known.contains(&it.as_str())) {
             let name = clipped(name);
             let within = if let FieldPath::Top = path { String::new() } else { format!(" in `{path}`") };
-            // Suggest the nearest name only within an edit distance of half the length, at most 3: a typo keeps most
-            // letters.
+            // Suggest the nearest name only if the edit distance is at most half the length, and from 1 to 3: a typo
+            // keeps most letters.
             let (slips, near) = known.iter().map(|it| (edits(&name, it), *it)).min().unwrap_or_default();
             let suggestion =
                 if slips <= (name.len() / 2).clamp(1, 3) { format!("did you mean `{near}`? ") } else { String::new() };
@@ -243,14 +243,14 @@ fn one_of(names: &[&str]) -> String {
     }
 }
 
-/// The JSON of a value, clipped to one line.
+/// The JSON of a value, clipped to 80 characters.
 fn shown(value: &Value) -> String {
     clipped(&value.to_string())
 }
 
 fn clipped(text: &str) -> String {
-    const MOST: usize = 80;
-    match text.char_indices().nth(MOST) {
+    const MAX_SHOWN: usize = 80;
+    match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}..", &text[..end]),
         None => text.to_owned(),
     }

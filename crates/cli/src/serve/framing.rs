@@ -7,7 +7,7 @@
 
 /// Maximum number of bytes kept of a line. This is more than `Transfer-Encoding: chunked`, a length or a chunk size
 /// needs.
-const LINE_BYTES: usize = 128;
+const MAX_LINE_BYTES: usize = 128;
 
 /// Parser of the request boundaries of one connection.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ enum FramingState {
     /// Remaining bytes of a chunk, including the line end after it.
     Chunk(u64),
     Trailers,
-    /// Parsing has ended: hyper rejects the request and closes the connection.
+    /// Parsing has ended, because the request is rejected and the connection is closed.
     Over,
 }
 
@@ -57,7 +57,8 @@ impl Framing {
                 _ => {
                     let end = bytes.iter().position(|byte| *byte == b'\n');
                     let part = &bytes[..end.unwrap_or(bytes.len())];
-                    self.line.extend_from_slice(&part[..part.len().min(LINE_BYTES.saturating_sub(self.line.len()))]);
+                    self.line
+                        .extend_from_slice(&part[..part.len().min(MAX_LINE_BYTES.saturating_sub(self.line.len()))]);
                     bytes = &bytes[(part.len() + usize::from(end.is_some()))..];
                     if end.is_some() {
                         let line = std::mem::take(&mut self.line);
@@ -68,7 +69,7 @@ impl Framing {
         }
     }
 
-    /// Number of the request, counted from 0, whose head has both headers.
+    /// Index of the request (from 0) whose head has both headers.
     pub(crate) fn ambiguous(&self) -> Option<u64> {
         self.ambiguous
     }
@@ -100,8 +101,8 @@ impl Framing {
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         if name.eq_ignore_ascii_case(b"content-length") {
             self.length = std::str::from_utf8(value).ok().and_then(|it| it.parse().ok());
-            // An invalid length counts as a length too. With an encoding the head is rejected here; without one hyper
-            // rejects it.
+            // An invalid length counts as a length too. With an encoding, the head is ambiguous; without one, hyper
+            // rejects the head.
             self.length = self.length.or(Some(u64::MAX));
         }
         self.encoded |= name.eq_ignore_ascii_case(b"transfer-encoding");
@@ -128,7 +129,7 @@ impl Framing {
 mod tests {
     use super::*;
 
-    /// Feeds the bytes in pieces of several sizes and returns the number of the ambiguous request.
+    /// Feeds the bytes in pieces of several sizes and returns the index of the ambiguous request.
     fn ambiguous(bytes: &[u8]) -> Option<u64> {
         let fed = |size: usize| {
             let mut framing = Framing::default();
@@ -146,7 +147,7 @@ mod tests {
     const BOTH: &str = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n";
 
     #[test]
-    fn heads_with_both_fields_are_found() {
+    fn ambiguous_heads_are_detected() {
         assert_eq!(ambiguous(BOTH.as_bytes()), Some(0));
         assert_eq!(ambiguous(b"POST / HTTP/1.1\nTRANSFER-ENCODING:chunked\nContent-Length:5\n\n"), Some(0));
         assert_eq!(ambiguous(b"POST / HTTP/1.1\r\ncontent-length: no\r\ntransfer-encoding: x\r\n\r\n"), Some(0));
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_followed_without_harm() {
+    fn long_and_malformed_input_is_handled() {
         let long = format!("GET / HTTP/1.1\r\nx: {}\r\ncontent-length: 0\r\n\r\n{BOTH}", "a".repeat(100_000));
         assert_eq!(ambiguous(long.as_bytes()), Some(1));
         for bytes in [

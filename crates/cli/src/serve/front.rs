@@ -6,8 +6,8 @@
 mod best;
 mod client;
 mod merge;
+mod shard_replies;
 mod start;
-mod told;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 
 pub(crate) use start::front;
 
-use super::body::{JSON_BYTES, json as reply, read, typed};
+use super::body::{MAX_JSON_BYTES, json as reply, read, typed};
 use super::error::{HttpError, HttpResult};
 use super::fields::{QueryParams, object, parse_request};
 use super::gate::RequestGate;
@@ -34,15 +34,15 @@ use super::openapi::document_of;
 use super::page;
 use super::query::{PointQuery, RowFilter, split};
 use super::routes::behind;
-use super::rows::{MOST_ROWS, NeighbourParams, RowNumber};
+use super::rows::{MAX_ROWS, NeighbourParams, RowNumber};
 use super::search::{PointRequest, SearchRequest};
 use super::traverse::TraverseRequest;
 use crate::ranking::RankingArg;
 use client::Shard;
-use told::{ShardHit, ShardPath, ShardPhoto, ShardPoint};
+use shard_replies::{ShardHit, ShardPath, ShardPhoto, ShardPoint};
 
-/// Maximum offset of a search. The skipped hits may all be on one shard, so every shard has to list that many.
-const MOST_OFFSET: usize = 10_000;
+/// Maximum offset of a search. The skipped hits may all be on one shard, so a shard may have to list all of them.
+const MAX_OFFSET: usize = 10_000;
 /// How long the result of a health check of the shards is reused, so that frequent health requests do not load the
 /// shards.
 const HEALTH_AGE: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ pub(crate) struct FrontServer {
     dim: usize,
     metrics: Arc<Metrics>,
     max_upload: usize,
-    /// Permits for photos in memory.
+    /// Permits for photos that are forwarded to a shard.
     uploads: Semaphore,
     /// Time and result of the last health check of the shards.
     health: Mutex<Option<(Instant, HttpResult<()>)>>,
@@ -93,7 +93,7 @@ fn router(front: Arc<FrontServer>, gate: Arc<RequestGate>) -> Router {
 /// The OpenAPI document of a front, which has only some routes of a server.
 fn document() -> Value {
     let paths: Vec<&str> = routes().iter().map(|(_, path, _)| *path).collect();
-    document_of(&paths, MOST_OFFSET)
+    document_of(&paths, MAX_OFFSET)
 }
 
 impl FrontServer {
@@ -136,12 +136,13 @@ impl FrontServer {
         let (shard, local) = self.holder(row)?;
         let hit: ShardHit = shard.json(Method::GET, &format!("/api/rows/{local}"), None).await?;
         if hit.row != local {
-            return Err(shard.client.wrong(&format!("row {}; expected row {local}", hit.row)));
+            return Err(shard.client.unexpected(&format!("row {}; expected row {local}", hit.row)));
         }
         shard.renumber(hit)
     }
 
-    /// Fetches the rows that match `query`, the URL query of `GET /api/rows`, in ascending order.
+    /// Fetches the rows that match `query`, the URL query of `GET /api/rows`: the first [`MAX_ROWS`] in ascending
+    /// order.
     async fn rows_of(&self, query: &str) -> HttpResult<Vec<ShardHit>> {
         let mut rows = Vec::new();
         let found = self.all::<Vec<ShardHit>>(Method::GET, &format!("/api/rows?{query}"), None).await?;
@@ -151,7 +152,7 @@ impl FrontServer {
             }
         }
         rows.sort_by_key(|hit| hit.row);
-        rows.truncate(MOST_ROWS);
+        rows.truncate(MAX_ROWS);
         Ok(rows)
     }
 
@@ -162,7 +163,7 @@ impl FrontServer {
         for it in parts {
             points.push(self.single(it).await?);
         }
-        self.ask_point(self.first()?, &json!({ "all": points })).await
+        self.resolve_point(self.first()?, &json!({ "all": points })).await
     }
 
     async fn single(&self, query: &PointQuery) -> HttpResult<Value> {
@@ -178,27 +179,31 @@ impl FrontServer {
         }
         if let Some(row) = row {
             let (shard, local) = self.holder(row)?;
-            return self.ask_point(shard, &json!({ "row": local })).await;
+            return self.resolve_point(shard, &json!({ "row": local })).await;
         }
         let named = match (&query.text, &query.photo) {
             (Some(text), _) => json!({ "text": text }),
             (None, photo) => json!({ "photo": photo }),
         };
-        self.ask_point(self.first()?, &named).await
+        self.resolve_point(self.first()?, &named).await
     }
 
     /// Resolves `query` on one shard to a query by point, which every shard accepts.
-    async fn ask_point(&self, shard: &Shard, query: &Value) -> HttpResult<Value> {
+    async fn resolve_point(&self, shard: &Shard, query: &Value) -> HttpResult<Value> {
         let body = json!({ "query": query }).to_string().into_bytes();
         let ShardPoint { point } = shard.json(Method::POST, "/api/point", Some(body)).await?;
         if point.len() != self.dim {
-            return Err(shard.client.wrong(&format!("a point of {} coordinates; expected {}", point.len(), self.dim)));
+            return Err(shard.client.unexpected(&format!(
+                "a point of {} coordinates; expected {}",
+                point.len(),
+                self.dim
+            )));
         }
         Ok(json!({ "point": point }))
     }
 
-    /// Replaces the queries in the filter of `body` by queries by point.
-    async fn lower(&self, filter: &RowFilter, body: &mut Map<String, Value>) -> HttpResult<()> {
+    /// Resolves the queries of the filter, and writes them to `body` as queries by point.
+    async fn resolve_filter(&self, filter: &RowFilter, body: &mut Map<String, Value>) -> HttpResult<()> {
         if let Some(inside) = &filter.inside {
             body.insert("inside".to_owned(), self.point(inside).await?);
         }
@@ -228,43 +233,43 @@ fn percent(text: &str) -> String {
 
 async fn search(State(front): FrontState, headers: HeaderMap, body: Body) -> HttpResult {
     let started = Instant::now();
-    let bytes = read(&headers, body, JSON_BYTES).await?;
+    let bytes = read(&headers, body, MAX_JSON_BYTES).await?;
     let raw = object(&bytes)?;
     let (search, filter): (SearchRequest, _) = split(raw.clone())?;
     search.check()?;
-    if search.offset > MOST_OFFSET {
+    if search.offset > MAX_OFFSET {
         let offset = search.offset;
-        return Err(HttpError::invalid(format!("`offset` is {offset}; expected at most {MOST_OFFSET} on a front")));
+        return Err(HttpError::invalid(format!("`offset` is {offset}; expected at most {MAX_OFFSET} on a front")));
     }
     filter.check(search.query.check()?)?;
     let mut request = raw;
     request.insert("query".to_owned(), front.point(&search.query).await?);
-    front.lower(&filter, &mut request).await?;
+    front.resolve_filter(&filter, &mut request).await?;
     let (hits, query_info, passing) = front.best(request, search.by, search.offset, search.k).await?;
     let took = started.elapsed().as_secs_f64() * 1e3;
     reply(&json!({ "query": query_info, "hits": hits, "rows_passing": passing, "took_ms": took }))
 }
 
 async fn traverse(State(front): FrontState, headers: HeaderMap, body: Body) -> HttpResult {
-    let mut request = object(&read(&headers, body, JSON_BYTES).await?)?;
+    let mut request = object(&read(&headers, body, MAX_JSON_BYTES).await?)?;
     let (walk, filter): (TraverseRequest, _) = split(request.clone())?;
     filter.check(walk.check()?)?;
     request.insert("from".to_owned(), front.point(&walk.from).await?);
     if let Some(to) = &walk.to {
         request.insert("to".to_owned(), front.point(to).await?);
     }
-    front.lower(&filter, &mut request).await?;
+    front.resolve_filter(&filter, &mut request).await?;
     request.insert("each".to_owned(), json!(true));
     let paths: Vec<ShardPath> = front.all(Method::POST, "/api/traverse", Some(&Value::Object(request))).await?;
     let mut all = Vec::new();
     for (shard, ShardPath { mut stops }) in front.shards.iter().zip(paths) {
         if stops.len() != walk.steps {
-            return Err(shard.client.wrong(&format!("{} stops; expected {}", stops.len(), walk.steps)));
+            return Err(shard.client.unexpected(&format!("{} stops; expected {}", stops.len(), walk.steps)));
         }
         for stop in &mut stops {
             let Some(hit) = stop.hit.take() else { continue };
             if hit.score.is_none() {
-                return Err(shard.client.wrong(&format!("row {} has no score", hit.row)));
+                return Err(shard.client.unexpected(&format!("row {} has no score", hit.row)));
             }
             stop.hit = Some(shard.renumber(hit)?);
         }
@@ -274,7 +279,7 @@ async fn traverse(State(front): FrontState, headers: HeaderMap, body: Body) -> H
 }
 
 async fn point(State(front): FrontState, headers: HeaderMap, body: Body) -> HttpResult {
-    let PointRequest { query } = parse_request(&read(&headers, body, JSON_BYTES).await?)?;
+    let PointRequest { query } = parse_request(&read(&headers, body, MAX_JSON_BYTES).await?)?;
     query.check()?;
     reply(&front.point(&query).await?)
 }
@@ -296,12 +301,12 @@ async fn one(State(front): FrontState, RowNumber(row): RowNumber, uri: Uri) -> H
     }
     let (shard, local) = front.holder(row)?;
     let query = uri.query().map(|it| format!("?{it}")).unwrap_or_default();
-    let found = shard.ask(Method::GET, &format!("/api/rows/{local}/thumbnail{query}"), None).await?;
+    let found = shard.send(Method::GET, &format!("/api/rows/{local}/thumbnail{query}"), None).await?;
     if found.is_absent() {
         // The message of the shard contains the row number on the shard, not the one in the whole set.
         return Err(HttpError::absent(format!("row {row} has no picture")));
     }
-    shard.client.good(&found)?;
+    shard.client.check_success(&found)?;
     let kind = if found.is_jpeg() { "image/jpeg" } else { "application/octet-stream" };
     Ok(typed(kind, found.bytes))
 }
@@ -368,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_says_of_itself_is_what_it_answers() {
+    fn front_routes_and_openapi_paths_match() {
         let document = document();
         let described: BTreeSet<(&str, &str)> = document["paths"]
             .as_object()
@@ -380,6 +385,6 @@ mod tests {
             .collect();
         let routed: BTreeSet<(&str, &str)> = routes().iter().map(|(method, path, _)| (*method, *path)).collect();
         assert_eq!(described, routed);
-        assert_eq!(document["components"]["schemas"]["Search"]["properties"]["offset"]["maximum"], MOST_OFFSET);
+        assert_eq!(document["components"]["schemas"]["Search"]["properties"]["offset"]["maximum"], MAX_OFFSET);
     }
 }

@@ -16,25 +16,24 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::body::{JSON_BYTES, gather};
+use super::activity::{AmbiguousHead, ConnectionActivity, RequestGuard};
+use super::body::{MAX_JSON_BYTES, gather};
 use super::error::{HttpError, HttpResult};
 use super::log::RequestLog;
 use super::metrics::{GaugeGuard, Metrics};
-use super::outgoing::ResponseBudget;
 use super::page;
-use super::pulse::{AmbiguousHead, ConnectionActivity, RequestGuard};
+use super::response_buffer::ResponseBudget;
 
 /// Configuration and shared state of the middleware.
 pub(crate) struct RequestGate {
     /// The host name given with `--host`, if the server listens only on loopback. The `Host` header must then name this
-    /// machine, so that a page of another site cannot send requests after its name was made to resolve to this address
-    /// (DNS rebinding).
+    /// machine. This prevents DNS rebinding, in which a site makes its own host name resolve to this machine.
     pub(crate) local_name: Option<String>,
     pub(crate) token: Option<String>,
     /// Permits for requests in progress.
     pub(crate) work: Semaphore,
-    pub(crate) most: usize,
-    pub(crate) limit: Duration,
+    pub(crate) max_requests: usize,
+    pub(crate) timeout: Duration,
     /// Maximum size of a photo in bytes.
     pub(crate) max_upload: usize,
     /// One permit per byte of photos in memory, including unfinished uploads. A chunk takes its permits when it
@@ -101,7 +100,7 @@ impl RequestGate {
             return Err(HttpError::new(StatusCode::FORBIDDEN, message));
         }
         // Links from other sites to the page are allowed.
-        if route != "/" && is_foreign(headers) {
+        if route != "/" && is_cross_site(headers) {
             let message = "cross-site request (`Origin`, `Sec-Fetch-Site`); expected the explorer or a client that is not a browser";
             return Err(HttpError::new(StatusCode::FORBIDDEN, message));
         }
@@ -133,14 +132,17 @@ impl RequestGate {
             return next.run(request).await;
         }
         let Ok(_permit) = self.work.try_acquire() else {
-            return HttpError::busy(format!("too many requests in progress (limit {}); retry later", self.most))
-                .into_response();
+            return HttpError::busy(format!(
+                "too many requests in progress (limit {}); retry later",
+                self.max_requests
+            ))
+            .into_response();
         };
-        match tokio::time::timeout(self.limit, next.run(request)).await {
+        match tokio::time::timeout(self.timeout, next.run(request)).await {
             Ok(response) => self.responses.send(response),
             Err(_) => HttpError::unavailable(format!(
                 "the request took longer than the limit of {} s",
-                self.limit.as_secs_f64()
+                self.timeout.as_secs_f64()
             ))
             .into_response(),
         }
@@ -159,7 +161,7 @@ impl RequestGate {
         }
         let (head, body) = request.into_parts();
         let bytes = if route == "/api/photos" {
-            let room = |bytes: usize| {
+            let reserve = |bytes: usize| {
                 let more = u32::try_from(bytes).ok().and_then(|it| self.photos.try_acquire_many(it).ok());
                 let more = more.ok_or_else(|| HttpError::busy("the upload buffer is full; retry later"))?;
                 match held {
@@ -168,9 +170,9 @@ impl RequestGate {
                 }
                 Ok(())
             };
-            gather(&head.headers, body, self.max_upload, room).await?
+            gather(&head.headers, body, self.max_upload, reserve).await?
         } else {
-            gather(&head.headers, body, JSON_BYTES, |_| Ok(())).await?
+            gather(&head.headers, body, MAX_JSON_BYTES, |_| Ok(())).await?
         };
         Ok(Request::from_parts(head, Body::from(bytes)))
     }
@@ -182,9 +184,9 @@ fn bearer(header: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Returns true if a browser marks the request as cross-site. The page could not read the response, but it could
-/// overload the server.
-fn is_foreign(headers: &HeaderMap) -> bool {
+/// Returns true if a browser marks the request as cross-site. A page of another site cannot read the response, but its
+/// requests could overload the server.
+fn is_cross_site(headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return site != "same-origin" && site != "none";
     }
@@ -216,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_this_machine() {
+    fn host_header_must_name_this_machine() {
         for (host, ours) in [
             ("localhost", true),
             ("LOCALHOST:7878", true),
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_sites_are_foreign() {
+    fn cross_site_requests_are_detected() {
         for (site, origin, foreign) in [
             ("", "", false),
             ("", "http://localhost:7878", false),
@@ -258,12 +260,12 @@ mod tests {
                     headers.insert(name, HeaderValue::from_static(value));
                 }
             }
-            assert_eq!(is_foreign(&headers), foreign, "{site} {origin}");
+            assert_eq!(is_cross_site(&headers), foreign, "{site} {origin}");
         }
     }
 
     #[test]
-    fn secrets_are_compared_whole() {
+    fn equal_secrets_compares_all_bytes() {
         assert!(equal_secrets(b"abc", b"abc"));
         assert!(!equal_secrets(b"abc", b"abd") && !equal_secrets(b"abc", b"ab") && !equal_secrets(b"", b"a"));
     }

@@ -11,12 +11,12 @@ use serde_json::json as value;
 use super::Server;
 use super::body::json;
 use super::error::HttpResult;
-use super::part::{SetIdentity, ShardIdentity};
+use super::identity::{SetIdentity, ShardIdentity};
 use super::state::{BOX, ServedSet};
 use crate::ranking::NAMES;
 
 /// Maximum number of values listed for a column.
-pub(crate) const MOST_VALUES: usize = 50;
+pub(crate) const MAX_VALUES: usize = 50;
 
 /// Response of `GET /api/info`. It does not change while the server runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -98,7 +98,7 @@ impl ColumnSummary {
         let distinct = counts.len();
         let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
         counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-        counts.truncate(MOST_VALUES);
+        counts.truncate(MAX_VALUES);
         let values = counts.into_iter().map(|(value, count)| (value.to_owned(), count)).collect();
         ColumnSummary { name: name.to_owned(), distinct, values, partial: false }
     }

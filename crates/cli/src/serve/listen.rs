@@ -17,17 +17,17 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use super::activity::{AmbiguousHead, ConnectionActivity, MonitoredStream, WRITE_TIMEOUT};
 use super::metrics::{GaugeGuard, Metrics};
-use super::pulse::{AmbiguousHead, ConnectionActivity, MonitoredStream, WRITE_TIMEOUT};
 
 /// Timeout for the head of a request, counted from the start of the connection or the end of the previous response.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a shutdown waits for open connections.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
-/// A connection that was active within this time is not closed in favour of a new one.
+/// Minimum idle time of a connection that is closed in favour of a new one.
 const MIN_IDLE: Duration = Duration::from_millis(500);
 /// Maximum size of a request head in bytes.
-const HEAD_BYTES: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
 
 #[derive(Default)]
 struct Connections {
@@ -47,7 +47,7 @@ struct ConnectionTable {
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    most: usize,
+    max_connections: usize,
     metrics: Arc<Metrics>,
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
@@ -62,12 +62,12 @@ pub(crate) async fn serve(
             () = &mut stop => break,
         };
         let Ok((stream, _)) = accepted else {
-            // Either the process is out of file descriptors or the client has disconnected. Wait, then accept the next
-            // connection.
+            // For example, the process is out of file descriptors or the client has disconnected. Wait, then accept
+            // again.
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
-        match connections.enter(most) {
+        match connections.enter(max_connections) {
             Some((number, activity)) => {
                 let (connections, metrics) = (Arc::clone(&connections), Arc::clone(&metrics));
                 let (router, ended) = (router.clone(), ended.clone());
@@ -79,12 +79,12 @@ pub(crate) async fn serve(
                 });
             }
             None => {
-                tokio::spawn(reject(stream, most));
+                tokio::spawn(reject(stream, max_connections));
             }
         }
     }
     drop(listener);
-    // The send fails only if there is no receiver; then there is no connection to end.
+    // This cannot fail, because `ended` is a receiver.
     _ = ending.send(true);
     let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
     while !connections.is_empty() && Instant::now() < deadline {
@@ -137,7 +137,7 @@ async fn handle_connection(
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(HEAD_BYTES)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let mut ending = false;
@@ -155,9 +155,9 @@ async fn handle_connection(
 }
 
 /// Answers 503, because the connection limit is reached.
-async fn reject(mut stream: TcpStream, most: usize) {
+async fn reject(mut stream: TcpStream, max_connections: usize) {
     let body = format!(
-        r#"{{"error":{{"status":503,"message":"the limit of {most} open connections is reached; retry later"}}}}"#
+        r#"{{"error":{{"status":503,"message":"the limit of {max_connections} open connections is reached; retry later"}}}}"#
     );
     let response = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\nretry-after: 1\r\n\r\n{body}",
@@ -170,9 +170,9 @@ async fn reject(mut stream: TcpStream, most: usize) {
 impl Connections {
     /// Registers a new connection. At the limit, closes the connection that has been idle longest; returns `None` if
     /// none has been idle for [`MIN_IDLE`].
-    fn enter(&self, most: usize) -> Option<(u64, Arc<ConnectionActivity>)> {
+    fn enter(&self, max_connections: usize) -> Option<(u64, Arc<ConnectionActivity>)> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.all.len() >= most {
+        if open.all.len() >= max_connections {
             let idle = open.all.iter().filter_map(|(number, it)| Some((it.idle()?, *number)));
             let (idle, idlest) = idle.max()?;
             if idle < MIN_IDLE {

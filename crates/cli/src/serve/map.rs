@@ -10,9 +10,10 @@
 //! deepest row is at [`FLAT_RADIUS`].
 //!
 //! The direction of a row comes from its tangent vector at the root (`log_root`, with the vectors of all factors
-//! concatenated). The tangent vector is normalised and projected onto the first two principal components of these unit
-//! vectors over at most [`SAMPLE`] evenly spaced rows. **Distances and angles between rows are therefore not those of
-//! the space**: rows that are close in the picture may be far apart.
+//! concatenated). On the sphere and in flat space, the difference between the row and the root is used instead. The
+//! vector is normalised and projected onto the first two principal components of these unit vectors over at most
+//! [`SAMPLE`] evenly spaced rows. **Distances and angles between rows are therefore not those of the space**: rows that
+//! are close in the picture may be far apart.
 //!
 //! All computations use f64 and depend only on the set, so a row has the same position in every picture.
 
@@ -29,9 +30,9 @@ const SAMPLE: usize = 1024;
 /// Radius of the deepest row in a space without a curvature parameter.
 const FLAT_RADIUS: f64 = 0.95;
 
-/// Steps of the power iteration. Each step shrinks the share of the third component by the ratio of the third
-/// eigenvalue to the second. If the two are nearly equal, any direction between the two components gives an equally
-/// good picture.
+/// Steps of the power iteration. Each step shrinks the part along the third component by the ratio of the third
+/// eigenvalue to the second. If the two are nearly equal, convergence is slow, but any direction between the two
+/// components gives an equally good picture.
 const STEPS: usize = 64;
 
 /// A projection of a space into the disc.
@@ -144,7 +145,8 @@ fn wide(row: &[f32]) -> Vec<f64> {
     row.iter().map(|v| f64::from(*v)).collect()
 }
 
-/// The unit vector along `log_root(point)`; zero at the root, which has no direction.
+/// The unit vector along `log_root(point)`, or along `point - root` in a space without a curvature parameter; zero at
+/// the root.
 fn direction(spec: &ManifoldSpec, root: &Root, point: &[f64]) -> Vec<f64> {
     let mut tangent = match root {
         Root::Origin => point.to_vec(),
@@ -195,8 +197,9 @@ fn principal(centred: &[Vec<f64>], dim: usize) -> [Vec<f64>; 2] {
         orthonormalise(&mut axes);
     }
     axes.map(|mut axis| {
-        let most = axis.iter().copied().fold(0.0_f64, |most, v| if v.abs() > most.abs() { v } else { most });
-        if most < 0.0 {
+        let largest =
+            axis.iter().copied().fold(0.0_f64, |largest, v| if v.abs() > largest.abs() { v } else { largest });
+        if largest < 0.0 {
             axis.iter_mut().for_each(|v| *v = -*v);
         }
         axis
@@ -231,7 +234,7 @@ mod tests {
     /// Points of a hyperbolic plane keep their depth and, up to the rotation and reflection of the principal
     /// components, their direction. The points lie on two orthogonal lines through the root.
     #[test]
-    fn a_plane_is_its_own_picture() {
+    fn hyperbolic_plane_keeps_depth_and_direction() {
         let (curv, far, near) = (2.0_f64, 1.5_f32, 0.5_f32);
         let points = [far, 0.0, -far, 0.0, far, 0.0, -far, 0.0, 0.0, near, 0.0, -near];
         let (_, map) = disc(&ManifoldSpec::lorentz(2, curv), Root::Origin, &points);
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_that_is_a_point_is_the_centre() {
+    fn point_root_is_projected_to_the_centre() {
         let root = vec![0.75, -0.25, 0.125]; // exact in f32
         let spec = ManifoldSpec::lorentz(3, 0.7);
         let points = [0.75, -0.25, 0.125, 0.1, 0.9, -0.4, -0.6, 0.2, 0.5];
@@ -265,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn every_space_stays_inside_the_disc_and_repeats_itself() {
+    fn projection_is_deterministic_and_inside_the_disc() {
         for entry in &conifer_space::SPACES {
             for spec in (entry.sample)(7) {
                 let geometry = space::<f32>(&spec).unwrap();
@@ -288,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn more_rows_than_the_limit_are_spread_evenly() {
+    fn spread_returns_evenly_spaced_numbers() {
         assert_eq!(spread(3, 5), [0, 1, 2]);
         assert_eq!(spread(10, 5), [1, 3, 5, 7, 9]);
         assert_eq!(spread(7, 2), [1, 5]);
@@ -299,7 +302,7 @@ mod tests {
     /// Rows on a line through the root vary along one axis: the second axis is zero, and rows lie on both sides of the
     /// centre.
     #[test]
-    fn rows_on_a_line_lie_on_a_line() {
+    fn rows_on_a_line_are_projected_to_a_line() {
         let spec = ManifoldSpec::euclidean(3);
         let (_, map) = disc(&spec, Root::Origin, &[1., 2., 2., -2., -4., -4.]);
         assert!(map.y.iter().all(|y| y.abs() < 1e-12), "{:?}", map.y);

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_add_up() {
+    fn buckets_are_cumulative() {
         let metrics = Metrics::default();
         metrics.count("/a", 200, Duration::from_millis(2));
         metrics.count("/a", 404, Duration::from_secs(60));

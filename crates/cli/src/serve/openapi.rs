@@ -9,7 +9,7 @@ mod schemas;
 use serde_json::{Map, Value, json};
 
 use super::body::typed;
-use super::search::MOST_HITS;
+use super::search::MAX_HITS;
 
 pub(crate) async fn openapi() -> axum::response::Response {
     typed("application/json", document().to_string())
@@ -40,13 +40,13 @@ pub(crate) fn document() -> Value {
 }
 
 /// The OpenAPI document of a server that has only these paths and this maximum offset.
-pub(crate) fn document_of(paths: &[&str], most_offset: usize) -> Value {
+pub(crate) fn document_of(paths: &[&str], max_offset: usize) -> Value {
     let mut document = document();
     if let Some(all) = document["paths"].as_object_mut() {
         all.retain(|path, _| paths.contains(&path.as_str()));
     }
     document["info"]["title"] = json!("conifer front");
-    document["components"]["schemas"]["Search"]["properties"]["offset"]["maximum"] = json!(most_offset);
+    document["components"]["schemas"]["Search"]["properties"]["offset"]["maximum"] = json!(max_offset);
     document
 }
 
@@ -67,7 +67,7 @@ fn paths() -> Value {
     let row = path_number("row", "The number of a row.");
     let k = query(
         "k",
-        json!({ "type": "integer", "minimum": 1, "maximum": MOST_HITS, "default": 10, "description": "maximum number of rows in each list" }),
+        json!({ "type": "integer", "minimum": 1, "maximum": MAX_HITS, "default": 10, "description": "maximum number of rows in each list" }),
         false,
     );
     let modality = query("modality", reference("Modality"), false);
@@ -184,7 +184,7 @@ mod tests {
     use crate::serve::routes::routes;
 
     #[test]
-    fn every_route_is_described_and_every_description_has_its_route() {
+    fn routes_and_openapi_paths_match() {
         let there: BTreeSet<(String, String)> =
             routes().iter().map(|(method, path, _)| ((*path).to_owned(), (*method).to_owned())).collect();
         let document = document();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_described_field_by_field() {
+    fn request_schemas_match_the_parsed_fields() {
         use crate::serve::fields::Request;
         use crate::serve::query::RowFilter;
         use crate::serve::search::{PointRequest, SearchRequest};
@@ -215,7 +215,7 @@ mod tests {
 
     /// A number or a list of numbers needs a description.
     #[test]
-    fn every_number_says_what_it_is() {
+    fn number_fields_have_descriptions() {
         fn bare(place: &str, properties: &Value, found: &mut Vec<String>) {
             for (name, schema) in properties.as_object().into_iter().flatten() {
                 let place = format!("{place}.{name}");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_have_names_of_their_own() {
+    fn operation_ids_are_unique() {
         let document = document();
         let operations =
             || document["paths"].as_object().unwrap().values().flat_map(|it| it.as_object().unwrap().values());
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_somewhere() {
+    fn schema_references_resolve() {
         let document = document();
         let text = document.to_string();
         let names = text.split("#/components/schemas/").skip(1).map(|it| it.split('"').next().unwrap());

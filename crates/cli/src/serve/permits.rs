@@ -6,18 +6,18 @@ use tokio::sync::Semaphore;
 
 use super::error::{HttpError, HttpResult};
 
-/// Permits for work on blocking threads. Searches and decoding have separate permits: decoding a photo of 40 megapixels
-/// takes a second, and searches must not queue behind eight of them.
+/// Permits for work on blocking threads. Searches and decoding have separate permits, because decoding large photos is
+/// slow and searches must not wait for it.
 pub(crate) struct Permits {
     searches: Arc<Semaphore>,
     decoders: Arc<Semaphore>,
 }
 
 impl Permits {
-    /// Allows one search per core and half as many decoders, but at most `most_decoders`, because each holds a decoded
-    /// photo in memory.
-    pub(crate) fn new(cores: usize, most_decoders: usize) -> Self {
-        let decoders = (cores / 2).clamp(1, most_decoders);
+    /// Allows one search per core and half as many decoders, but at least one and at most `max_decoders`, because each
+    /// holds a decoded photo in memory.
+    pub(crate) fn new(cores: usize, max_decoders: usize) -> Self {
+        let decoders = (cores / 2).clamp(1, max_decoders);
         Self { searches: Arc::new(Semaphore::new(cores)), decoders: Arc::new(Semaphore::new(decoders)) }
     }
 

@@ -16,9 +16,9 @@ use super::body::{json, read};
 use super::error::{HttpError, HttpResult};
 
 /// Maximum number of points kept.
-const MOST_STORED: usize = 4096;
+const MAX_STORED: usize = 4096;
 /// Maximum number of pixels of an uploaded photo. A decoder may need 8 bytes of memory per pixel.
-const MOST_PIXELS: u64 = 40_000_000;
+const MAX_PIXELS: u64 = 40_000_000;
 
 /// Points of uploaded photos by token. The oldest points are dropped when there are too many.
 pub(crate) struct UploadedPhotos {
@@ -43,15 +43,15 @@ impl UploadedPhotos {
         self.stored.lock().unwrap_or_else(PoisonError::into_inner).points.get(token).cloned()
     }
 
-    /// Stores a point and returns its token. The 128 bits of a token cannot be guessed from other tokens: they are
-    /// keyed hashes of a counter, with random keys from the operating system.
+    /// Stores a point and returns its token: two 64-bit hashes of a counter with the random keys of [`RandomState`], so
+    /// that clients cannot easily guess other tokens.
     fn store(&self, point: Vec<f32>) -> String {
         let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
         stored.count += 1;
         let token: String = self.seed.iter().map(|seed| format!("{:016x}", seed.hash_one(stored.count))).collect();
         stored.points.insert(token.clone(), point);
         stored.order.push_back(token.clone());
-        if stored.order.len() > MOST_STORED
+        if stored.order.len() > MAX_STORED
             && let Some(oldest) = stored.order.pop_front()
         {
             stored.points.remove(&oldest);
@@ -62,11 +62,11 @@ impl UploadedPhotos {
 
 pub(crate) async fn upload(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> HttpResult {
     let model = Arc::clone(server.embedder()?.model());
-    let most = server.max_upload;
-    let bytes = read(&headers, body, most).await?;
+    let max = server.max_upload;
+    let bytes = read(&headers, body, max).await?;
     let (pixels, width, height) = server
         .decode(move || {
-            let limits = PixelLimits { max_bytes: most as u64, max_pixels: MOST_PIXELS, ..PixelLimits::default() };
+            let limits = PixelLimits { max_bytes: max as u64, max_pixels: MAX_PIXELS, ..PixelLimits::default() };
             let picture = ImageRef::Encoded(bytes.into()).open(&limits).map_err(|it| refused(&it))?;
             let pixels = model.inner().pixels(&picture, EvalCrop::Center);
             Ok((pixels, picture.width, picture.height))

@@ -13,17 +13,17 @@ use super::Server;
 use super::error::{HttpError, HttpResult};
 use super::fields::{Field, FieldPath, Request, RequestFields};
 use super::state::ServedSet;
-use crate::limits::RowConditions;
+use crate::row_conditions::RowConditions;
 
 /// Maximum number of points of one request, including those of its filters.
-const MOST_POINTS: usize = 32;
+const MAX_POINTS: usize = 32;
 /// Maximum number of values of a filter, over all its columns.
-const MOST_VALUES: usize = 1000;
-/// Maximum number of characters of a text. Models read only some dozens of tokens.
-const MOST_CHARACTERS: usize = 10_000;
-/// Maximum norm of a point. Up to this norm, every space guarantees finite distances and angles; the outputs of models
-/// are much smaller.
-const MOST_NORM: f32 = 1e4;
+const MAX_VALUES: usize = 1000;
+/// Maximum number of characters of a text.
+const MAX_CHARACTERS: usize = 10_000;
+/// Maximum norm of a point from a client. With it, `sqrt(c) |x|` stays below `conifer_space::safe::FARTHEST` for every
+/// allowed curvature.
+const MAX_NORM: f32 = 1e4;
 /// Describes a query in error messages.
 const EXPECTED: &str = "an object with exactly one of `text`, `photo`, `row`, `id`, `point`, `all`";
 
@@ -118,9 +118,9 @@ impl PointQuery {
             return Err(HttpError::invalid(format!("a query must be {EXPECTED}")));
         }
         if let Some(text) = &self.text
-            && text.chars().count() > MOST_CHARACTERS
+            && text.chars().count() > MAX_CHARACTERS
         {
-            return Err(HttpError::invalid(format!("a text is longer than the limit of {MOST_CHARACTERS} characters")));
+            return Err(HttpError::invalid(format!("a text is longer than the limit of {MAX_CHARACTERS} characters")));
         }
         let Some(parts) = &self.all else { return Ok(1) };
         if !(2..=8).contains(&parts.len()) {
@@ -176,8 +176,8 @@ impl PointQuery {
             return Err(HttpError::invalid(format!("`point[{i}]` is {}; expected a finite number", point[i])));
         }
         let norm = dot(&point, &point).sqrt();
-        if norm > MOST_NORM {
-            return Err(HttpError::invalid(format!("`point` has norm {norm}; expected at most {MOST_NORM}")));
+        if norm > MAX_NORM {
+            return Err(HttpError::invalid(format!("`point` has norm {norm}; expected at most {MAX_NORM}")));
         }
         Ok(point)
     }
@@ -192,19 +192,19 @@ impl RowFilter {
     /// Checks the limits of the filter. `other_points` is the number of points in the rest of the request.
     pub(crate) fn check(&self, other_points: usize) -> HttpResult<()> {
         let points = self.queries().map(PointQuery::check).sum::<HttpResult<usize>>()? + other_points;
-        if points > MOST_POINTS {
-            return Err(HttpError::invalid(format!("the request has {points} points; expected at most {MOST_POINTS}")));
+        if points > MAX_POINTS {
+            return Err(HttpError::invalid(format!("the request has {points} points; expected at most {MAX_POINTS}")));
         }
         let values: usize = self.columns.iter().flatten().map(|(_, values)| values.len()).sum();
-        if values > MOST_VALUES {
+        if values > MAX_VALUES {
             return Err(HttpError::invalid(format!(
-                "`columns` has {values} values; expected at most {MOST_VALUES} in all"
+                "`columns` has {values} values; expected at most {MAX_VALUES} in all"
             )));
         }
-        if let Some([least, most]) = self.depth
-            && least > most
+        if let Some([min, max]) = self.depth
+            && min > max
         {
-            return Err(HttpError::invalid(format!("`depth` is [{least}, {most}]; expected the smaller one first")));
+            return Err(HttpError::invalid(format!("`depth` is [{min}, {max}]; expected the smaller one first")));
         }
         Ok(())
     }

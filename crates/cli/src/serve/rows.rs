@@ -14,10 +14,10 @@ use super::error::{HttpError, HttpResult};
 use super::fields::{QueryParams, Request, RequestFields};
 use super::hits::RowReply;
 use super::query::PassingRows;
-use super::search::{MOST_HITS, best};
+use super::search::{MAX_HITS, best};
 
-/// Maximum number of rows listed for one id.
-pub(crate) const MOST_ROWS: usize = 1000;
+/// Maximum number of rows that are returned for one id, or read for the boxes of one photo.
+pub(crate) const MAX_ROWS: usize = 1000;
 
 pub(crate) struct RowIdParams {
     id: String,
@@ -42,8 +42,8 @@ impl Request for NeighbourParams {
 
     fn read(fields: &mut RequestFields<'_>) -> HttpResult<Self> {
         let (k, modality) = (fields.take("k")?.unwrap_or(10), fields.take("modality")?);
-        if !(1..=MOST_HITS).contains(&k) {
-            return Err(HttpError::invalid(format!("`k` is {k}; expected 1 to {MOST_HITS}")));
+        if !(1..=MAX_HITS).contains(&k) {
+            return Err(HttpError::invalid(format!("`k` is {k}; expected 1 to {MAX_HITS}")));
         }
         Ok(Self { k, modality })
     }
@@ -71,7 +71,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RowNumber {
     }
 }
 
-/// Parses a number that consists of digits only; `str::parse` would also accept `+1`.
+/// Parses a number that consists of digits only. `str::parse` alone would also accept `+1`.
 pub(crate) fn digits(text: &str) -> Option<usize> {
     text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok())?
 }
@@ -86,7 +86,7 @@ pub(crate) async fn by_id(
     QueryParams(RowIdParams { id }): QueryParams<RowIdParams>,
 ) -> HttpResult {
     let rows: Vec<RowReply<'_>> =
-        server.state.rows_of(&id).take(MOST_ROWS).map(|row| RowReply::of(&server, row)).collect();
+        server.state.rows_of(&id).take(MAX_ROWS).map(|row| RowReply::of(&server, row)).collect();
     json(&rows)
 }
 

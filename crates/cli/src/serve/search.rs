@@ -10,7 +10,7 @@ use conifer_index::{Effort, Hit, Query as Points, Ranking};
 use serde::Serialize;
 
 use super::Server;
-use super::body::{JSON_BYTES, json, read};
+use super::body::{MAX_JSON_BYTES, json, read};
 use super::error::{HttpError, HttpResult};
 use super::fields::{Request, RequestFields, object, parse_request};
 use super::hits::RowReply;
@@ -18,9 +18,9 @@ use super::query::{PassingRows, PointQuery, split};
 use crate::ranking::RankingArg;
 
 /// Maximum number of hits in a response.
-pub(crate) const MOST_HITS: usize = 1000;
+pub(crate) const MAX_HITS: usize = 1000;
 /// Maximum number of hits that a request may skip.
-pub(crate) const MOST_OFFSET: usize = 1_000_000;
+pub(crate) const MAX_OFFSET: usize = 1_000_000;
 /// Constant K of the cone half-aperture in responses, as in MERU.
 pub(crate) const MIN_RADIUS: f32 = 0.1;
 
@@ -71,11 +71,11 @@ impl SearchRequest {
     /// # Errors
     /// A number is out of range, or a limit does not fit the ranking.
     pub(crate) fn check(&self) -> HttpResult<Ranking> {
-        if !(1..=MOST_HITS).contains(&self.k) {
-            return Err(HttpError::invalid(format!("`k` is {}; expected 1 to {MOST_HITS}", self.k)));
+        if !(1..=MAX_HITS).contains(&self.k) {
+            return Err(HttpError::invalid(format!("`k` is {}; expected 1 to {MAX_HITS}", self.k)));
         }
-        if self.offset > MOST_OFFSET {
-            return Err(HttpError::invalid(format!("`offset` is {}; expected at most {MOST_OFFSET}", self.offset)));
+        if self.offset > MAX_OFFSET {
+            return Err(HttpError::invalid(format!("`offset` is {}; expected at most {MAX_OFFSET}", self.offset)));
         }
         self.by.ranking(self.angle, self.within, "").map_err(HttpError::invalid)
     }
@@ -83,7 +83,7 @@ impl SearchRequest {
 
 pub(crate) async fn search(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> HttpResult {
     let started = Instant::now();
-    let bytes = read(&headers, body, JSON_BYTES).await?;
+    let bytes = read(&headers, body, MAX_JSON_BYTES).await?;
     let (search, filter): (SearchRequest, _) = split(object(&bytes)?)?;
     let ranking = search.check()?;
     filter.check(search.query.check()?)?;
@@ -123,7 +123,7 @@ pub(crate) async fn point(State(server): State<Arc<Server>>, headers: HeaderMap,
     struct PointReply {
         point: Vec<f32>,
     }
-    let PointRequest { query } = parse_request(&read(&headers, body, JSON_BYTES).await?)?;
+    let PointRequest { query } = parse_request(&read(&headers, body, MAX_JSON_BYTES).await?)?;
     query.check()?;
     json(&PointReply { point: query.point(&server).await? })
 }

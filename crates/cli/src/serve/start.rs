@@ -16,13 +16,13 @@ use super::batch::EmbeddingQueue;
 use super::classes::ClassSource;
 use super::explore::Explorer;
 use super::gate::RequestGate;
+use super::identity::SetIdentity;
 use super::info::{Capabilities, ServerInfo};
 use super::log::RequestLog;
 use super::metrics::Metrics;
-use super::outgoing::{MOST_UNSENT, ResponseBudget};
-use super::part::SetIdentity;
 use super::permits::Permits;
 use super::photos::UploadedPhotos;
+use super::response_buffer::{MAX_UNSENT, ResponseBudget};
 use super::state::ServedSet;
 use super::thumbnails::Thumbnails;
 use super::{Server, listen, routes};
@@ -32,11 +32,11 @@ use crate::output::{note, print, print_json};
 use crate::request::{open_rows, open_source};
 
 /// Maximum number of photos that a server decodes, or a front forwards, at the same time.
-pub(crate) const UPLOADS: usize = 4;
+pub(crate) const CONCURRENT_UPLOADS: usize = 4;
 /// Number of photos of maximum size that may be in memory at the same time while they are uploaded.
-const MOST_INCOMING: usize = 8;
-/// Minimum length of a token. A random token of 16 base64 characters has 96 bits.
-const SHORTEST_TOKEN: usize = 16;
+const MAX_INCOMING: usize = 8;
+/// Minimum length of a token in characters. 16 random base64 characters have 96 bits.
+const MIN_TOKEN_LENGTH: usize = 16;
 
 pub(crate) fn serve(args: ServeArgs, as_json: bool, device: &Device) -> anyhow::Result<()> {
     let (listener, gate) = bind(&args.listen, args.max_upload, as_json)?;
@@ -91,7 +91,7 @@ pub(crate) fn serve(args: ServeArgs, as_json: bool, device: &Device) -> anyhow::
         thumbnails,
         metrics: Arc::clone(&gate.metrics),
         max_upload: args.max_upload,
-        permits: Permits::new(cores, UPLOADS),
+        permits: Permits::new(cores, CONCURRENT_UPLOADS),
     });
     let what = format!("{} rows", server.state.len());
     let gate = Arc::new(gate);
@@ -117,11 +117,11 @@ pub(crate) fn bind(args: &ListenArgs, max_upload: usize, as_json: bool) -> anyho
         local_name: local_only.then(|| args.host.clone()),
         token,
         work: Semaphore::new(args.concurrency),
-        most: args.concurrency,
-        limit: Duration::from_secs_f64(args.timeout),
+        max_requests: args.concurrency,
+        timeout: Duration::from_secs_f64(args.timeout),
         max_upload,
-        photos: Semaphore::new(MOST_INCOMING * max_upload),
-        responses: ResponseBudget::new(MOST_UNSENT),
+        photos: Semaphore::new(MAX_INCOMING * max_upload),
+        responses: ResponseBudget::new(MAX_UNSENT),
         log: if as_json { Some(RequestLog::start(&metrics)?) } else { None },
         metrics,
     };
@@ -145,7 +145,7 @@ pub(crate) fn run(
     }
     let metrics = Arc::clone(&gate.metrics);
     let done = runtime.block_on(listen::serve(listener, router, args.connections, metrics, listen::stopped()));
-    // Do not wait longer for searches that are still running.
+    // Wait at most one second for searches that are still running.
     runtime.shutdown_timeout(Duration::from_secs(1));
     gate.log.iter().for_each(RequestLog::end);
     done
@@ -155,8 +155,8 @@ pub(crate) fn token(file: &Path) -> anyhow::Result<String> {
     let option = || format!("--token-file {}", file.display());
     let token = std::fs::read_to_string(file).with_context(option)?.trim().to_owned();
     ensure!(
-        token.len() >= SHORTEST_TOKEN && token.bytes().all(|it| it.is_ascii_graphic()),
-        "{}: expected one line of at least {SHORTEST_TOKEN} visible ASCII characters",
+        token.len() >= MIN_TOKEN_LENGTH && token.bytes().all(|it| it.is_ascii_graphic()),
+        "{}: expected one line of at least {MIN_TOKEN_LENGTH} visible ASCII characters",
         option()
     );
     Ok(token)

@@ -21,7 +21,7 @@ pub(crate) const SAMPLE: &str = "sample";
 /// An embedding set with its indexes.
 pub(crate) struct ServedSet {
     pub(crate) flat: FlatIndex,
-    /// With `--cells`: the index for searches. `flat` does everything else.
+    /// The index for searches with `--cells`. `flat` is used for everything else.
     pub(crate) cells: Option<CellIndex>,
     pub(crate) ids: Vec<String>,
     pub(crate) modality: Vec<Modality>,
@@ -48,7 +48,7 @@ pub(crate) struct SubtreeRows<'a> {
     node_of: &'a [Option<u32>],
 }
 
-/// Rows by the hash of a name, for example an id. It uses 16 bytes per row.
+/// Row numbers sorted by the hash of a name, for example an id. Uses 16 bytes per row.
 struct RowsByName {
     seed: RandomState,
     rows: Vec<(u64, u32)>,

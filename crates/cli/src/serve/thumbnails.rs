@@ -22,7 +22,7 @@ use super::state::{SAMPLE, ServedSet};
 use crate::output::note;
 use crate::progress;
 
-/// JPEG quality. It is good enough for a small picture, at a fifth of the size of the best quality.
+/// JPEG quality, 1 to 100.
 const QUALITY: u8 = 85;
 
 /// The source of the pictures of the rows.

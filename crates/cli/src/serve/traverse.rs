@@ -9,14 +9,14 @@ use conifer_index::{Cone, Hit as Found, Query as Points, Step, StopPlace, Traver
 use serde::Serialize;
 
 use super::Server;
-use super::body::{JSON_BYTES, json, read};
+use super::body::{MAX_JSON_BYTES, json, read};
 use super::error::{HttpError, HttpResult};
 use super::fields::{Request, RequestFields, object};
 use super::hits::RowReply;
 use super::query::{PointQuery, split};
 
 /// Maximum number of points of a path.
-const MOST_STEPS: usize = 200;
+const MAX_STEPS: usize = 200;
 
 /// Body of `POST /api/traverse` without its filter.
 pub(crate) struct TraverseRequest {
@@ -51,8 +51,8 @@ impl TraverseRequest {
     /// # Errors
     /// The number of steps is out of range, or `from` or `to` is not a valid query.
     pub(crate) fn check(&self) -> HttpResult<usize> {
-        if !(2..=MOST_STEPS).contains(&self.steps) {
-            return Err(HttpError::invalid(format!("`steps` is {}; expected 2 to {MOST_STEPS}", self.steps)));
+        if !(2..=MAX_STEPS).contains(&self.steps) {
+            return Err(HttpError::invalid(format!("`steps` is {}; expected 2 to {MAX_STEPS}", self.steps)));
         }
         Ok(self.to.as_ref().map_or(Ok(0), PointQuery::check)? + self.from.check()?)
     }
@@ -73,7 +73,7 @@ struct StopReply<'a> {
 }
 
 pub(crate) async fn traverse(State(server): State<Arc<Server>>, headers: HeaderMap, body: Body) -> HttpResult {
-    let bytes = read(&headers, body, JSON_BYTES).await?;
+    let bytes = read(&headers, body, MAX_JSON_BYTES).await?;
     let (request, filter): (TraverseRequest, _) = split(object(&bytes)?)?;
     filter.check(request.check()?)?;
     let from = request.from.point(&server).await?;

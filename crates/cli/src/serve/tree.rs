@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_count_for_their_class_and_all_above() {
+    fn rows_are_counted_for_their_class_and_its_ancestors() {
         let tree = Tree::from_edges([("thing", "animal"), ("animal", "dog"), ("animal", "cat"), ("thing", "car")]);
         let tree = tree.unwrap();
         let labels = labels("dog,dog,cat,animal,car,,ghost,ghost");

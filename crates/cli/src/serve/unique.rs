@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_that_are_there_twice() {
+    fn repeated_fields_are_rejected() {
         let twice = |text: &str| serde_json::from_str::<UniqueFields>(text).err().map(|error| error.to_string());
         for text in ["1", "null", r#"{"a":{"a":[{"a":-1.5},{"a":"a"}]},"b":true}"#] {
             assert_eq!(twice(text), None, "{text}");

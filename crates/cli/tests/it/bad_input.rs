@@ -3,7 +3,7 @@
 use crate::{conifer, good, refused, root};
 
 #[test]
-fn files_that_are_not_there() {
+fn missing_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     refused(at, &["search", "absent", "--id", "x"], &["absent"]);
@@ -21,7 +21,7 @@ fn files_that_are_not_there() {
 
 /// Repeated ids are allowed, but reported, because a search by id finds only the first row.
 #[test]
-fn ids_that_come_twice_are_told() {
+fn repeated_ids_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let row = |id: u32| format!("{{\"id\":\"{id}\",\"captions\":[\"a dog\"]}}\n");
     std::fs::write(folder.path().join("d.jsonl"), [4, 5, 4].map(row).concat()).unwrap();
@@ -31,7 +31,7 @@ fn ids_that_come_twice_are_told() {
 }
 
 #[test]
-fn a_pickle_that_would_run_code_is_refused() {
+fn pickle_that_runs_code_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     // GLOBAL posix.system, a string, TUPLE1, REDUCE, STOP: the pickle of a call of os.system("touch owned").
     std::fs::write(folder.path().join("evil.pth"), b"\x80\x02cposix\nsystem\nX\x0b\x00\x00\x00touch owned\x85R.")
@@ -86,7 +86,7 @@ fn newest_weights(at: &std::path::Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn nothing_of_the_users_is_replaced() {
+fn existing_files_are_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     std::fs::create_dir_all(at.join("site/checkpoints")).unwrap();
@@ -124,7 +124,7 @@ fn a_text_with_a_comma_needs_quotes() {
 
 /// A closed pipe (`| head`) or a full disk behind stderr does not end the program.
 #[test]
-fn a_reader_that_went_away_is_no_error() {
+fn closed_pipe_is_not_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let conifer = env!("CARGO_BIN_EXE_conifer");
     let config = root().join("configs/toy_clip.toml");

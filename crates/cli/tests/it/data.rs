@@ -25,12 +25,12 @@ fn stderr(at: &Path, args: &[&str]) -> String {
 }
 
 /// The content of all files below a folder.
-fn everything(folder: &Path) -> String {
+fn all_contents(folder: &Path) -> String {
     let mut text = String::new();
     for entry in fs::read_dir(folder).into_iter().flatten() {
         let path = entry.unwrap().path();
         match path.is_dir() {
-            true => text += &everything(&path),
+            true => text += &all_contents(&path),
             false => text += &String::from_utf8_lossy(&fs::read(path).unwrap()),
         }
     }
@@ -38,7 +38,7 @@ fn everything(folder: &Path) -> String {
 }
 
 #[test]
-fn a_record_copies_no_file_of_somebody_else() {
+fn records_cannot_copy_files_outside_the_roots() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     photos(at);
@@ -64,7 +64,7 @@ fn a_record_copies_no_file_of_somebody_else() {
             ["--json", "data", "export", "--data", data, "--root", "photos", "--to", "pairs", "--out", "shards"];
         let report: Value = serde_json::from_str(&good(at, &export)).unwrap();
         assert_eq!(report["written"], 1, "{report}");
-        assert!(!everything(&at.join("shards")).contains("the secret"));
+        assert!(!all_contents(&at.join("shards")).contains("the secret"));
         fs::remove_dir_all(at.join("shards")).unwrap();
     }
     let message = stderr(at, &["data", "check", "--data", "data/d.jsonl"]);
@@ -78,7 +78,7 @@ fn a_record_copies_no_file_of_somebody_else() {
 
 /// An importer writes photo paths that the reader accepts without --root.
 #[test]
-fn an_import_is_read_again_without_a_flag() {
+fn imported_photos_need_no_root_option() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     photos(at);
@@ -97,7 +97,7 @@ fn an_import_is_read_again_without_a_flag() {
     let message = import("grounded", "out/c.jsonl");
     assert!(message.starts_with("2 of 3 photos written: 1 have no annotations, 1 x outside_roots\n"), "{message}");
     import("pairs", "shards");
-    assert!(!everything(&at.join("shards")).contains("the secret"));
+    assert!(!all_contents(&at.join("shards")).contains("the secret"));
     let checked = good(at, &["data", "check", "--data", "out/c.jsonl", "--pixels"]);
     assert!(
         checked.contains("photos                       2\n") && checked.ends_with("broken                       0\n"),
@@ -106,7 +106,7 @@ fn an_import_is_read_again_without_a_flag() {
 }
 
 #[test]
-fn a_terminal_obeys_no_record() {
+fn control_characters_of_records_are_escaped() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let evil = r#"{"id": "a\u001b]0;owned\u0007\nerror: all is well\u009b2J", "image": "absent\u001b[31m.jpg", "captions": ["x"]}"#;
@@ -127,7 +127,7 @@ fn a_terminal_obeys_no_record() {
 }
 
 #[test]
-fn a_pipe_as_data_is_refused_at_once() {
+fn pipe_as_data_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     assert!(std::process::Command::new("mkfifo").arg(at.join("p.jsonl")).status().unwrap().success());
@@ -136,7 +136,7 @@ fn a_pipe_as_data_is_refused_at_once() {
 
 /// Two birds share an epithet. Tests the texts of the ranks, and the class tree of the ranks.
 #[test]
-fn birds_keep_their_names() {
+fn taxa_with_a_shared_epithet_stay_distinct() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     photos(at);
@@ -180,7 +180,7 @@ fn birds_keep_their_names() {
 }
 
 #[test]
-fn tiers_are_rows_of_their_own() {
+fn tiers_are_separate_rows() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let line = |last: &str| format!(r#"{{"tiers": {{"positive": ["an animal", "a dog", "{last}"]}}}}"#);
@@ -194,7 +194,7 @@ fn tiers_are_rows_of_their_own() {
 
 /// A config infers the kind from `data.path`, as `--data` does.
 #[test]
-fn a_path_in_a_config_says_its_kind() {
+fn config_infers_the_kind_from_the_path() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     photos(at);

@@ -21,28 +21,28 @@ fn files(at: &Path, set: &str) -> Vec<Vec<u8>> {
 }
 
 /// The state of the last commit, or null.
-fn place(at: &Path, set: &str) -> Value {
+fn committed_state(at: &Path, set: &str) -> Value {
     let state = fs::read(at.join(format!(".{set}.unfinished/state.json"))).unwrap_or_default();
     serde_json::from_slice::<Value>(&state).map_or(Value::Null, |it| it["state"].clone())
 }
 
 /// Starts `args`, and waits until `enough` accepts the committed state. Returns the running program and the state.
-fn until(at: &Path, args: &[&str], set: &str, enough: impl Fn(&Value) -> bool) -> (Child, Value) {
+fn start_until(at: &Path, args: &[&str], set: &str, enough: impl Fn(&Value) -> bool) -> (Child, Value) {
     let mut child = command(at, args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let started = Instant::now();
     loop {
-        let place = place(at, set);
-        if enough(&place) {
-            return (child, place);
+        let state = committed_state(at, set);
+        if enough(&state) {
+            return (child, state);
         }
-        assert!(child.try_wait().unwrap().is_none(), "the program ended before it was stopped; it was at {place}");
-        assert!(started.elapsed() < Duration::from_secs(300), "{place}");
+        assert!(child.try_wait().unwrap().is_none(), "the program ended before it was stopped; it was at {state}");
+        assert!(started.elapsed() < Duration::from_secs(300), "{state}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 #[test]
-fn a_killed_run_ends_with_the_same_bytes() {
+fn killed_run_resumes_to_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     model(at, "run", &[]);
@@ -70,7 +70,7 @@ fn a_killed_run_ends_with_the_same_bytes() {
     let whole: Value = serde_json::from_str(&good(at, &args("whole"))).unwrap();
     assert!(whole["skipped"].as_u64().unwrap() >= 12 && whole["stopped"] == false, "{whole}");
 
-    let (mut child, first) = until(at, &args("parts"), "parts", |it| it["photos"].as_u64() > Some(0));
+    let (mut child, first) = start_until(at, &args("parts"), "parts", |it| it["photos"].as_u64() > Some(0));
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!at.join("parts").exists());
@@ -89,21 +89,21 @@ fn a_killed_run_ends_with_the_same_bytes() {
     let mut others = args("parts");
     others[2] = "other";
     refused(at, &others, &["`the model` is `run/", "expected `other/"]);
-    assert_eq!(place(at, "parts"), first);
+    assert_eq!(committed_state(at, "parts"), first);
 
     // Interrupt the run (SIGINT) while it embeds texts, then kill the next run there too.
-    let (child, _) = until(at, &args("parts"), "parts", |it| it["window"]["batches"].as_u64() > Some(0));
+    let (child, _) = start_until(at, &args("parts"), "parts", |it| it["window"]["batches"].as_u64() > Some(0));
     let signal = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(signal.success());
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     let stopped: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(stopped["stopped"], true, "{stopped}");
-    // Only rows with a point count: the window of texts has already named all rows of the set.
+    // The summary counts only rows with a point. The draft already has all rows of the window of texts.
     assert!(stopped["rows"].as_u64() < whole["rows"].as_u64(), "{stopped}");
-    let at_texts = place(at, "parts")["window"]["batches"].as_u64().unwrap();
+    let at_texts = committed_state(at, "parts")["window"]["batches"].as_u64().unwrap();
     let later = |it: &Value| it["window"]["batches"].as_u64() > Some(at_texts);
-    let (mut child, _) = until(at, &args("parts"), "parts", later);
+    let (mut child, _) = start_until(at, &args("parts"), "parts", later);
     child.kill().unwrap();
     child.wait().unwrap();
 
@@ -116,7 +116,7 @@ fn a_killed_run_ends_with_the_same_bytes() {
 }
 
 #[test]
-fn an_unfinished_set_of_another_command_is_only_given_up_when_asked() {
+fn sets_of_other_commands_are_replaced_only_with_overwrite() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     model(at, "run", &[]);
@@ -161,7 +161,7 @@ fn an_unfinished_set_of_another_command_is_only_given_up_when_asked() {
     refused(at, &to_foreign, &["foreign holds a finished set", "it names model", "--overwrite"]);
     good(at, &[&to_foreign[..], &["--overwrite"]].concat());
     assert!(files(at, "foreign") == written);
-    // After an interrupted replacement, the previous set is read from its temporary place.
+    // After an interrupted replacement, the previous set is read from its temporary folder.
     fs::rename(at.join("foreign"), at.join(".foreign.previous")).unwrap();
     let id = whole.ids[0].as_str();
     let output = command(at, &["search", "foreign", "--id", id]).output().unwrap();
@@ -170,7 +170,7 @@ fn an_unfinished_set_of_another_command_is_only_given_up_when_asked() {
 }
 
 #[test]
-fn a_set_that_was_never_begun_is_not_called_half_done() {
+fn failed_start_is_not_reported_as_incomplete() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     model(at, "run", &[]);

@@ -93,7 +93,7 @@ fn set_of(folder: &Path, modality: Vec<Modality>, columns: &[(&str, [&str; 4])])
 }
 
 #[test]
-fn the_page_and_its_parts_are_served_under_a_strict_policy() {
+fn page_and_assets_have_a_strict_content_policy() {
     let folder = tempfile::tempdir().unwrap();
     set(folder.path());
     let server = ExplorerServer::start(folder.path(), &[]);
@@ -107,7 +107,7 @@ fn the_page_and_its_parts_are_served_under_a_strict_policy() {
 }
 
 #[test]
-fn the_map_keeps_the_depth_of_rows() {
+fn map_keeps_the_depth_of_rows() {
     let folder = tempfile::tempdir().unwrap();
     set(folder.path());
     let server = ExplorerServer::start(folder.path(), &[]);
@@ -130,8 +130,8 @@ fn the_map_keeps_the_depth_of_rows() {
     for name in ["x", "y"] {
         assert!((one[name].as_f64().unwrap() - map[name][1].as_f64().unwrap()).abs() < 1e-6);
     }
-    // K = 0.1. In the first factor sinh(sqrt(c) d) = 5. The row is at the root of the second factor, where the cone is
-    // a half space.
+    // The half aperture is asin(2K / sinh(sqrt(c) d)) with K = 0.1. In the first factor sinh(sqrt(c) d) = 5. In the
+    // second factor the row is at the root, where the half aperture is pi/2.
     let aperture = ((0.2_f64 / 5.0).asin() + std::f64::consts::FRAC_PI_2) / 2.0;
     assert!((one["aperture"].as_f64().unwrap() - aperture).abs() < 1e-5, "{one}");
     assert_eq!(server.json("/api/map?limit=2")["rows"], json!([1, 3]));
@@ -173,7 +173,7 @@ fn factors_and_classes_are_counted() {
 }
 
 #[test]
-fn classes_come_from_labels_and_ranks_where_no_tree_is_given() {
+fn classes_come_from_labels_and_ranks_without_a_tree() {
     let folder = tempfile::tempdir().unwrap();
     let images = vec![Modality::Image; 4];
     let one = |name: &str, count: u64, children: u64| json!({ "name": name, "count": count, "children": children });
@@ -223,7 +223,7 @@ fn classes_come_from_labels_and_ranks_where_no_tree_is_given() {
 }
 
 #[test]
-fn the_boxes_of_a_photo_are_told_once_each_with_all_phrases() {
+fn boxes_of_a_photo_are_listed_once_with_all_phrases() {
     let folder = tempfile::tempdir().unwrap();
     let modality = vec![Modality::BoxImage, Modality::Image, Modality::BoxImage, Modality::BoxImage];
     let columns = [

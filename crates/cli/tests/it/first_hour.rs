@@ -25,7 +25,7 @@ fn stderr(folder: &Path, args: &[&str]) -> String {
 }
 
 #[test]
-fn a_search_takes_the_model_that_the_set_names() {
+fn search_uses_the_model_named_by_the_set() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     tiny_run(here);
@@ -64,7 +64,7 @@ fn a_search_takes_the_model_that_the_set_names() {
 }
 
 #[test]
-fn smoke_leaves_the_folder_of_the_run_alone() {
+fn smoke_does_not_touch_the_run_folder() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     let text = fs::read_to_string(root().join("configs/toy_meru.toml")).unwrap();
@@ -133,7 +133,7 @@ fn help_has_groups_and_ends_with_the_global_options() {
 }
 
 #[test]
-fn results_that_say_nothing_are_called_so() {
+fn meaningless_results_give_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     // A set with nearly equal points, and one with distinct points.
@@ -155,7 +155,7 @@ fn results_that_say_nothing_are_called_so() {
     let message = stderr(here, &["search", "flat", "--id", "row0", "--modality", "image"]);
     assert!(message.contains("the ranking is flat: the distance of the 40 rows compared goes from 3.5"), "{message}");
     assert!(stderr(here, &["search", "good", "--id", "row0", "--modality", "image"]).is_empty());
-    // The query's own row, at distance 0, must not hide the flat ranking.
+    // The query's own row, at distance 0, is ignored when the spread of the ranking is judged.
     let message = stderr(here, &["search", "flat", "--id", "row1", "--modality", "image,text", "--where", "label=x"]);
     assert!(!message.contains("panicked"), "{message}");
 

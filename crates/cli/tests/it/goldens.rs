@@ -23,7 +23,7 @@ fn golden(file: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn released_checkpoints_convert_embed_and_come_back() {
+fn released_checkpoints_embed_and_round_trip() {
     for model in MODELS {
         let (Some(pth), Some(io)) =
             (golden(&format!("{model}_nano.pth")), golden(&format!("{model}_nano.io.safetensors")))
@@ -42,8 +42,9 @@ fn released_checkpoints_convert_embed_and_come_back() {
         good(here, &[&["convert", pth, "native", "--tokenizer", "words.json"], &heads[..]].concat());
         good(here, &["embed", "native", "--data", "samples.jsonl", "--views", "image,text", "--out", "set"]);
         let set = EmbeddingSet::load(&here.join("set")).unwrap();
-        // The token ids are identical, so texts must agree up to rounding. Photos are stored as 8-bit values while the
-        // golden pixels are floats, an error of at most 1/510 per pixel. The tests beside the model check exact pixels.
+        // The token ids are identical, so texts must agree up to rounding. The golden pixels are floats, but photos are
+        // stored as 8-bit values, which changes a pixel by at most 1/510. The tests beside the model check exact
+        // pixels.
         for (modality, view, tolerance) in [(Modality::Text, "text", 1e-5), (Modality::Image, "image", 5e-3)] {
             let found: Vec<f32> = (0..set.len())
                 .filter(|&row| set.modality[row] == modality)
@@ -69,7 +70,7 @@ fn released_checkpoints_convert_embed_and_come_back() {
 /// Converts CLIPs of Hugging Face and open_clip (`../shared/goldens/models`) to a checkpoint folder, to the other
 /// library's layout and back. The tests beside the model check the embeddings; this test checks that no tensor changes.
 #[test]
-fn clips_of_others_convert_and_come_back() {
+fn clip_models_of_other_libraries_round_trip() {
     for (model, layout, other, file) in [
         ("hf_clip_quick_gelu", "hf-clip", "open-clip", "model.safetensors"),
         ("hf_clip_gelu", "hf-clip", "open-clip", "model.safetensors"),

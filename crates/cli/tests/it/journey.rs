@@ -146,7 +146,7 @@ fn toy_world_to_search_and_back() {
 }
 
 #[test]
-fn data_go_from_form_to_form() {
+fn data_formats_convert_to_each_other() {
     let folder = tempfile::tempdir().unwrap();
     good(folder.path(), &["data", "toy", "--out", "toy", "--size", "16", "--resolution", "96"]);
     let export = ["--json", "data", "export", "--data", "toy/scenes.jsonl", "--split", "train", "--to"];
@@ -170,7 +170,7 @@ fn data_go_from_form_to_form() {
 }
 
 #[test]
-fn a_run_measures_itself_on_held_out_data() {
+fn training_evaluates_on_held_out_data() {
     let folder = tempfile::tempdir().unwrap();
     let config = root().join("configs/toy_meru.toml");
     let sets = [
@@ -219,7 +219,7 @@ fn a_run_measures_itself_on_held_out_data() {
 
 /// A Hugging Face model folder is accepted as a checkpoint, by its path and by its name in the hub cache.
 #[test]
-fn published_models_are_used_as_they_are() {
+fn published_models_need_no_conversion() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     let config = root().join("configs/toy_clip.toml");

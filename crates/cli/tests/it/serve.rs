@@ -161,7 +161,7 @@ fn rows(answer: &Value) -> Vec<usize> {
 }
 
 #[test]
-fn searches_are_those_of_the_index() {
+fn searches_match_the_index() {
     let server = whole();
     let set = EmbeddingSet::load(&folder().join("set")).unwrap();
     let index = FlatIndex::new(&set).unwrap();
@@ -216,7 +216,7 @@ fn searches_are_those_of_the_index() {
 }
 
 #[test]
-fn cells_answer_as_all_rows_do() {
+fn cell_index_matches_the_flat_index() {
     let (flat, cells) = (start(&["serve", "set"]), start(&["serve", "set", "--cells"]));
     for by in ["distance", "inner", "narrower", "broader"] {
         let body = json!({ "query": { "row": 11 }, "by": by, "k": 50, "depth": [0.0, 1.6] });
@@ -285,7 +285,7 @@ fn texts_photos_rows_and_pictures() {
 }
 
 #[test]
-fn only_who_may_is_answered() {
+fn unauthorised_requests_are_rejected() {
     let at = folder();
     std::fs::write(at.join("token"), "0123456789abcdef\n").unwrap();
     std::fs::write(at.join("short"), "secret\n").unwrap();
@@ -343,7 +343,7 @@ fn only_who_may_is_answered() {
 
 #[cfg(unix)]
 #[test]
-fn it_ends_when_it_is_asked_to() {
+fn server_shuts_down_on_a_signal() {
     let mut server = start(&["serve", "set"]);
     // An idle connection must not delay the shutdown.
     let _idle = server.connect();

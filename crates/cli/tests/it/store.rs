@@ -29,7 +29,7 @@ fn write_set(path: &Path, numbers: std::ops::Range<usize>) {
 }
 
 #[test]
-fn a_store_is_searched_as_a_set_is() {
+fn store_is_searched_like_a_set() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     write_set(&here.join("a"), 0..40);
@@ -86,7 +86,7 @@ fn a_store_is_searched_as_a_set_is() {
 /// The recovery in docs/search.md: the file of the damaged newest version is moved aside, and its segment is appended
 /// again.
 #[test]
-fn a_damaged_version_is_set_aside_and_comes_back() {
+fn damaged_version_can_be_recovered() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     write_set(&here.join("a"), 0..40);

@@ -44,7 +44,7 @@ const SUITE: &str = r#"
 "#;
 
 #[test]
-fn a_suite_is_measured_written_and_compared() {
+fn suite_is_evaluated_reported_and_compared() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     good(at, &["data", "toy", "--out", "toy", "--size", "8", "--resolution", "32"]);
@@ -120,7 +120,7 @@ fn a_suite_is_measured_written_and_compared() {
 }
 
 #[test]
-fn what_an_evaluation_lacks_is_told() {
+fn missing_eval_arguments_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     refused(at, &["eval"], &["the model is missing", "--suite", "--compare"]);

@@ -63,7 +63,7 @@ pub(super) fn run(args: PartsArgs, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Draws the graph as a tree. The line width shows the share of wholes that have the part.
+/// Draws the graph as a tree. The line width shows the fraction of wholes that have the part.
 fn draw(graph: &PartGraph) -> String {
     let node = |row: &PartRow<'_>| TreeNode {
         depth: row.depth,

@@ -1,5 +1,5 @@
-//! Checks a finished set at `--out`: the same command has nothing to do, another one must not replace it without
-//! --overwrite.
+//! Checks for a finished set at `--out`. If the same command made it, there is nothing to do. A set of another command
+//! is replaced only with --overwrite.
 
 use std::path::Path;
 

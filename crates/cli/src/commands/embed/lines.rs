@@ -119,8 +119,8 @@ fn description_of(sample: &Sample, image: &ImageRef) -> String {
     }
 }
 
-/// Finds the texts that many samples share: ranks of taxa and tiers of caption hierarchies. Each distinct text becomes
-/// one row, whose id comes from the text and not from a sample.
+/// Collects the texts that many samples share: ranks of taxa and tiers of caption hierarchies. Each distinct text
+/// becomes one row, whose id comes from the text and not from a sample.
 pub(super) struct SharedTexts {
     seen: HashSet<(&'static str, String)>,
 }
@@ -176,8 +176,8 @@ pub(super) fn texts(sample: &Sample, views: &[EmbedView]) -> Vec<RowMetadata> {
     rows
 }
 
-/// The number of rows whose id an earlier row has, and the first such id. Compares 64-bit hashes of the ids, and keeps
-/// 8 bytes per row in memory.
+/// The number of rows whose id already occurs in an earlier row, and the first such id. Compares 64-bit hashes of the
+/// ids, and keeps 8 bytes per row in memory.
 pub(super) fn repeated(rows: &Path) -> anyhow::Result<Option<(usize, String)>> {
     let hash_of = |id: &str| {
         let mut hasher = DefaultHasher::new();
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_panics_costs_its_sample() {
+    fn panicking_reader_breaks_only_its_sample() {
         let options = [("size".to_owned(), 4.into()), ("resolution".to_owned(), 32.into())].into();
         let source = open(&SourceSpec { kind: "toy".to_owned(), options, ..SourceSpec::default() }).unwrap();
         let read = |sample: Sample| {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_photo_is_told_by_its_words() {
+    fn photo_text_is_caption_taxon_label_or_file_name() {
         let image = ImageRef::File("/home/me/photos/3.jpg".into());
         let names = |text: &str| text.split(' ').filter(|it| !it.is_empty()).map(str::to_owned).collect::<Vec<_>>();
         let describe = |captions: &[&str], taxon: &str, label: Option<&str>| {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_texts_come_once() {
+    fn shared_texts_become_rows_once() {
         let names = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let bird = |taxon: &str, label: Option<&str>| Sample {
             taxon: names(taxon),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_box_says_where_in_its_photo_it_is() {
+    fn box_rows_have_bounds() {
         let options = [("size".to_owned(), 1.into()), ("resolution".to_owned(), 32.into())].into();
         let source = open(&SourceSpec { kind: "toy".to_owned(), options, ..SourceSpec::default() }).unwrap();
         let mut sample = source.get(0).unwrap();

@@ -12,12 +12,12 @@ use super::stream::{EmbedJob, EmbedStream};
 
 /// Number of samples that are read as one chunk.
 const CHUNK: usize = 32;
-/// Number of chunks read in advance. It hides slow reads from the model and bounds the pixels in memory.
-const AHEAD: usize = 2;
+/// Capacity of the queue of chunks. Reading ahead keeps the model busy; the limit bounds the pixels in memory.
+const QUEUED_CHUNKS: usize = 2;
 
 /// The rows and pixels of some samples.
 struct PhotoChunk {
-    /// Number of the sample after the last one of the chunk.
+    /// Index of the sample after the last one of the chunk.
     end: usize,
     rows: Vec<(RowMetadata, Vec<u8>)>,
     broken: Vec<(usize, Broken)>,
@@ -25,7 +25,7 @@ struct PhotoChunk {
     hashes: String,
 }
 
-/// Embeds the remaining photos. Returns false if it was stopped before the end.
+/// Embeds the remaining photos. Returns false if the job was stopped.
 ///
 /// All cores read photos while the model embeds the previous chunk. No batch spans two chunks, so the batches are the
 /// same in every run.
@@ -36,7 +36,7 @@ pub(super) fn embed(stream: &mut EmbedStream<'_>) -> anyhow::Result<bool> {
     }
     let bar = stream.bar("photos", start);
     let whole = thread::scope(|scope| {
-        let (send, chunks) = sync_channel(AHEAD);
+        let (send, chunks) = sync_channel(QUEUED_CHUNKS);
         scope.spawn(move || {
             for first in (start..job.source.len()).step_by(CHUNK) {
                 // The receiver is dropped when the job stops or fails.

@@ -26,7 +26,7 @@ pub(crate) struct EmbedJob<'a> {
     pub(crate) source: &'a dyn Source,
     pub(crate) views: &'a [EmbedView],
     pub(crate) crop: EvalCrop,
-    /// Name of the data that is recorded in the set.
+    /// The data set as named on the command line; the set records it.
     pub(crate) data: &'a str,
     pub(crate) element: Element,
     /// Further settings that determine the rows, by display name.
@@ -53,9 +53,9 @@ pub(super) struct EmbedJobProgress {
     pub(super) photos: usize,
     /// Number of samples before the current window of texts.
     pub(super) texts: usize,
-    /// The current window, once its rows are named.
+    /// The current window, once its rows are in the draft.
     pub(super) window: Option<TextWindow>,
-    /// Hash chain over the pixels and tokens that the encoders received.
+    /// Hash chain over the pixels and token ids of the rows so far.
     pub(super) seen: String,
 }
 
@@ -63,11 +63,11 @@ pub(super) struct EmbedJobProgress {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TextWindow {
-    /// Row of its first text.
+    /// Row of the first text of the window.
     pub(super) row: u64,
-    /// Hash over its texts.
+    /// Hash over the token ids of the texts.
     pub(super) texts: String,
-    /// Number of finished batches.
+    /// Number of finished batches of the window.
     pub(super) batches: usize,
 }
 
@@ -85,16 +85,16 @@ pub(super) struct EmbedStream<'a> {
     pause: Duration,
 }
 
-/// Minimum time between two commits. A killed run loses at most this time and the current batch.
+/// Minimum time between two commits.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Commits take at most 1/`SHARE` of the running time.
-const SHARE: u32 = 20;
+/// The pause after a commit is at least this many times as long as the commit took.
+const PAUSE_FACTOR: u32 = 20;
 /// Maximum number of unreadable samples that are reported.
-const MOST_REPORTED: usize = 5;
+const MAX_REPORTED: usize = 5;
 
 impl EmbedJob<'_> {
-    /// Embeds into the set `out`, and continues where an earlier run of the same job stopped. When `stop` is set, it
-    /// stops after the current batch.
+    /// Embeds into the set `out`, and continues where an earlier run of the same job stopped. When `stop` is set, the
+    /// job stops after the current chunk of photos or batch of texts.
     ///
     /// # Errors
     /// There is an unfinished set of another job; there is nothing to embed; the model or the disk fails. Committed
@@ -206,7 +206,7 @@ impl EmbedStream<'_> {
             if let Some(index) = entry["index"].as_u64() {
                 self.left_out.insert(usize::try_from(index)?);
             }
-            if let (Some(message), true) = (entry["told"].as_str(), self.first_left_out.len() < MOST_REPORTED) {
+            if let (Some(message), true) = (entry["told"].as_str(), self.first_left_out.len() < MAX_REPORTED) {
                 self.first_left_out.push(message.to_owned());
             }
         }
@@ -217,7 +217,7 @@ impl EmbedStream<'_> {
     pub(super) fn leave_out(&mut self, index: usize, broken: &Broken) -> anyhow::Result<()> {
         if self.left_out.insert(index) {
             self.draft.note(&json!({ "index": index, "told": broken.to_string() }))?;
-            if self.first_left_out.len() < MOST_REPORTED {
+            if self.first_left_out.len() < MAX_REPORTED {
                 self.first_left_out.push(broken.to_string());
             }
         }
@@ -240,7 +240,7 @@ impl EmbedStream<'_> {
     fn commit(&mut self) -> anyhow::Result<()> {
         let started = Instant::now();
         self.draft.commit(serde_json::to_value(&self.progress)?)?;
-        self.pause = PAUSE.max(started.elapsed() * SHARE);
+        self.pause = PAUSE.max(started.elapsed() * PAUSE_FACTOR);
         self.committed = Instant::now();
         Ok(())
     }

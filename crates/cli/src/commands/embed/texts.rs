@@ -9,15 +9,16 @@ use rayon::prelude::*;
 use super::lines::{self, RowMetadata, SharedTexts};
 use super::stream::{EmbedStream, TextWindow};
 
-/// Minimum number of texts in a window. Within a window, texts are sorted by length and equal texts are embedded once.
+/// A window is full when it has this many texts. Within a window, texts are sorted by length, and equal texts are
+/// embedded once.
 const WINDOW: usize = 1 << 16;
 /// Number of samples that are read in parallel.
 const CHUNK: usize = 1024;
 
-/// Embeds the remaining texts. Returns false if it was stopped before the end.
+/// Embeds the remaining texts. Returns false if the job was stopped.
 ///
-/// A window starts and ends at a sample boundary. All rows of a window are named first; then their points are written
-/// batch by batch, shortest texts first.
+/// A window starts and ends at a sample boundary. The rows of a window are first added to the draft without points.
+/// Their points are then written batch by batch, shortest texts first.
 pub(super) fn embed(stream: &mut EmbedStream<'_>) -> anyhow::Result<bool> {
     let samples = stream.job.source.len();
     if !stream.job.with_texts() {
@@ -25,7 +26,8 @@ pub(super) fn embed(stream: &mut EmbedStream<'_>) -> anyhow::Result<bool> {
     }
     let bar = stream.bar("texts", stream.progress.texts);
     let mut shared = SharedTexts::new();
-    // Shared texts that an earlier run has embedded must not become rows again.
+    // The samples before the current window were handled by earlier runs. Their shared texts must not become rows
+    // again.
     let before = stream.progress.texts;
     if stream.job.with_shared_texts() {
         for index in (0..before).filter(|index| !stream.left_out.contains(index)) {
@@ -49,7 +51,7 @@ pub(super) fn embed(stream: &mut EmbedStream<'_>) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// The text rows of the samples from `start` until the window is full, and the sample after the last one.
+/// The text rows of the samples from `start` until the window is full, and the index of the next sample.
 fn gather(
     stream: &mut EmbedStream<'_>,
     shared: &mut SharedTexts,

@@ -39,7 +39,7 @@ impl ResultLog {
         Ok(Self { file, path: path.into(), open_line: last != *b"\n" })
     }
 
-    /// Appends all lines, or none of them.
+    /// Appends all lines. After a failed write, truncates the file to its previous length.
     pub(super) fn append(mut self, lines: &str) -> anyhow::Result<()> {
         let place = format!("--out {}", self.path.display());
         let text = if self.open_line { format!("\n{lines}") } else { lines.to_owned() };
@@ -77,7 +77,7 @@ pub(super) struct ReportFile {
 }
 
 impl ReportFile {
-    /// Creates the temporary file. Fails if the target exists, unless `overwrite` is set.
+    /// Creates the temporary file. Fails if the target is a regular file that exists, unless `overwrite` is set.
     pub(super) fn create(named: &Path, overwrite: bool) -> anyhow::Result<Self> {
         let place = || format!("--out {}", named.display());
         anyhow::ensure!(!named.is_dir(), "{} is a folder; expected a file", place());
@@ -129,10 +129,10 @@ fn absent(named: &Path, target: &Path, overwrite: bool) -> anyhow::Result<()> {
 
 /// Follows a chain of symbolic links. A dangling link resolves to the file that it points to.
 fn followed(path: &Path) -> PathBuf {
-    /// The limit that Linux uses.
-    const MOST_LINKS: usize = 40;
+    /// Maximum number of links followed, as in Linux.
+    const MAX_LINKS: usize = 40;
     let mut at = path.to_owned();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         match std::fs::read_link(&at) {
             Ok(next) => at = at.parent().map_or(next.clone(), |folder| folder.join(next)),
             Err(_) => break,
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_written_whole_or_not_at_all() {
+    fn report_replaces_the_file_atomically() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.md");
         std::fs::write(&path, "old").unwrap();
@@ -173,7 +173,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_and_permissions_stay() {
+    fn links_and_permissions_are_kept() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_appended_to_records_only() {
+    fn records_are_appended_only_to_record_files() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.jsonl");
         let line = format!("{RECORD}\n");
@@ -213,7 +213,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_failed_write_tells_its_cause() {
+    fn failed_write_reports_its_cause() {
         let full = Path::new("/dev/full");
         let message = said(ResultLog::open(full).unwrap().append("{}\n"));
         assert!(message.contains("--out /dev/full") && message.contains("No space left"), "{message}");

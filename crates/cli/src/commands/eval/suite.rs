@@ -113,10 +113,10 @@ fn verdict(report: &SuiteReport, partial: bool) -> anyhow::Result<()> {
 /// Finds data sets as subfolders of a folder.
 struct FolderFinder<'a>(&'a Path);
 
-/// The content of `source.toml`, which describes how to read a data set that is not built in or has another layout.
+/// The content of `source.toml`: the source of a data set that is not built in or has another layout.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SourceDescription {
+struct SourceToml {
     kind: String,
     /// Relative to the folder of the data set.
     path: Option<PathBuf>,
@@ -132,12 +132,12 @@ struct SourceDescription {
 
 /// An example of `source.toml` for error messages.
 const EXAMPLE: &str = "    kind = \"image_folder\"\n    path = \"photos\"\n    options = {}";
-const DESCRIPTION: &str = "source.toml";
+const SOURCE_TOML: &str = "source.toml";
 
 impl DataSetFinder for FolderFinder<'_> {
     fn data_set(&self, name: &str) -> Result<DataSetLookup> {
         let folder = self.0.join(name);
-        let description = folder.join(DESCRIPTION);
+        let description = folder.join(SOURCE_TOML);
         if !description.is_file() {
             return self.built_in(name, &folder, &description);
         }
@@ -147,7 +147,7 @@ impl DataSetFinder for FolderFinder<'_> {
             expected: "kind, path, split, roots, options, tree".into(),
         };
         let text = std::fs::read_to_string(&description).map_err(|error| refuse(error.to_string()))?;
-        let described: SourceDescription = toml::from_str(&text).map_err(|error| refuse(error.to_string()))?;
+        let described: SourceToml = toml::from_str(&text).map_err(|error| refuse(error.to_string()))?;
         let source = open(&SourceSpec {
             kind: described.kind,
             path: described.path.map(|path| folder.join(path)),
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_sets_are_folders_with_a_description() {
+    fn data_sets_are_read_from_source_toml() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("letters");
         std::fs::create_dir(&folder).unwrap();
@@ -221,7 +221,7 @@ mod tests {
         };
         assert!(layout.contains("letters/source.toml"), "{layout}");
         let example: String = get.lines().filter(|line| line.contains('=')).map(|line| format!("{line}\n")).collect();
-        assert_eq!(toml::from_str::<SourceDescription>(&example).unwrap().kind, "image_folder");
+        assert_eq!(toml::from_str::<SourceToml>(&example).unwrap().kind, "image_folder");
 
         std::fs::write(folder.join("d.jsonl"), "{\"id\": \"a\", \"captions\": [\"a dog\"]}\n").unwrap();
         std::fs::write(folder.join("edges.txt"), "root a\nroot b\n").unwrap();

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use super::ExportRows;
 
-/// Rows per row group. A group is held in memory: 17 MB for vectors of 514 numbers.
+/// Rows per row group. A group is held in memory; its vectors take 17 MB if they have 514 numbers.
 const GROUP: usize = 8192;
 const MAGIC: &[u8] = b"PAR1";
 
@@ -95,7 +95,7 @@ impl ParquetColumn {
         ParquetColumn { name: name.to_owned(), kind }
     }
 
-    /// Number of the physical type in `parquet.thrift`.
+    /// Value of the physical type in the enum `Type` of `parquet.thrift`.
     fn physical(&self) -> i64 {
         match self.kind {
             ParquetType::Integer => 2,

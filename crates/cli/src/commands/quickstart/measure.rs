@@ -17,12 +17,12 @@ pub(super) struct TitledRecord {
     pub(super) record: Record,
 }
 
-/// Number of search hits that are judged.
+/// Number of search hits that precision is computed for.
 const FIRST: usize = 10;
 /// Minimum number of classes below an inner node for it to be used as a query.
 const MIN_CLASSES: usize = 3;
 
-/// Prompt templates as in human captions: the class alone, with an article, and as a photo.
+/// Prompt templates that resemble captions: the class alone, with an article, and as a photo.
 const PROMPTS: [&str; 3] = ["{}", "a {}", "a photo of a {}"];
 
 /// Computes all metrics that do not need the embedding set.

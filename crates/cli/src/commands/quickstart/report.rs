@@ -1,4 +1,4 @@
-//! The HTML report of a quickstart: a summary in three sentences, photos, metrics and training curves.
+//! The HTML report of a quickstart: a short summary, photos, metrics and training curves.
 
 use anyhow::Context as _;
 use conifer_atlas::{Block, Figure, Report, histogram};
@@ -96,7 +96,7 @@ pub(super) fn report(it: &QuickstartResults<'_>) -> anyhow::Result<Report> {
     })
 }
 
-/// The summary in three sentences.
+/// The paragraphs of the summary.
 fn in_short(it: &QuickstartResults<'_>) -> Vec<String> {
     let value = |metric: &str, split: &str| {
         let found = it.after.iter().find(|it| it.record.metric == metric && it.record.split == split);
@@ -172,7 +172,7 @@ fn suggested(it: &QuickstartResults<'_>) -> anyhow::Result<Block> {
     Ok(Block::Strip { heading: format!("{right} of the first {of} are right"), figures })
 }
 
-/// Figures of the photos in `rows`. Photos of which the text is true have a frame.
+/// Figures of the photos in `rows`. A photo is marked if the text is true of its scene.
 fn judged(it: &QuickstartResults<'_>, text: &str, rows: &[usize]) -> anyhow::Result<Vec<Figure>> {
     let figure = |&row: &usize| {
         let (sample, scene) = photographed(it, row)?;

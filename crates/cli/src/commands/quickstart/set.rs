@@ -15,7 +15,7 @@ use crate::cli::EmbedView;
 use crate::commands::embed::{EmbedJob, embed_all};
 use crate::embedder::ModelEmbedder;
 
-/// Embeds everything and writes the set to `folder`.
+/// Embeds the shown scenes and the class names, and writes the set to `folder`.
 pub(super) fn embed(embedder: &ModelEmbedder, unseen: &TestData, folder: &Path) -> anyhow::Result<EmbeddingSet> {
     let views = [EmbedView::Image, EmbedView::Text, EmbedView::BoxImage, EmbedView::BoxText];
     let job = EmbedJob {

@@ -32,7 +32,7 @@ pub(super) struct TestData {
     pub(super) shown_scenes: Vec<Scene>,
     pub(super) shown_samples: Vec<Sample>,
     /// Index into `shown_scenes` by sample id.
-    number: HashMap<String, usize>,
+    index_of: HashMap<String, usize>,
     /// Which texts are true of which scenes.
     pub(super) truths: GroundTruth,
     pub(super) tree: Tree,
@@ -66,7 +66,7 @@ impl TestData {
             scenes,
             combinations,
             classes,
-            number: shown_samples.iter().enumerate().map(|(i, sample)| (sample.id.clone(), i)).collect(),
+            index_of: shown_samples.iter().enumerate().map(|(i, sample)| (sample.id.clone(), i)).collect(),
             truths: GroundTruth::of(&shown_scenes),
             shown,
             shown_scenes,
@@ -77,7 +77,7 @@ impl TestData {
 
     /// The scene of a sample of the embedding set.
     pub(super) fn scene(&self, sample: &str) -> Option<&Scene> {
-        self.number.get(sample).map(|&number| &self.shown_scenes[number])
+        self.index_of.get(sample).map(|&index| &self.shown_scenes[index])
     }
 }
 

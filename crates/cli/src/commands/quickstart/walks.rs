@@ -16,15 +16,15 @@ pub(super) const CLASS_WORDS: &str = "class words";
 /// A walk and its judgement.
 pub(super) struct JudgedWalk {
     pub(super) stops: Vec<Stop>,
-    /// For each station except the root: whether the photo shows it, or a descendant of it.
+    /// For each stop except the root: whether the photo shows the class or a descendant of it.
     pub(super) right: Vec<bool>,
-    /// True if one of the stations is a leaf class in the photo.
+    /// True if one of the stops is a leaf class that the photo shows.
     pub(super) passes_class: bool,
-    /// True if no station is more specific than its predecessor.
+    /// True if no stop is more specific than its predecessor.
     pub(super) general_last: bool,
 }
 
-/// The walk from the photo in row `row` to the root, with class names as stations.
+/// The walk from the photo in row `row` to the root, with class names as stops.
 pub(super) fn walk(unseen: &TestData, set: &EmbeddingSet, index: &FlatIndex, row: usize) -> anyhow::Result<JudgedWalk> {
     let samples = &set.columns["sample"];
     let filter = Filter::Column { column: samples, wanted: &[CLASS_WORDS] };
@@ -58,14 +58,14 @@ pub(super) fn measure(unseen: &TestData, set: &EmbeddingSet) -> anyhow::Result<V
     let (starts, nodes) = (starts(set), nodes());
     let walks = starts.iter().map(|&row| walk(unseen, set, &index, row)).collect::<anyhow::Result<Vec<_>>>()?;
     let scenes = || starts.iter().filter_map(|&row| unseen.scene(&set.columns["sample"][row]));
-    // The chance baseline: stations drawn at random from the class names.
-    let by_lot = scenes().map(|scene| nodes.iter().filter(|node| shows(scene, node.name)).count() as f64);
-    let by_lot = by_lot.sum::<f64>() / (starts.len() * nodes.len()).max(1) as f64;
+    // The chance baseline: stops drawn at random from the class names.
+    let chance = scenes().map(|scene| nodes.iter().filter(|node| shows(scene, node.name)).count() as f64);
+    let chance = chance.sum::<f64>() / (starts.len() * nodes.len()).max(1) as f64;
     let mut counts: Vec<usize> = walks.iter().map(|walk| walk.right.len()).collect();
     counts.sort_unstable();
     let mut right: Vec<f64> = walks.iter().flat_map(|walk| &walk.right).map(|&it| f64::from(u8::from(it))).collect();
     if right.is_empty() {
-        // If no walk has a station, the rate of true stations is 0.
+        // If no walk has a stop other than the root, the rate of true stops is 0.
         right.push(0.0);
     }
     let of =
@@ -78,7 +78,7 @@ pub(super) fn measure(unseen: &TestData, set: &EmbeddingSet) -> anyhow::Result<V
     let records = [
         (
             "stations of a walk that are in the photo or above it",
-            Record::of(at("stations that are true"), right, Baseline::chance(by_lot), 0),
+            Record::of(at("stations that are true"), right, Baseline::chance(chance), 0),
         ),
         ("stations of a walk, median", stations),
         (

@@ -8,10 +8,10 @@ use axum::http::Method;
 use serde_json::{Map, Value, json};
 
 use super::super::error::{HttpError, HttpResult};
-use super::super::search::MOST_HITS;
+use super::super::search::MAX_HITS;
 use super::FrontServer;
 use super::client::Shard;
-use super::told::{HitKey, ShardHit, ShardQueryInfo, ShardSearchReply};
+use super::shard_replies::{HitKey, ShardHit, ShardQueryInfo, ShardSearchReply};
 use crate::ranking::RankingArg;
 
 /// Ranked hits, information about the query, and the number of rows that pass the filter.
@@ -23,7 +23,7 @@ struct ShardCursor {
     large_first: bool,
     page: IntoIter<ShardHit>,
     last: Option<HitKey>,
-    /// Rows received so far.
+    /// Numbers of the rows received so far. Their count is the offset of the next page.
     received: HashSet<usize>,
     ended: bool,
 }
@@ -38,10 +38,11 @@ impl FrontServer {
         offset: usize,
         k: usize,
     ) -> HttpResult<BestHits> {
-        // All of the best rows may be on one shard.
+        // All of the best rows may be on one shard, so the first request asks every shard for this many rows, or for a
+        // page of `MAX_HITS`.
         let needed = offset + k;
         let mut page = |from: usize, left: usize| {
-            let length = left.min(MOST_HITS);
+            let length = left.min(MAX_HITS);
             body.insert("offset".to_owned(), json!(from));
             body.insert("k".to_owned(), json!(length));
             (Value::Object(body.clone()), length)
@@ -54,7 +55,7 @@ impl FrontServer {
             let mut cursor = ShardCursor::new(Arc::clone(shard), by.large_first());
             if found.rows_passing > shard.rows {
                 let what = format!("`rows_passing` is {}; the shard has {} rows", found.rows_passing, shard.rows);
-                return Err(shard.client.wrong(&what));
+                return Err(shard.client.unexpected(&what));
             }
             passing += found.rows_passing;
             cursor.take(found.hits, length)?;
@@ -97,7 +98,7 @@ impl ShardCursor {
     /// # Errors
     /// 503: the hits are too many, unsorted or repeated, or have no score.
     fn take(&mut self, hits: Vec<ShardHit>, length: usize) -> HttpResult<()> {
-        let wrong = |what: String| Err(self.shard.client.wrong(&what));
+        let wrong = |what: String| Err(self.shard.client.unexpected(&what));
         if hits.len() > length {
             return wrong(format!("{} hits; expected at most {length}", hits.len()));
         }

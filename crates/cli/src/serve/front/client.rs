@@ -14,11 +14,11 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 
 use super::super::error::{HttpError, HttpResult};
-use super::super::part::ShardIdentity;
-use super::told::ShardHit;
+use super::super::identity::ShardIdentity;
+use super::shard_replies::ShardHit;
 
 /// Maximum size of a response in bytes.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
 
 /// Address, token and timeout for requests to one server.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct ShardClient {
     pub(crate) url: String,
     authority: String,
     token: Option<String>,
-    limit: Duration,
+    timeout: Duration,
 }
 
 /// A server that holds one shard of the set.
@@ -50,7 +50,7 @@ pub(crate) struct ShardReply {
 impl ShardClient {
     /// # Errors
     /// The URL does not have the form `http://HOST[:PORT]`, or the host cannot be resolved.
-    pub(crate) fn new(url: &str, token: Option<String>, limit: Duration) -> anyhow::Result<Self> {
+    pub(crate) fn new(url: &str, token: Option<String>, timeout: Duration) -> anyhow::Result<Self> {
         let expected = || format!("--shard {url}: expected http://HOST:PORT");
         let uri: Uri = url.parse().with_context(expected)?;
         ensure!(
@@ -61,18 +61,18 @@ impl ShardClient {
         let port = authority.port_u16().unwrap_or(80);
         let authority = format!("{}:{port}", authority.host());
         authority.to_socket_addrs().with_context(expected)?;
-        Ok(Self { url: url.to_owned(), authority, token, limit })
+        Ok(Self { url: url.to_owned(), authority, token, timeout })
     }
 
     /// Sends a request and reads the whole response.
     ///
-    /// # Errors
-    /// 503 with the URL of the server if it does not answer in time, returns a server error, or rejects the token.
-    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> HttpResult<ShardReply> {
-        match tokio::time::timeout(self.limit, self.exchange(method, path, body)).await {
+    /// # Errors 503 with the URL of the server if the exchange fails or times out, or if the server returns a server
+    /// error or rejects the token.
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> HttpResult<ShardReply> {
+        match tokio::time::timeout(self.timeout, self.exchange(method, path, body)).await {
             Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(error)) => Err(self.gone(&format!("{error:#}"))),
-            Err(_) => Err(self.gone(&format!("no response within {} s", self.limit.as_secs_f64()))),
+            Ok(Err(error)) => Err(self.no_answer(&format!("{error:#}"))),
+            Err(_) => Err(self.no_answer(&format!("no response within {} s", self.timeout.as_secs_f64()))),
         }
     }
 
@@ -80,7 +80,8 @@ impl ShardClient {
         let stream = TcpStream::connect(&self.authority).await?;
         stream.set_nodelay(true)?;
         let (mut send, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        // This task drives the connection. Its errors also reach the response, so its result is not read.
+        // This task drives the connection. A connection error also fails `send_request` or the body, so the task's
+        // result is not read.
         let connection = tokio::spawn(connection);
         let mut request = Request::builder().method(method).uri(path).header(HOST, &self.authority);
         if let Some(token) = &self.token {
@@ -94,7 +95,10 @@ impl ShardClient {
         let mut bytes = Vec::new();
         while let Some(frame) = incoming.frame().await {
             if let Ok(data) = frame?.into_data() {
-                ensure!(bytes.len() + data.len() <= MOST_BYTES, "the response is longer than {MOST_BYTES} bytes");
+                ensure!(
+                    bytes.len() + data.len() <= MAX_RESPONSE_BYTES,
+                    "the response is longer than {MAX_RESPONSE_BYTES} bytes"
+                );
                 bytes.extend_from_slice(&data);
             }
         }
@@ -108,29 +112,29 @@ impl ShardClient {
         Ok(reply)
     }
 
-    fn gone(&self, why: &str) -> HttpError {
+    fn no_answer(&self, why: &str) -> HttpError {
         HttpError::unavailable(format!("the shard {} does not answer: {why}", self.url))
     }
 
     /// Parses the JSON of a response. A client error of the server is passed on with its status and message.
     pub(crate) fn read<T: DeserializeOwned>(&self, reply: &ShardReply) -> HttpResult<T> {
-        self.good(reply)?;
-        serde_json::from_slice(&reply.bytes).map_err(|error| self.wrong(&error.to_string()))
+        self.check_success(reply)?;
+        serde_json::from_slice(&reply.bytes).map_err(|error| self.unexpected(&error.to_string()))
     }
 
     /// Returns an error unless the response is a success.
-    pub(crate) fn good(&self, reply: &ShardReply) -> HttpResult<()> {
+    pub(crate) fn check_success(&self, reply: &ShardReply) -> HttpResult<()> {
         if reply.status.is_success() {
             return Ok(());
         }
         match reply.message() {
             Some(message) if reply.status.is_client_error() => Err(HttpError::new(reply.status, message)),
-            _ => Err(self.wrong(&format!("status {}", reply.status))),
+            _ => Err(self.unexpected(&format!("status {}", reply.status))),
         }
     }
 
     /// The error for a response that a shard of this version cannot send.
-    pub(crate) fn wrong(&self, what: &str) -> HttpError {
+    pub(crate) fn unexpected(&self, what: &str) -> HttpError {
         HttpError::unavailable(format!("unexpected response of the shard {}: {what}", self.url))
     }
 }
@@ -139,10 +143,10 @@ impl Shard {
     /// Sends a request and checks that the response comes from the shard that the server held when the front started.
     ///
     /// # Errors
-    /// Those of [`ShardClient::ask`]; 503 if the server now holds another set, another version of the set or another
+    /// Those of [`ShardClient::send`]; 503 if the server now holds another set, another version of the set or another
     /// shard.
-    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> HttpResult<ShardReply> {
-        let reply = self.client.ask(method, path, body).await?;
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> HttpResult<ShardReply> {
+        let reply = self.client.send(method, path, body).await?;
         match self.identity.other(&reply.headers) {
             None => Ok(reply),
             Some(other) => Err(HttpError::unavailable(format!(
@@ -159,7 +163,7 @@ impl Shard {
         path: &str,
         body: Option<Vec<u8>>,
     ) -> HttpResult<T> {
-        self.client.read(&self.ask(method, path, body).await?)
+        self.client.read(&self.send(method, path, body).await?)
     }
 
     /// Converts the row number of a hit from the shard to the whole set.
@@ -168,7 +172,7 @@ impl Shard {
     /// 503: the shard has no such row.
     pub(crate) fn renumber(&self, mut hit: ShardHit) -> HttpResult<ShardHit> {
         if hit.row >= self.rows {
-            return Err(self.client.wrong(&format!("row {}; the shard has {} rows", hit.row, self.rows)));
+            return Err(self.client.unexpected(&format!("row {}; the shard has {} rows", hit.row, self.rows)));
         }
         hit.row = hit.row * self.identity.count + self.identity.index;
         Ok(hit)

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::info::{ColumnSummary, DepthSummary, MOST_VALUES, ServerInfo};
-use super::told::ShardStop;
+use super::super::info::{ColumnSummary, DepthSummary, MAX_VALUES, ServerInfo};
+use super::shard_replies::ShardStop;
 
 /// Merges the stops of a path over all shards. Every shard has one stop per point of the path. At each point the most
 /// similar row of all shards is kept; ties go to the lower row number. With `each`, the result has one stop per point.
@@ -30,9 +30,9 @@ pub(crate) fn path(shards: &[Vec<ShardStop>], to_root: bool, each: bool) -> Vec<
     stops
 }
 
-/// Merges the descriptions of all shards. Counts are added. Each decile of depth is the mean over the shards, because
-/// each shard is practically a random sample of the rows. If a shard does not list all values of a column, `distinct`
-/// is a lower bound and `partial` is true.
+/// Merges the responses of all shards to `GET /api/info`. Counts are added. The minimum and maximum depth are exact.
+/// The deciles between them are means over the shards, an approximation: interleaved shards have similar distributions
+/// of depth. If a shard does not list all values of a column, `distinct` is a lower bound and `partial` is true.
 pub(crate) fn info(shards: &[ServerInfo]) -> Option<ServerInfo> {
     let mut all = shards.first()?.clone();
     all.shard = None;
@@ -51,18 +51,18 @@ pub(crate) fn info(shards: &[ServerInfo]) -> Option<ServerInfo> {
 
 fn column<'a>(name: &str, shards: impl Iterator<Item = &'a [ColumnSummary]>) -> ColumnSummary {
     let parts = shards.filter_map(|it| it.iter().find(|it| it.name == name));
-    let (mut counts, mut whole, mut most): (BTreeMap<&str, usize>, bool, usize) = (BTreeMap::new(), true, 0);
+    let (mut counts, mut whole, mut max_distinct): (BTreeMap<&str, usize>, bool, usize) = (BTreeMap::new(), true, 0);
     for part in parts {
         whole &= part.distinct <= part.values.len();
-        most = most.max(part.distinct);
+        max_distinct = max_distinct.max(part.distinct);
         for (value, count) in &part.values {
             *counts.entry(value).or_insert(0) += count;
         }
     }
-    let distinct = most.max(counts.len());
+    let distinct = max_distinct.max(counts.len());
     let mut values: Vec<(String, usize)> = counts.into_iter().map(|(value, count)| (value.to_owned(), count)).collect();
     values.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    values.truncate(MOST_VALUES);
+    values.truncate(MAX_VALUES);
     ColumnSummary { name: name.to_owned(), distinct, values, partial: !whole }
 }
 
@@ -76,19 +76,19 @@ fn depth<'a>(shards: impl Iterator<Item = &'a DepthSummary>) -> DepthSummary {
     let min = shards.iter().map(|it| it.min).fold(f32::INFINITY, f32::min);
     let max = shards.iter().map(|it| it.max).fold(f32::NEG_INFINITY, f32::max);
     let mut deciles: Vec<f32> = (0..first.deciles.len()).map(decile).collect();
-    if let [least, .., most] = &mut deciles[..] {
-        (*least, *most) = (min, max);
+    if let [first, .., last] = &mut deciles[..] {
+        (*first, *last) = (min, max);
     }
     DepthSummary { min, max, deciles }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::ShardHit;
+    use super::super::shard_replies::ShardHit;
     use super::*;
 
     #[test]
-    fn a_path_meets_each_row_once_and_the_root_last() {
+    fn merged_path_lists_each_row_once_and_ends_at_the_root() {
         let at = |i: usize| i as f64 / 3.0;
         let hit = |i: usize, row: usize, score: f64| ShardStop {
             at: at(i),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_say_when_they_are_not_whole() {
+    fn incomplete_columns_are_marked_partial() {
         let shard = |distinct: usize, values: &[(&str, usize)]| {
             let values = values.iter().map(|(value, count)| ((*value).to_owned(), *count)).collect();
             vec![ColumnSummary { name: "label".to_owned(), distinct, values, partial: false }]

@@ -8,9 +8,9 @@ use axum::http::Method;
 use serde_json::json;
 use tokio::sync::{Mutex, Semaphore};
 
+use super::super::identity::SetIdentity;
 use super::super::info::ServerInfo;
-use super::super::part::SetIdentity;
-use super::super::start::{UPLOADS, bind, run, token};
+use super::super::start::{CONCURRENT_UPLOADS, bind, run, token};
 use super::client::{Shard, ShardClient};
 use super::{FrontServer, router};
 use crate::cli::FrontArgs;
@@ -18,9 +18,9 @@ use crate::cli::FrontArgs;
 pub(crate) fn front(args: FrontArgs, as_json: bool) -> anyhow::Result<()> {
     let (listener, gate) = bind(&args.listen, args.max_upload, as_json)?;
     let token = args.shard_token_file.as_deref().map(token).transpose()?;
-    // The rest of the time is for the response that names the slow shard.
-    let limit = Duration::from_secs_f64(args.listen.timeout * 0.9);
-    let clients = args.shards.iter().map(|url| ShardClient::new(url, token.clone(), limit));
+    // Shards get 90 % of the request timeout, so that the error response that names a slow shard is still in time.
+    let timeout = Duration::from_secs_f64(args.listen.timeout * 0.9);
+    let clients = args.shards.iter().map(|url| ShardClient::new(url, token.clone(), timeout));
     let clients = clients.collect::<anyhow::Result<Vec<_>>>()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (shards, info) = runtime.block_on(connect(clients))?;
@@ -31,20 +31,20 @@ pub(crate) fn front(args: FrontArgs, as_json: bool) -> anyhow::Result<()> {
         dim: info.space.dim,
         metrics: Arc::clone(&gate.metrics),
         max_upload: args.max_upload,
-        uploads: Semaphore::new(UPLOADS),
+        uploads: Semaphore::new(CONCURRENT_UPLOADS),
         health: Mutex::new(None),
     };
     let what = format!("{} rows of {} shards", front.rows, front.shards.len());
     run(listener, router(Arc::new(front), Arc::clone(&gate)), &gate, &args.listen, as_json, &what)
 }
 
-/// Requests the description of every shard and checks that the servers hold all shards of one set, in order. Returns
-/// the shards and the description of the first one.
+/// Requests `/api/info` from every server and checks that the servers hold all shards of one set, in order. Returns the
+/// shards and the info of the first one.
 async fn connect(clients: Vec<ShardClient>) -> anyhow::Result<(Vec<Arc<Shard>>, ServerInfo)> {
     let (of, mut first, mut shards) = (clients.len(), None, Vec::new());
     for (i, client) in clients.into_iter().enumerate() {
         let url = client.url.clone();
-        let info = match client.ask(Method::GET, "/api/info", None).await {
+        let info = match client.send(Method::GET, "/api/info", None).await {
             Ok(reply) => client.read::<ServerInfo>(&reply),
             Err(error) => Err(error),
         };

@@ -2,18 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::super::explore::{MAP_ROWS, MOST_MAP_ROWS};
-use super::super::search::MOST_HITS;
+use super::super::explore::{MAP_ROWS, MAX_MAP_ROWS};
+use super::super::search::MAX_HITS;
 use super::{answer, answer_json, list, open, operation, path_number, query, reference, with};
 
 pub(super) fn paths() -> Value {
     let text = json!({ "type": "string" });
-    let limit = query(
-        "limit",
-        json!({ "type": "integer", "minimum": 1, "maximum": MOST_MAP_ROWS, "default": MAP_ROWS }),
-        false,
-    );
-    let k = query("k", json!({ "type": "integer", "minimum": 1, "maximum": MOST_HITS, "default": 10 }), false);
+    let limit =
+        query("limit", json!({ "type": "integer", "minimum": 1, "maximum": MAX_MAP_ROWS, "default": MAP_ROWS }), false);
+    let k = query("k", json!({ "type": "integer", "minimum": 1, "maximum": MAX_HITS, "default": 10 }), false);
     let name = json!({ "name": "name", "in": "path", "required": true, "schema": text });
     let all = [
         ("/assets/{name}", "A file of the explorer.", vec![name], answer("text/javascript", text.clone())),

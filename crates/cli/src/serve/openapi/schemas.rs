@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::search::{MIN_RADIUS, MOST_HITS, MOST_OFFSET};
+use super::super::search::{MAX_HITS, MAX_OFFSET, MIN_RADIUS};
 use super::{exact, list, open, reference, with};
-use crate::ranking::{MOST_ANGLE, NAMES};
+use crate::ranking::{MAX_ANGLE, NAMES};
 
 pub(super) fn schemas() -> Value {
     with(with(query_schemas(), requests()), answers())
@@ -57,13 +57,13 @@ fn requests() -> Value {
             "enum": NAMES, "default": "distance",
             "description": "distance, similarity, inner: the nearest rows by that measure. narrower, broader: the rows below or above the query, by exterior angle. gated_narrower, gated_broader: the same rows within `angle`, most similar first. general: the rows below the query within `angle`, or nearer than `within`, from general to specific. `-` may replace `_`",
         },
-        "k": { "type": "integer", "minimum": 1, "maximum": MOST_HITS, "default": 10, "description": "maximum number of hits" },
+        "k": { "type": "integer", "minimum": 1, "maximum": MAX_HITS, "default": 10, "description": "maximum number of hits" },
         "angle": {
-            "type": "number", "minimum": 0, "maximum": rounded(MOST_ANGLE),
+            "type": "number", "minimum": 0, "maximum": rounded(MAX_ANGLE),
             "description": "maximum exterior angle in radians. gated_narrower and gated_broader require it, general requires it or `within`, other rankings reject it",
         },
         "within": { "type": "number", "minimum": 0, "description": "maximum distance; only for general" },
-        "offset": { "type": "integer", "minimum": 0, "maximum": MOST_OFFSET, "default": 0, "description": "number of best rows to skip" },
+        "offset": { "type": "integer", "minimum": 0, "maximum": MAX_OFFSET, "default": 0, "description": "number of best rows to skip" },
     });
     let walk = json!({
         "from": reference("Query"),

@@ -92,7 +92,7 @@ const WRONG: [(&str, &str, &str); 32] = [
 ];
 
 #[test]
-fn a_refusal_names_the_field_its_value_and_what_was_expected() {
+fn errors_name_field_value_and_expectation() {
     let server = whole();
     for (path, body, expected) in WRONG {
         if path == "/api/rows?id" {
@@ -128,7 +128,7 @@ fn a_refusal_names_the_field_its_value_and_what_was_expected() {
 }
 
 #[test]
-fn a_front_refuses_in_the_words_of_a_server() {
+fn front_and_server_return_the_same_errors() {
     let server = start(&["serve", "set"]);
     let front = start(&["front", "--shard", &format!("http://{}", server.address)]);
     let mut invalid = 0;

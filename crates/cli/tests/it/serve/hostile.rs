@@ -22,7 +22,7 @@ fn error_status(server: &ServerProcess, method: &str, path: &str, body: &[u8], w
 }
 
 #[test]
-fn what_is_wrong_is_refused_with_its_status() {
+fn invalid_requests_get_the_right_status() {
     let server = whole();
     let dim = server.good("/api/info", &Value::Null)["space"]["dim"].as_u64().unwrap() as usize;
     let search = |body: &str, words: &[&str]| error_status(&server, "POST", "/api/search", body.as_bytes(), words);
@@ -140,7 +140,7 @@ fn png(width: u32, height: u32) -> Vec<u8> {
 }
 
 #[test]
-fn photos_that_are_none_or_too_much() {
+fn invalid_and_oversized_photos_are_rejected() {
     let server = whole();
     let photo = |bytes: &[u8], words: &[&str]| error_status(&server, "POST", "/api/photos", bytes, words);
     assert_eq!(photo(b"no photo", &["the photo"]), 422);
@@ -174,7 +174,7 @@ fn photos_that_are_none_or_too_much() {
 
 /// A request with two body lengths allows request smuggling, because a proxy may use the other length (RFC 9112, 6.1).
 #[test]
-fn two_lengths_of_a_body_are_refused() {
+fn two_body_lengths_are_rejected() {
     let server = start(&["serve", "set"]);
     let body = r#"{"query":{"row":0},"k":1}"#;
     let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
@@ -215,11 +215,11 @@ fn two_lengths_of_a_body_are_refused() {
 }
 
 #[test]
-fn hundreds_of_idle_connections() {
+fn idle_connections_do_not_block_new_ones() {
     let server = start(&["serve", "set", "--connections", "64"]);
     // Fewer than the common limit of 1,024 open files.
     let idle: Vec<_> = (0..900).map(|_| server.connect()).collect();
-    // A connection cannot be evicted during its first half second.
+    // A connection is not closed in favour of a new one during its first half second.
     std::thread::sleep(Duration::from_secs(2));
     server.is_well();
     let open = server.count("conifer_connections");
@@ -242,7 +242,7 @@ fn hundreds_of_idle_connections() {
 }
 
 #[test]
-fn a_head_that_never_ends() {
+fn endless_request_heads_are_closed() {
     let server = start(&["serve", "set"]);
     let mut slow = server.connect();
     slow.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nx-a: ").unwrap();
@@ -271,7 +271,7 @@ fn a_head_that_never_ends() {
 
 /// A photo that changes while the server runs, and a record that names a file outside the allowed folders.
 #[test]
-fn a_client_sees_no_path_and_no_byte_of_a_file() {
+fn responses_reveal_no_paths_or_file_contents() {
     let at = folder();
     good(at, &["data", "toy", "--out", "changing", "--size", "3", "--resolution", "32"]);
     let scenes = std::fs::read_to_string(at.join("changing/scenes.jsonl")).unwrap();

@@ -38,7 +38,7 @@ impl ShardRelay {
             for client in listener.incoming() {
                 let (behind, edit, requests) =
                     (behind.lock().unwrap().clone(), Arc::clone(&edit), Arc::clone(&requests));
-                std::thread::spawn(move || pass_on(client.unwrap(), &behind, &edit, &requests));
+                std::thread::spawn(move || forward(client.unwrap(), &behind, &edit, &requests));
             }
         });
         relay
@@ -50,7 +50,7 @@ impl ShardRelay {
 }
 
 /// Forwards one request and its response.
-fn pass_on(mut client: TcpStream, behind: &str, edit: &Mutex<Option<ResponseEdit>>, requests: &Mutex<Vec<String>>) {
+fn forward(mut client: TcpStream, behind: &str, edit: &Mutex<Option<ResponseEdit>>, requests: &Mutex<Vec<String>>) {
     let mut reader = BufReader::new(client.try_clone().unwrap());
     let (mut head, mut length) = (String::new(), 0);
     loop {
@@ -115,7 +115,7 @@ fn front_refused(urls: &[&str], words: &[&str]) {
 }
 
 /// Asserts that the response is 503 and that its message names the shard and contains `words`.
-fn is_of_shard(reply: &HttpReply, url: &str, words: &[&str]) {
+fn assert_shard_error(reply: &HttpReply, url: &str, words: &[&str]) {
     let message = reply.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
     assert_eq!(reply.status, 503, "{}", reply.json());
     for word in [&[url], words].concat() {
@@ -128,7 +128,7 @@ fn url(shard: &ServerProcess) -> String {
 }
 
 /// The response without `took_ms`.
-fn timeless(server: &ServerProcess, path: &str, body: &Value) -> Value {
+fn without_took_ms(server: &ServerProcess, path: &str, body: &Value) -> Value {
     let mut answer = server.good(path, body);
     if let Some(fields) = answer.as_object_mut() {
         fields.shift_remove("took_ms");
@@ -137,7 +137,7 @@ fn timeless(server: &ServerProcess, path: &str, body: &Value) -> Value {
 }
 
 #[test]
-fn a_front_answers_as_one_index() {
+fn front_equals_one_index() {
     let one = whole();
     let mut shards: Vec<ServerProcess> = ["0/3", "1/3", "2/3"]
         .iter()
@@ -184,16 +184,16 @@ fn a_front_answers_as_one_index() {
                 for more in [ranking, filter] {
                     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
                 }
-                let expected = timeless(&one, "/api/search", &body);
-                assert_eq!(timeless(&front_server, "/api/search", &body), expected, "{body}");
+                let expected = without_took_ms(&one, "/api/search", &body);
+                assert_eq!(without_took_ms(&front_server, "/api/search", &body), expected, "{body}");
                 hits += expected["hits"].as_array().unwrap().len();
             }
         }
     }
     assert!(hits > 1000, "{hits}");
-    // More rows than one page of a shard, and ranks that only the front knows.
+    // More rows than one page of a shard has.
     let all = json!({ "query": { "row": 4 }, "k": 1000, "offset": 20 });
-    assert_eq!(timeless(&front_server, "/api/search", &all), timeless(&one, "/api/search", &all));
+    assert_eq!(without_took_ms(&front_server, "/api/search", &all), without_took_ms(&one, "/api/search", &all));
     for more in [
         json!({}),
         json!({ "cone": false }),
@@ -215,7 +215,11 @@ fn a_front_answers_as_one_index() {
         10
     );
     for path in ["/api/rows/7", "/api/rows/7/neighbours?k=4", "/api/rows/7/neighbours?k=4&modality=text"] {
-        assert_eq!(timeless(&front_server, path, &Value::Null), timeless(&one, path, &Value::Null), "{path}");
+        assert_eq!(
+            without_took_ms(&front_server, path, &Value::Null),
+            without_took_ms(&one, path, &Value::Null),
+            "{path}"
+        );
     }
     assert_eq!(front_server.get("/api/rows/0/thumbnail?size=32").body, one.get("/api/rows/0/thumbnail?size=32").body);
     let (info, expected) = (front_server.good("/api/info", &Value::Null), one.good("/api/info", &Value::Null));
@@ -233,12 +237,12 @@ fn a_front_answers_as_one_index() {
     // If a shard is down, the front returns an error and no partial result.
     drop(shards.remove(1));
     let reply = front_server.post("/api/search", &json!({ "query": { "row": 0 } }));
-    is_of_shard(&reply, &urls[1], &["does not answer"]);
+    assert_shard_error(&reply, &urls[1], &["does not answer"]);
 }
 
-/// Shards of two versions of a store, of two sets, or with two trees used to be merged as if they belonged together.
+/// Shards of different versions of a store, of different sets, or with different trees are rejected.
 #[test]
-fn only_parts_of_one_set_are_put_together() {
+fn shards_of_different_sets_are_rejected() {
     let at = tempfile::tempdir().unwrap();
     let inside = |name: &str| at.path().join(name).to_str().unwrap().to_owned();
     plane(10).save(&at.path().join("set")).unwrap();
@@ -277,16 +281,16 @@ fn only_parts_of_one_set_are_put_together() {
             server.get("/api/rows?id=id1"),
             server.get("/api/info"),
         ] {
-            is_of_shard(&reply, &relay.url, &["expected part 1/2 of the set"]);
+            assert_shard_error(&reply, &relay.url, &["expected part 1/2 of the set"]);
         }
     }
     *relay.behind.lock().unwrap() = before.address.clone();
     assert_eq!(super::rows(&server.good("/api/search", &all)).len(), 10);
 }
 
-/// Each of these responses used to cause a panic or reached the client.
+/// Invalid responses of a shard give a 503; none reaches the client or causes a panic.
 #[test]
-fn what_no_shard_says_is_refused() {
+fn invalid_shard_responses_are_rejected() {
     let at = tempfile::tempdir().unwrap();
     plane(40).save(&at.path().join("set")).unwrap();
     let set = at.path().join("set").to_str().unwrap().to_owned();
@@ -304,7 +308,7 @@ fn what_no_shard_says_is_refused() {
     for path in paths {
         for edit in [json!([1]), json!(1), json!("x"), json!(null), json!({})] {
             relay.set_edit(move |_, value| *value = edit.clone());
-            is_of_shard(&ask(path), &relay.url, &["unexpected response of the shard"]);
+            assert_shard_error(&ask(path), &relay.url, &["unexpected response of the shard"]);
         }
         relay.set_edit(|_, _| {});
         assert_eq!(ask(path).status, 200, "{path}");
@@ -334,12 +338,12 @@ fn what_no_shard_says_is_refused() {
         relay.set_edit(move |_, value| change(value));
         let reply = ask(path);
         assert_eq!(reply.status, 503, "change {i}: {}", reply.json());
-        is_of_shard(&reply, &relay.url, &["unexpected response of the shard"]);
+        assert_shard_error(&reply, &relay.url, &["unexpected response of the shard"]);
     }
 }
 
 #[test]
-fn far_down_the_list_a_front_answers_as_one_index_up_to_its_limit() {
+fn front_equals_one_index_up_to_its_maximum_offset() {
     let at = tempfile::tempdir().unwrap();
     plane(4000).save(&at.path().join("set")).unwrap();
     let set = at.path().join("set").to_str().unwrap().to_owned();
@@ -355,7 +359,11 @@ fn far_down_the_list_a_front_answers_as_one_index_up_to_its_limit() {
     ] {
         // From a point around which the rows of the two shards are not evenly distributed.
         let body = json!({ "query": { "point": [1.4, 0.3] }, "by": by, "offset": offset, "k": k });
-        assert_eq!(timeless(&server, "/api/search", &body), timeless(&one, "/api/search", &body), "{body}");
+        assert_eq!(
+            without_took_ms(&server, "/api/search", &body),
+            without_took_ms(&one, "/api/search", &body),
+            "{body}"
+        );
     }
     let reply = server.post("/api/search", &json!({ "query": { "row": 0 }, "offset": 10_001 }));
     let message = reply.json()["error"]["message"].as_str().unwrap().to_owned();
@@ -375,7 +383,7 @@ fn far_down_the_list_a_front_answers_as_one_index_up_to_its_limit() {
 }
 
 #[test]
-fn how_the_shards_are_is_asked_once_in_a_while() {
+fn health_of_the_shards_is_cached() {
     let shards = [start(&["serve", "set", "--shard", "0/2"]), start(&["serve", "set", "--shard", "1/2"])];
     let relay = ShardRelay::to(&shards[1]);
     let server = start_front(&[&url(&shards[0]), &relay.url]);
@@ -399,8 +407,8 @@ fn shards_have_the_classes_of_the_whole_set() {
     let mut rare = 0;
     for class in classes {
         let body = json!({ "query": { "row": 4 }, "subtree": class["name"], "k": 1000 });
-        let found = timeless(&front_server, "/api/search", &body);
-        assert_eq!(found, timeless(&one, "/api/search", &body), "{class}");
+        let found = without_took_ms(&front_server, "/api/search", &body);
+        assert_eq!(found, without_took_ms(&one, "/api/search", &body), "{class}");
         assert_eq!(found["rows_passing"], class["count"]);
         rare += usize::from(class["count"].as_u64().unwrap() < 7);
     }

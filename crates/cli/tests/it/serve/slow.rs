@@ -10,17 +10,17 @@ use serde_json::json;
 use super::{answer, launch, start, whole};
 
 /// Sends the head of a request without its body.
-fn announce(stream: &mut TcpStream, path: &str, length: usize) {
+fn send_head(stream: &mut TcpStream, path: &str, length: usize) {
     let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
 }
 
 #[test]
-fn bodies_that_do_not_come_hold_up_nobody() {
+fn pending_bodies_do_not_block_others() {
     let server = start(&["serve", "set", "--concurrency", "1"]);
     let mut slow: Vec<_> = (0..20).map(|_| server.connect()).collect();
     for stream in &mut slow {
-        announce(stream, "/api/search", 20);
+        send_head(stream, "/api/search", 20);
         stream.write_all(b"{").unwrap();
     }
     let search = json!({ "query": { "row": 0 } });
@@ -34,11 +34,11 @@ fn bodies_that_do_not_come_hold_up_nobody() {
 }
 
 #[test]
-fn photos_that_do_not_come_hold_up_nobody() {
+fn pending_uploads_do_not_block_others() {
     let server = whole();
     let mut slow: Vec<_> = (0..20).map(|_| server.connect()).collect();
     for stream in &mut slow {
-        announce(stream, "/api/photos", 1 << 20);
+        send_head(stream, "/api/photos", 1 << 20);
         stream.write_all(b"a").unwrap();
     }
     // An invalid photo is rejected immediately, while the slow uploads are still pending.
@@ -51,7 +51,7 @@ fn photos_that_do_not_come_hold_up_nobody() {
     let most = vec![b'a'; (1 << 20) - 1];
     let mut large: Vec<_> = (0..12).map(|_| server.connect()).collect();
     for stream in &mut large {
-        announce(stream, "/api/photos", 1 << 20);
+        send_head(stream, "/api/photos", 1 << 20);
         // Uploads that do not fit are closed.
         _ = stream.write_all(&most);
     }
@@ -62,7 +62,7 @@ fn photos_that_do_not_come_hold_up_nobody() {
 }
 
 #[test]
-fn more_than_is_worked_on_at_a_time() {
+fn requests_over_the_concurrency_limit_are_rejected() {
     let server = start(&["serve", "set", "--concurrency", "1"]);
     let (busy, started) = (AtomicBool::new(false), Instant::now());
     let search = json!({ "query": { "row": 0 }, "k": 1000 });
@@ -84,7 +84,7 @@ fn more_than_is_worked_on_at_a_time() {
 }
 
 #[test]
-fn a_log_that_nobody_reads() {
+fn unread_log_does_not_block_the_server() {
     let (server, _log) = launch(&["serve", "set"]);
     let mut stream = server.connect();
     let reader = stream.try_clone().unwrap();
@@ -99,7 +99,7 @@ fn a_log_that_nobody_reads() {
 
 /// A client that sends requests and never reads a response.
 #[test]
-fn answers_that_nobody_takes() {
+fn connection_with_unread_responses_is_closed() {
     let server = start(&["serve", "set"]);
     let mut stream = server.connect();
     stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
@@ -107,7 +107,7 @@ fn answers_that_nobody_takes() {
     // Write until the buffers of both sides are full.
     while stream.write_all(&requests).is_ok() {}
     let started = Instant::now();
-    // The connection of this metrics request counts too.
+    // The connection of the metrics request itself counts too.
     while server.count("conifer_connections") > 1 {
         assert!(started.elapsed() < Duration::from_secs(90), "it is still open");
         std::thread::sleep(Duration::from_secs(1));

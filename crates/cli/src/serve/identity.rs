@@ -62,7 +62,7 @@ impl ShardIdentity {
     /// Adds the shard and the set to the headers of a response.
     pub(crate) fn add_to(&self, headers: &mut HeaderMap) {
         for (name, value) in [(PART, self.label()), (SET, self.set.clone())] {
-            // Hexadecimal digits and `/` are valid in a header, so this does not fail.
+            // Both values consist of hexadecimal digits and `/`, which are valid in a header, so this does not fail.
             if let Ok(value) = HeaderValue::from_str(&value) {
                 headers.insert(name, value);
             }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_told_from_that_of_another_part() {
+    fn responses_of_other_shards_are_detected() {
         let part = |index, count, set: &str| ShardIdentity { index, count, set: set.to_owned() };
         let ours = part(1, 3, "0123456789abcdef");
         let mismatch = |it: &ShardIdentity| {

@@ -11,11 +11,11 @@ use conifer_index::{Filter, FlatIndex, Snapshot};
 
 use crate::cli::{FilterArgs, QueryArgs, ViewArg};
 use crate::embedder::ModelEmbedder;
-use crate::limits::{LABEL, RowConditions};
+use crate::row_conditions::{LABEL, RowConditions};
 use crate::set_model::open_model_of;
 
 /// Maximum number of column values that an error message lists.
-const MOST_LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// An embedding set and the model that made it. The model is opened when the first query has to be embedded.
 pub(crate) struct QueryResolver<'a> {
@@ -69,8 +69,8 @@ impl<'a> QueryResolver<'a> {
             columns.entry(name.to_owned()).or_default().push(value.to_owned());
         }
         let depth = match only.depth[..] {
-            [least, most] if least > most => anyhow::bail!("--depth is {least} {most}; expected the smaller one first"),
-            [least, most] => Some([least, most]),
+            [min, max] if min > max => anyhow::bail!("--depth is {min} {max}; expected the smaller one first"),
+            [min, max] => Some([min, max]),
             _ => None,
         };
         let tree = only.tree.as_deref().map(Tree::read_edges).transpose().context("--tree")?;
@@ -89,15 +89,15 @@ impl<'a> QueryResolver<'a> {
         Ok(rows.unwrap_or_else(|| (0..index.len()).collect()))
     }
 
-    /// Message for an empty search result; `passing` is the number of rows that pass the filters.
+    /// Message for an empty search result. `passing` is the number of rows that pass the filters.
     pub(crate) fn nothing_found(&self, only: &FilterArgs, passing: usize) -> String {
         let set = self.set;
         let mut why = format!("nothing found: {passing} of {} rows pass the filters", set.len());
         for (name, value) in only.columns.iter().filter_map(|it| it.split_once('=')) {
             let Some(column) = set.columns.get(name).filter(|it| !it.iter().any(|it| it == value)) else { continue };
             let known: BTreeSet<&str> = column.iter().map(String::as_str).filter(|it| !it.is_empty()).collect();
-            let some: Vec<&str> = known.iter().copied().take(MOST_LISTED).collect();
-            let more = if known.len() > MOST_LISTED { format!(", .. ({} values)", known.len()) } else { String::new() };
+            let some: Vec<&str> = known.iter().copied().take(MAX_LISTED).collect();
+            let more = if known.len() > MAX_LISTED { format!(", .. ({} values)", known.len()) } else { String::new() };
             why += &format!("; no row has {name}={value}; `{name}` is one of: {}{more}", some.join(", "));
         }
         why

@@ -14,9 +14,10 @@ use tokio::time::Sleep;
 
 use super::framing::Framing;
 
-/// Timeout for a client to receive the data that is ready to be sent, about 64 KiB at a time.
+/// Maximum time from the first write that returns `Pending` to the next flush.
 pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Number of bytes that resets the idle timer. Occasional single bytes must not keep a connection open.
+/// The idle timer is reset once per this many transferred bytes. Occasional single bytes must not keep a connection
+/// open.
 const ACTIVITY_BYTES: u64 = 16 << 10;
 
 /// The activity of an open connection.
@@ -31,7 +32,7 @@ pub(crate) struct ConnectionActivity {
     pub(crate) close: Notify,
     /// Requests passed to the router.
     requests: AtomicU64,
-    /// Number of the request whose head is ambiguous ([`Framing`]); `u64::MAX` if there is none.
+    /// Index of the request whose head is ambiguous ([`Framing`]); `u64::MAX` if there is none.
     ambiguous: AtomicU64,
 }
 
@@ -61,7 +62,7 @@ impl ConnectionActivity {
         self.requests.fetch_add(1, Ordering::Relaxed) == self.ambiguous.load(Ordering::Relaxed)
     }
 
-    /// How long the server has been waiting for the client; `None` while a request is in progress.
+    /// Time since the last activity; `None` while a request is in progress.
     pub(crate) fn idle(&self) -> Option<Duration> {
         let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
         (self.at_work.load(Ordering::Relaxed) == 0).then(|| self.opened.elapsed().saturating_sub(last))
@@ -96,15 +97,15 @@ impl Drop for RequestGuard {
 pub(crate) struct MonitoredStream {
     stream: TcpStream,
     activity: Arc<ConnectionActivity>,
-    limit: Duration,
+    timeout: Duration,
     framing: Framing,
-    /// Runs from the first write that blocks until all data is written.
+    /// Write timeout: started by the first write that returns `Pending`, cleared by the next flush.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl MonitoredStream {
-    pub(crate) fn new(stream: TcpStream, activity: Arc<ConnectionActivity>, limit: Duration) -> Self {
-        MonitoredStream { stream, activity, limit, framing: Framing::default(), deadline: None }
+    pub(crate) fn new(stream: TcpStream, activity: Arc<ConnectionActivity>, timeout: Duration) -> Self {
+        MonitoredStream { stream, activity, timeout, framing: Framing::default(), deadline: None }
     }
 
     fn written(&mut self, context: &mut Context<'_>, result: Poll<Result<usize, Error>>) -> Poll<Result<usize, Error>> {
@@ -112,8 +113,8 @@ impl MonitoredStream {
             self.activity.add_bytes(*result.as_ref().unwrap_or(&0));
             return Poll::Ready(result);
         }
-        let limit = self.limit;
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        let timeout = self.timeout;
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
         ready!(deadline.as_mut().poll(context));
         Poll::Ready(Err(ErrorKind::TimedOut.into()))
     }
@@ -155,7 +156,8 @@ impl AsyncWrite for MonitoredStream {
         self.stream.is_write_vectored()
     }
 
-    /// hyper flushes when all ready data is written. The next data then gets a new deadline.
+    /// hyper flushes when all ready data is written, so the deadline is cleared. The next blocked write starts a new
+    /// one.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.deadline = None;
         Pin::new(&mut self.stream).poll_flush(context)
@@ -176,12 +178,12 @@ mod tests {
 
     use super::*;
 
-    /// Returns the watched server end of a connection, its activity, and the client end.
-    async fn pair(limit: Duration) -> (MonitoredStream, Arc<ConnectionActivity>, std::net::TcpStream) {
+    /// Returns the monitored server end of a connection, its activity, and the client end.
+    async fn pair(timeout: Duration) -> (MonitoredStream, Arc<ConnectionActivity>, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let activity = Arc::new(ConnectionActivity::new());
-        (MonitoredStream::new(listener.accept().await.unwrap().0, Arc::clone(&activity), limit), activity, client)
+        (MonitoredStream::new(listener.accept().await.unwrap().0, Arc::clone(&activity), timeout), activity, client)
     }
 
     fn run<T>(test: impl Future<Output = T>) -> T {
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_nothing_is_given_up_and_who_takes_is_not() {
+    fn slow_readers_are_disconnected() {
         run(async {
             let bytes = vec![7; 64 << 20];
             let (mut ours, _, _client) = pair(Duration::from_millis(200)).await;
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn single_bytes_are_no_sign_of_life() {
+    fn single_bytes_do_not_reset_the_idle_timer() {
         run(async {
             let (mut ours, activity, _client) = pair(WRITE_TIMEOUT).await;
             std::thread::sleep(Duration::from_millis(300));
@@ -221,7 +223,7 @@ mod tests {
             let idle = activity.idle().unwrap();
             std::thread::sleep(Duration::from_millis(300));
             assert!(idle < activity.opened.elapsed() - Duration::from_millis(300));
-            // First the client waits for the server, then the server waits for the client.
+            // The connection is not idle during a request, and the end of the request resets the idle timer.
             let work = Arc::clone(&activity).at_work();
             assert_eq!(activity.idle(), None);
             drop(work);

@@ -50,7 +50,7 @@ impl RowConditions {
         let mut all: Vec<Filter<'_>> = Vec::new();
         all.extend(self.modality.iter().map(|it| Filter::Modality(it)));
         all.extend(of_columns.iter().map(|(column, wanted)| Filter::Column { column, wanted }));
-        all.extend(self.depth.map(|[least, most]| Filter::Depth(least, most)));
+        all.extend(self.depth.map(|[min, max]| Filter::Depth(min, max)));
         all.extend(self.inside.iter().map(|it| cone(it)));
         all.extend(excluded.iter().map(Filter::Not));
         all.extend(more);

@@ -12,21 +12,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::error::HttpError;
 
 /// Maximum number of bytes of large responses that are not sent yet.
-pub(crate) const MOST_UNSENT: usize = 256 << 20;
-/// Responses of up to this many bytes are not counted, because the connection limit bounds them.
+pub(crate) const MAX_UNSENT: usize = 256 << 20;
+/// Responses of up to this many bytes are not counted, because the connection limit bounds their total size.
 const SMALL: usize = 256 << 10;
 /// Size in bytes of the pieces in which a large response is sent. The write timeout applies to each piece.
 const PIECE: usize = 64 << 10;
 
 /// The budget for large responses that are not sent yet.
 pub(crate) struct ResponseBudget {
-    most: usize,
+    max: usize,
     bytes: Arc<Semaphore>,
 }
 
 impl ResponseBudget {
-    pub(crate) fn new(most: usize) -> Self {
-        ResponseBudget { most, bytes: Arc::new(Semaphore::new(most)) }
+    pub(crate) fn new(max: usize) -> Self {
+        ResponseBudget { max, bytes: Arc::new(Semaphore::new(max)) }
     }
 
     /// Returns the response, or a 429 if the budget is used up.
@@ -36,23 +36,23 @@ impl ResponseBudget {
             return answer;
         }
         // A response that is larger than the whole budget takes all of it.
-        let wanted = u32::try_from(length.min(self.most)).unwrap_or(u32::MAX);
+        let wanted = u32::try_from(length.min(self.max)).unwrap_or(u32::MAX);
         match Arc::clone(&self.bytes).try_acquire_many_owned(wanted) {
             Ok(held) => {
                 answer.map(|body| Body::new(ChunkedBody { body, ready: Bytes::new(), left: length, _held: held }))
             }
             Err(_) => {
-                let message = format!("the response buffer is full (limit {} bytes); retry later", self.most);
+                let message = format!("the response buffer is full (limit {} bytes); retry later", self.max);
                 HttpError::busy(message).into_response()
             }
         }
     }
 }
 
-/// A body that is sent in pieces, so that it lives and holds its permits until its last piece is sent.
+/// A body that is handed to hyper in pieces, and holds its permits until the last piece is taken.
 struct ChunkedBody {
     body: Body,
-    /// Data that was received from the body but is not sent yet.
+    /// Data that was taken from `body` but not yet handed to hyper.
     ready: Bytes,
     left: usize,
     _held: OwnedSemaphorePermit,
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_answers_count_until_they_are_taken() {
+    fn large_responses_hold_budget_until_sent() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let outgoing = ResponseBudget::new(3 << 20);
         let bytes: Vec<u8> = (0..(2 << 20)).map(|it| (it % 251) as u8).collect();
