@@ -109,7 +109,7 @@ pub fn latest_checkpoint(path: &Path) -> Result<PathBuf> {
 /// Marks `step` as the newest checkpoint of the run and removes all but the `keep` newest.
 ///
 /// # Errors
-/// [`Error::Io`] with the file. Existing checkpoints stay usable.
+/// If `latest` cannot be written or an old checkpoint cannot be removed. The other checkpoints stay usable.
 pub fn publish_checkpoint(run: &Path, step: u64, keep: usize) -> Result<()> {
     let folder = run.join(CHECKPOINTS);
     let name = checkpoint_path(run, step).file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -223,7 +223,7 @@ fn fixed_positions_are_those_of_the_released_model() {
 }
 
 #[test]
-fn converting_a_released_checkpoint_there_and_back_changes_no_bit() {
+fn converting_a_released_checkpoint_and_back_changes_no_bit() {
     let folder = tempfile::tempdir().unwrap();
     for name in MODELS {
         let (Some(pth), Some(io)) =
@@ -295,7 +295,7 @@ fn spaces() -> Vec<ManifoldSpec> {
 }
 
 #[test]
-fn a_manifest_of_a_giant_is_refused_before_it_takes_all_memory() {
+fn oversized_manifests_are_rejected_before_allocation() {
     let folder = tempfile::tempdir().unwrap();
     let (model, mut manifest) = small(&ManifoldSpec::sphere(8));
     manifest.model.visual = manifest.model.visual.with("width", 1 << 20).unwrap();
@@ -306,7 +306,7 @@ fn a_manifest_of_a_giant_is_refused_before_it_takes_all_memory() {
 }
 
 #[test]
-fn every_kind_of_space_is_saved_and_loaded_whole() {
+fn every_kind_of_space_round_trips() {
     let folder = tempfile::tempdir().unwrap();
     for space in spaces() {
         let (model, mut manifest) = small(&space);
@@ -343,7 +343,7 @@ fn a_single_feature_scale_is_exported_for_each_factor() {
 }
 
 #[test]
-fn weights_that_do_not_fit_are_listed_in_one_message() {
+fn all_mismatched_weights_are_listed_in_one_message() {
     let (model, _) = small(&ManifoldSpec::lorentz(8, 1.0));
     let mut weights = export(&model);
     weights.remove("visual.norm.bias");
@@ -381,7 +381,7 @@ fn half_precision_is_widened() {
 }
 
 #[test]
-fn damaged_checkpoints_say_what_is_wrong() {
+fn damaged_checkpoints_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
     let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
@@ -420,7 +420,7 @@ fn damaged_checkpoints_say_what_is_wrong() {
 }
 
 #[test]
-fn a_failed_save_leaves_the_old_checkpoint_and_no_remains() {
+fn a_failed_save_keeps_the_old_checkpoint_and_no_temporary_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
     let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
@@ -567,7 +567,7 @@ fn a_pickle_that_would_run_code_is_refused() {
 }
 
 #[test]
-fn files_that_are_no_checkpoints_say_so() {
+fn files_that_are_not_checkpoints_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.pth");
     let message = |bytes: &[u8], options: &ImportOptions| {

@@ -67,7 +67,7 @@ fn difference(a: &[f32], b: &[f32]) -> f32 {
 }
 
 #[test]
-fn every_preset_makes_sense_and_is_found_by_its_name() {
+fn presets_are_valid_and_found_by_name() {
     for entry in ENCODERS {
         for name in (entry.presets)() {
             match entry.tower {
@@ -102,7 +102,7 @@ fn the_published_vit_s_has_its_number_of_parameters() {
 /// For the first preset of every encoder and the small presets: features of the expected shape, a gradient for every
 /// parameter, the same weights for the same seed, independent rows, and an error for inputs of another shape.
 #[test]
-fn every_encoder_obeys_the_laws() {
+fn every_encoder_conforms() {
     struct MissingGradients(Gradients, Vec<String>);
     impl ParamVisitor for MissingGradients {
         fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
@@ -279,7 +279,7 @@ fn the_shortened_last_block_equals_the_full_one() {
 }
 
 #[test]
-fn what_follows_the_end_of_a_text_is_never_seen() {
+fn tokens_after_the_end_have_no_effect() {
     let device = Device::flex();
     for device in [device.clone(), device.autodiff()] {
         let text = perturbed(TextTransformer::new(&text_config(), &mut Init::seeded(5, &device)).unwrap(), &device);
@@ -490,7 +490,7 @@ fn check_census(census: ParamCensus<'_>, expected: &[(&str, ParamKind, &[usize])
 }
 
 #[test]
-fn first_values_have_the_published_spread() {
+fn initial_values_have_the_published_standard_deviations() {
     struct ParamSpread(std::collections::BTreeMap<String, (f64, f64)>);
     impl ParamVisitor for ParamSpread {
         fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
@@ -535,7 +535,7 @@ fn first_values_have_the_published_spread() {
 }
 
 #[test]
-fn the_seed_decides_every_first_value() {
+fn the_seed_determines_every_initial_value() {
     let device = Device::flex();
     let first = |seed| {
         let text = TextTransformer::new(&text_config(), &mut Init::seeded(seed, &device)).unwrap();

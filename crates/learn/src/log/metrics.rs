@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// Name of the file in the run folder.
 pub const METRICS_FILE: &str = "metrics.jsonl";
 
-/// The open file. Each record is passed to the system when it is complete, so a killed process loses none.
+/// The open file. Each record is written without buffering, so a killed process loses none.
 #[derive(Debug)]
 pub struct MetricsFile {
     path: PathBuf,

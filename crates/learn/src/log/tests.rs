@@ -47,7 +47,7 @@ fn a_resumed_run_drops_later_records_and_a_torn_line() {
 }
 
 #[test]
-fn a_line_that_is_no_record_is_named() {
+fn invalid_lines_are_reported_by_number() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(METRICS_FILE);
     fs::write(&path, "{\"step\":1}\n").unwrap();

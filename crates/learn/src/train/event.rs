@@ -9,8 +9,8 @@ use crate::checkpoint::Manifest;
 use crate::log::StepRecord;
 use crate::model::Model;
 
-/// Watches a run. It may print, draw and measure, but cannot change the run. A closure over events is an observer that
-/// never measures.
+/// Watches a run. It may print, draw and measure, but cannot change the run. A closure over events is an observer
+/// without evaluation.
 pub trait Observer {
     /// Handles an event.
     fn on(&mut self, event: &Event<'_>);
