@@ -81,7 +81,7 @@ impl Embedder {
         Self::new(opened.path.display().to_string(), &opened.model, opened.manifest, tokenizer)
     }
 
-    /// The model name that embeddings record as their source.
+    /// The model name that is recorded in embeddings.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -216,7 +216,7 @@ impl Embedder {
         self.set(ids, modality, points, data, &hashes)
     }
 
-    /// Token ids of each text, at most as many as the context of the text tower.
+    /// Token ids of each text, truncated to the context of the text tower.
     ///
     /// # Errors
     /// If the tokenizer cannot encode a text.

@@ -51,7 +51,7 @@ pub enum ParamKind {
 pub struct ParamInfo<'a> {
     /// Field path from the traversed module, joined by dots.
     pub name: &'a str,
-    /// Its kind.
+    /// Kind of the parameter.
     pub kind: ParamKind,
     /// `true` for a [`LinearWeight`]: stored in memory as `[in, out]`, which the engine multiplies without a copy, and
     /// published as `[out, in]`.

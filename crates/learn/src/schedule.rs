@@ -9,7 +9,7 @@ pub struct ScheduleEntry {
     pub name: &'static str,
     /// One line for listings.
     pub summary: &'static str,
-    /// The factor on the peak learning rate at `progress` (0 = end of the warm-up, 1 = end of the run).
+    /// Factor that multiplies the peak learning rate at `progress` (0 = end of the warm-up, 1 = end of the run).
     pub factor: fn(progress: f64) -> f64,
 }
 

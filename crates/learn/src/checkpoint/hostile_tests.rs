@@ -49,7 +49,7 @@ fn message(tensors: &[(String, Vec<u8>)], storage: &[f32]) -> (String, usize) {
 
 #[test]
 fn views_larger_than_their_file_are_rejected() {
-    // 1.2e9 elements that are all the same stored element.
+    // A view of 1.2e9 elements on a storage with one element.
     let expanded = tensor("0", 1, &[30_000, 40_000], &[0, 0]);
     let (message, bytes) = message(&[("visual.pos_embed".to_owned(), expanded)], &[1.0]);
     assert!(bytes < 700, "{bytes}");

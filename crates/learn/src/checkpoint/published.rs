@@ -124,7 +124,7 @@ pub fn is_published(path: &Path) -> bool {
     path.is_file() || weights_file(path).is_ok_and(|file| file.is_file())
 }
 
-/// The weights file: `path`, or a file in the folder `path`.
+/// The weights file: `path` itself, or the weights in the folder `path`.
 fn weights_file(path: &Path) -> Result<PathBuf> {
     if !path.is_dir() {
         return Ok(path.to_owned());

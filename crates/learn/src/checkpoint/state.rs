@@ -86,8 +86,8 @@ pub fn checkpoint_path(run: &Path, step: u64) -> PathBuf {
 }
 
 /// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint. Without a readable `latest`, the
-/// complete checkpoint with the highest step is used. A checkpoint whose replacement was interrupted is read from the
-/// folder to which it was moved ([`files::resolve`]).
+/// complete checkpoint with the highest step is used. If the replacement of a checkpoint was interrupted, the folder to
+/// which the previous one was moved is returned ([`files::resolve`]).
 ///
 /// # Errors
 /// [`Error::Setting`] if there is no checkpoint.
@@ -128,7 +128,7 @@ fn steps(run: &Path) -> Vec<u64> {
     let Ok(entries) = fs::read_dir(run.join(CHECKPOINTS)) else {
         return Vec::new();
     };
-    // A checkpoint whose replacement was interrupted is in `.step_NNNNNNNN.previous`.
+    // After an interrupted replacement the previous checkpoint is in `.step_NNNNNNNN.previous`.
     let step = |name: String| {
         let name = name.strip_prefix('.').and_then(|it| it.split('.').next()).unwrap_or(&name);
         name.strip_prefix(PREFIX).and_then(|step| step.parse().ok())

@@ -154,7 +154,7 @@ fn check_total<'a>(
 ) -> Result<(), String> {
     let mut total = 0.0;
     for (name, shape, element) in tensors {
-        // In f64, which does not overflow; its rounding error does not matter here.
+        // Computed in f64, which does not overflow.
         let bytes = shape.iter().fold(element as f64, |product, side| product * *side as f64);
         if bytes > file_bytes as f64 {
             return Err(format!(

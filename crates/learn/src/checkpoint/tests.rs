@@ -32,7 +32,7 @@ fn golden(file: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Both towers have four heads (README of the goldens); no tensor shows this.
+/// Both towers have four heads (README of the goldens). The tensors do not determine this number.
 fn options(method: &str) -> ImportOptions {
     ImportOptions {
         method: Some(method.to_owned()),
@@ -73,7 +73,7 @@ impl MeruGolden {
         Tensor::from_data(TensorData::new(values.clone(), shape), &Device::flex())
     }
 
-    /// The released model pools each text at its largest id, the first end of text (599).
+    /// The released model pools each text at the first position of its largest id, the end of text (599).
     fn tokens(&self, name: &str) -> Tokens {
         let (shape, values) = &self.tensors[name];
         let end = values
@@ -319,7 +319,7 @@ fn every_kind_of_space_round_trips() {
             assert_eq!(read, manifest);
             assert_eq!(loaded.devices()[0].is_autodiff(), device.is_autodiff());
         }
-        // Saving over a checkpoint replaces it and leaves nothing beside it.
+        // Saving over a checkpoint replaces it and leaves no temporary files.
         save(&path, &model, &manifest, None).unwrap();
     }
     let mut names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -498,8 +498,7 @@ fn tensor(key: &str, shape: &[usize]) -> Vec<u8> {
     .concat()
 }
 
-/// A state dict in the legacy format, saved from a model wrapped for several GPUs, with CLIP's mean embedding beside
-/// it.
+/// A file in the legacy format: the state dict of a model wrapped for several GPUs, and CLIP's mean embedding.
 #[test]
 fn older_files_and_wrapped_models_are_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -533,7 +532,7 @@ fn older_files_and_wrapped_models_are_read() {
     assert_eq!(manifest.root.unwrap(), root.iter().map(|&x| f64::from(x)).collect::<Vec<_>>());
 }
 
-/// Each of these files would run `echo` when loaded in Python.
+/// Each of these files would run code when loaded in Python.
 #[test]
 fn a_pickle_that_would_run_code_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -25,12 +25,12 @@ pub(super) fn count(weights: &Weights) -> usize {
 /// Tensors by published name, in PyTorch's layout.
 pub type Weights = BTreeMap<String, WeightArray>;
 
-/// One stored tensor, row major.
+/// One stored tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeightArray {
-    /// Its shape; empty for a scalar.
+    /// Shape; empty for a scalar.
     pub shape: Vec<usize>,
-    /// Its elements.
+    /// Elements in row-major order.
     pub values: WeightValues,
 }
 
@@ -91,7 +91,7 @@ impl Precision {
     }
 }
 
-/// A tensor to write, and its precision.
+/// A tensor to write and the precision of the checkpoint.
 struct WeightArrayView<'a>(&'a WeightArray, Precision);
 
 impl View for WeightArrayView<'_> {
@@ -317,13 +317,13 @@ fn le_f32(bytes: &[u8]) -> f32 {
     f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// Elements of another float type, converted to f32.
+/// Converts elements of float type `dtype` to f32.
 pub(super) fn wider(bytes: &[u8], dtype: burn::tensor::DType) -> Vec<f32> {
     let count = bytes.len() / dtype.size();
     TensorData::from_bytes_vec(bytes.to_vec(), [count], dtype).iter::<f32>().collect()
 }
 
-/// Parameters of the head are stored under published names, not under their paths.
+/// True for parameters of the head, which are stored under their published names instead of their module paths.
 fn is_head(name: &str) -> bool {
     name.starts_with("head.")
 }

@@ -18,7 +18,7 @@ pub struct KeyRow {
     pub expected: String,
     /// The default, as TOML; empty if there is none.
     pub default: String,
-    /// Its purpose.
+    /// Purpose of the key.
     pub meaning: String,
 }
 

@@ -95,11 +95,11 @@ pub struct TextInputFormat {
 
 /// A tower: maps its input to features, one row per sample.
 pub trait Encoder: Module {
-    /// Its architecture.
+    /// Config of the architecture.
     type Config: Clone + std::fmt::Debug + PartialEq + Serialize + DeserializeOwned + 'static;
-    /// Its input.
+    /// Input of the encoder.
     type Input;
-    /// Format of its input.
+    /// Format of the input.
     type Reads;
     /// Named architectures.
     const PRESETS: &'static [(&'static str, Self::Config)];

@@ -99,8 +99,8 @@ fn the_published_vit_s_has_its_number_of_parameters() {
     assert_eq!(vit.num_params(), trained + 197 * d);
 }
 
-/// For the first preset of every encoder and the small presets: features of the expected shape, a gradient for every
-/// parameter, the same weights for the same seed, independent rows, and an error for inputs of another shape.
+/// Checks the first preset of every encoder and the small presets: features have the expected shape, every parameter
+/// has a gradient, the same seed gives the same weights, rows are independent, and inputs of another shape are errors.
 #[test]
 fn every_encoder_conforms() {
     struct MissingGradients(Gradients, Vec<String>);
@@ -288,7 +288,7 @@ fn tokens_after_the_end_have_no_effect() {
         let rubbish = floats(text.forward(tokens(&[&[4, 8, 29, 11, 29, 3]], 29, &device)).unwrap());
         assert!(difference(&padded[..12], &alone) < 2e-6);
         assert!(difference(&rubbish, &alone) < 2e-6);
-        // The tokens before the end do matter.
+        // The tokens before the end change the features.
         let other = floats(text.forward(tokens(&[&[5, 8, 29]], 29, &device)).unwrap());
         assert!(difference(&other, &alone) > 1e-3);
     }
@@ -314,7 +314,7 @@ fn both_attentions_agree() {
     assert!(difference(&floats(composed), &floats(text.valid().forward(y).unwrap())) < 2e-6);
 }
 
-/// Names, kinds and gradients of every parameter, for both encoders.
+/// Name, kind, published shape and gradient norm of every parameter of a module.
 #[derive(Default)]
 struct ParamCensus<'a> {
     gradients: Option<&'a burn::tensor::Gradients>,
@@ -555,7 +555,7 @@ fn quick_gelu_is_its_formula() {
     for (i, &x) in x.iter().enumerate() {
         let expected = f64::from(x) / (1.0 + (-1.702 * f64::from(x)).exp());
         assert!((f64::from(quick[i]) - expected).abs() < 1e-6);
-        // They differ by up to 0.02, so one cannot pass for the other.
+        // The two functions differ by up to 0.02, so the tolerance distinguishes them.
         assert!((f64::from(exact[i]) - expected).abs() < 0.03);
     }
     // 2 Phi(2) = 2 * 0.977249868 (a table of the normal distribution).

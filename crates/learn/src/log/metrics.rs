@@ -21,7 +21,7 @@ pub struct MetricsFile {
 
 impl MetricsFile {
     /// Opens `folder/metrics.jsonl` to append after `step`. Records of later steps and a torn last line are removed
-    /// first. The file is replaced as a whole, so a crash during the removal loses nothing.
+    /// first. The file is replaced atomically, so a crash during the removal loses no record.
     ///
     /// # Errors
     /// If the file cannot be read or written.

@@ -107,8 +107,8 @@ fn only_event_file(folder: &Path) -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
-/// Splits the records, verifies their checksums and splits the messages into fields. It shares only the checksum
-/// function with the writer, and that has its own test.
+/// Splits the records, verifies their checksums and splits the messages into fields. Only the checksum function is
+/// shared with the writer; another test checks it.
 fn read_events(mut bytes: &[u8]) -> Vec<ProtoFields> {
     let mut events = Vec::new();
     while !bytes.is_empty() {

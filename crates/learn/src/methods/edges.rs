@@ -37,7 +37,7 @@ impl Edges {
     pub fn pair_labels(&self, method: &str) -> Result<Arc<PairLabels>> {
         let [rows, width] = self.points.dims();
         if rows != self.things.len() {
-            let expected = format!("[{}, {width}], a crop for each thing of the batch", self.things.len());
+            let expected = format!("[{}, {width}], a crop for each object id", self.things.len());
             return Err(Error::Shape { name: "crops".to_owned(), found: vec![rows, width], expected });
         }
         let objects = BatchObjects::new(&self.things);
@@ -53,7 +53,7 @@ impl Edges {
         };
         let pairs = self.parts.iter().filter_map(|&[whole, part]| Some([objects.index(whole)?, objects.index(part)?]));
         let positive = pairs.flat_map(cells).collect();
-        let same = (0..among_wholes.len()).flat_map(|thing| cells([thing, thing])).collect();
+        let same = (0..among_wholes.len()).flat_map(|object| cells([object, object])).collect();
         Ok(Arc::new(PairLabels::new(whole_rows, part_rows, positive, same)))
     }
 

@@ -1,7 +1,7 @@
 //! HCL: contrastive loss of objects by their directions, and of scenes and their objects by the hyperbolic distance.
 //!
 //! Ge et al., "Hyperbolic Contrastive Learning for Visual Representations beyond Objects", CVPR 2023. With two crops z,
-//! z' of an object, a scene s and an object o in it, d the distance of the space and S the cosine:
+//! z' of an object, a scene s and its objects o, d the distance of the space and S the cosine:
 //!
 //! ```text
 //! object = -log( sum_{z' of the same} exp(S(z, z') / tau) / sum_{z'} exp(S(z, z') / tau) )       over crops of objects

@@ -47,7 +47,7 @@ pub trait Method: Send + Sync {
     fn reads_frozen(&self) -> bool {
         false
     }
-    /// Computes the loss of an embedded batch. A pure function of its arguments.
+    /// Computes the loss of an embedded batch. The result depends only on the arguments.
     ///
     /// # Errors
     /// [`Error::Setting`] if a declared view is missing, [`Error::Shape`] if the shapes of the views do not match.
@@ -182,7 +182,7 @@ pub struct MethodEntry {
     pub reference: &'static str,
     /// Views read with the default settings.
     pub views: &'static [View],
-    /// Keys of the `[method.terms]` table; each switches one term off.
+    /// Keys of the `[method.terms]` table. The value `false` switches a term off.
     pub terms: &'static [&'static str],
     /// Default root of the cones; the config can select another.
     pub root: RootKind,

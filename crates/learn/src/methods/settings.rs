@@ -8,8 +8,8 @@ use toml::{Table, Value};
 
 use crate::{Error, Result};
 
-/// Settings of one method. The struct denies unknown fields and has no serde defaults: [`parse`] fills absent keys from
-/// [`MethodSettings::defaults`], which depend on `reference`.
+/// Settings of one method. The settings struct denies unknown fields and has no serde defaults: [`parse`] fills absent
+/// keys from [`MethodSettings::defaults`], which depend on `reference`.
 pub(super) trait MethodSettings: Serialize + DeserializeOwned {
     /// Name of the method, for messages.
     const METHOD: &'static str;

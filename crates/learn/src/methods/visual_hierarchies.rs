@@ -2,7 +2,8 @@
 //! behind its whole.
 //!
 //! Wang et al., "Learning Visual Hierarchies in Hyperbolic Space for Image Retrieval", ICCV 2025. X is the exterior
-//! angle at the first argument, W the wholes of the batch, P its parts, P_x the parts of x and W_y the wholes of y:
+//! angle at the first argument, W the wholes of the batch, P the parts of the batch, P_x the parts of x and W_y the
+//! wholes of y:
 //!
 //! ```text
 //! whole query: beta  = pi - X(x, y)    a part lies straight behind its whole

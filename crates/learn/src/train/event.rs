@@ -65,7 +65,7 @@ pub enum Event<'a> {
     Checkpoint {
         /// Number of updates made.
         step: u64,
-        /// Its folder.
+        /// Folder of the checkpoint.
         path: &'a Path,
     },
     /// The stop flag was set; everything is saved.

@@ -354,7 +354,7 @@ impl Trainer {
         Ok(path)
     }
 
-    /// The checkpoint of this step; written unless `saved` already holds it.
+    /// Returns the checkpoint of this step, and writes it if `saved` is `None`.
     fn save_unless(&self, saved: Option<PathBuf>, observer: &mut dyn Observer) -> Result<PathBuf> {
         match saved {
             Some(path) => Ok(path),
@@ -394,9 +394,9 @@ fn lock_run(run: &Path) -> Result<Lock> {
     })
 }
 
-/// True if weight decay applies to a parameter. The papers decay weights only. The released code passes 0 for norms and
-/// biases, which falls through to the common value. It excludes scalars by a name that the per-factor scalars of
-/// PHyCLIP do not have (DEVIATIONS.md).
+/// True if weight decay applies to a parameter. The papers decay weights only. The released code (`reference`) also
+/// decays norms and biases, and the per-factor scalars of PHyCLIP, whose names its exclusion of scalars does not match
+/// (DEVIATIONS.md).
 fn decays(kind: ParamKind, elements: usize, reference: bool) -> bool {
     match kind {
         ParamKind::Weight => true,

@@ -96,7 +96,7 @@ pub(super) fn frozen(config: &Config, device: &Device) -> Result<Model> {
     Ok(model.valid())
 }
 
-/// A new model. `visual`, if given, replaces its image encoder.
+/// A new model with random weights. `visual`, if given, replaces the image encoder.
 fn fresh(config: &Config, vocabulary: usize, visual: Option<ResNet>, device: &Device) -> Result<Model> {
     let head = Head::new(&config.space()?, &config.head, device)?;
     let mut model = Model::new(&config.architecture(vocabulary)?, head, &mut Init::seeded(config.seed, device))?;
@@ -185,7 +185,7 @@ fn chain_texts(source: &dyn Source) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Opens the tokenizer, or trains it on the texts of `source`.
+/// Opens the tokenizer of the config, or trains one on the texts of `source`.
 ///
 /// # Errors
 /// An error of the tokenizer; [`Error::Setting`] if the tokenizer has to be trained but `source` is `None`, because the

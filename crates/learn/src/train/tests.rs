@@ -307,7 +307,7 @@ fn fine_tuning_from_a_checkpoint_changes_only_trainable_parts() {
         }
         let manifest = trainer.manifest();
         assert_eq!(manifest.root.is_some(), ["fixed_text", "fixed_mean", "learned"].contains(&root), "{root}");
-        // The evaluation must use the apex of the training.
+        // The evaluation must use the root of the training.
         let apex = match root {
             "text" => Some(Apex::Text(String::new())),
             "origin" => Some(Apex::Origin),
