@@ -69,8 +69,8 @@ impl Embedder {
         })
     }
 
-    /// Opens anything that [`checkpoint::open`] accepts. The embeddings record the file or folder that was read as
-    /// their model.
+    /// Opens anything that [`checkpoint::open`] accepts. The path that was read becomes the model name of the
+    /// embeddings.
     ///
     /// # Errors
     /// As [`checkpoint::open`] and [`Embedder::new`]; [`Error::Setting`] for a model without a tokenizer.
@@ -81,7 +81,7 @@ impl Embedder {
         Self::new(opened.path.display().to_string(), &opened.model, opened.manifest, tokenizer)
     }
 
-    /// The model name that embeddings record as their source.
+    /// The model name that is recorded in embeddings.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -103,8 +103,9 @@ impl Embedder {
         &self.manifest
     }
 
-    /// The apex of the cones. The first of these that exists: the root of the checkpoint, the apex that the manifest
-    /// names, on a sphere the embedding of the empty text, the origin. On a sphere the point is normalised.
+    /// The root, from which the cones are seen. The first of these that exists: the stored root of the checkpoint, the
+    /// root that the manifest names, on a sphere the embedding of the empty text, the origin. On a sphere the point is
+    /// normalised.
     ///
     /// # Errors
     /// If the text cannot be embedded.
@@ -112,11 +113,11 @@ impl Embedder {
         if let Some(root) = self.root.get() {
             return Ok(root.clone());
         }
-        let root = self.find_root()?;
+        let root = self.compute_root()?;
         Ok(self.root.get_or_init(|| root).clone())
     }
 
-    /// Uses the embedding of `text` as the apex, for a published model that does not record the root text of its
+    /// Uses the embedding of `text` as the root, for a published model that does not record the root text of its
     /// training.
     #[must_use]
     pub fn with_root_text(mut self, text: &str) -> Self {
@@ -126,7 +127,7 @@ impl Embedder {
         self
     }
 
-    fn find_root(&self) -> Result<Root> {
+    fn compute_root(&self) -> Result<Root> {
         let sphere = self.spec.kind == "sphere";
         let embed = |text: &str| -> Result<Vec<f64>> {
             Ok(self.texts(&[text], &mut |_, _| {})?.into_iter().map(f64::from).collect())
@@ -215,7 +216,7 @@ impl Embedder {
         self.set(ids, modality, points, data, &hashes)
     }
 
-    /// Token ids of each text, at most as many as the context of the text tower.
+    /// Token ids of each text, truncated to the context of the text tower.
     ///
     /// # Errors
     /// If the tokenizer cannot encode a text.
@@ -256,7 +257,7 @@ impl Embedder {
         Ok(points)
     }
 
-    /// An [`Error::Broken`] that counts the unreadable ones among all of `images`; `None` if all can be read.
+    /// An [`Error::Broken`] with the number of unreadable photographs among `images`; `None` if all can be read.
     pub fn unreadable(&self, images: &[ImageRef]) -> Option<Error> {
         let broken: Vec<Broken> = images.par_iter().filter_map(|image| image.open(&self.limits).err()).collect();
         let first = broken.first()?.to_string();
@@ -296,8 +297,7 @@ impl Embedder {
     }
 }
 
-/// The values of the points. A value that is not finite is an error, because it would silently win or lose every
-/// comparison.
+/// The values of the points. A value that is not finite is an error, because comparisons with it are meaningless.
 fn finite(points: Tensor<2>) -> Result<Vec<f32>> {
     let values: Vec<f32> = points.into_data().iter::<f32>().collect();
     match values.iter().find(|value| !value.is_finite()) {

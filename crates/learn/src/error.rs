@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// An error while building, training, saving, loading or running a model. Each message names the thing, the value found
-/// and what was expected.
+/// An error while building, training, saving, loading or running a model. Each message names the setting, file or
+/// tensor, the value found and the value expected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder could not be read or written.
@@ -11,13 +11,13 @@ pub enum Error {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// The system's reason.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A setting has a value outside its range, or two settings contradict each other.
     #[error("learn: `{name}` is {found}; expected {expected}")]
     Setting {
-        /// Dotted name of the setting (`encoders.visual.patch`).
+        /// Dotted name of the setting (`optim.lr`).
         name: String,
         /// The value found.
         found: String,
@@ -27,7 +27,7 @@ pub enum Error {
     /// A name that is not in its registry.
     #[error("learn: unknown {kind} `{name}`; known: {known}")]
     Unknown {
-        /// Kind of the name (`encoder`, `method`, `manifold`).
+        /// Kind of the name (`encoder`, `method`, `schedule`).
         kind: &'static str,
         /// The requested name.
         name: String,

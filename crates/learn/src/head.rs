@@ -24,8 +24,8 @@ pub enum Tower {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HeadConfig {
-    /// Initial curvature c of every Lorentz factor, unless the manifold lists its own. 1 (HyCoCLIP App. B, PHyCLIP App.
-    /// C.3).
+    /// Initial curvature c of every Lorentz factor, unless the manifold lists curvatures: 1 (HyCoCLIP App. B, PHyCLIP
+    /// App. C.3).
     pub curv: f64,
     /// Whether the curvature is learned (all papers: yes).
     pub learn_curv: bool,
@@ -70,7 +70,7 @@ impl Default for HeadConfig {
     }
 }
 
-/// The learnable scalars around a manifold. Computed in f32 whatever precision the encoders use.
+/// The learnable scalars around a manifold. They are computed in f32 for any precision of the encoders.
 ///
 /// | scalar | Lorentz | product of K factors | sphere | Euclidean |
 /// |---|---|---|---|---|
@@ -86,7 +86,7 @@ pub struct Head {
     visual_scale: Option<BoundedScalar>,
     textual_scale: Option<BoundedScalar>,
     logit_scale: BoundedScalar,
-    /// The apex of the cones if it is stored beside the weights. `None`: the origin, or a point that each training step
+    /// The root of the cones, if it is stored beside the weights. `None`: the origin, or a text that each training step
     /// embeds.
     root: Option<FreePoint>,
     #[module(skip)]
@@ -120,7 +120,7 @@ impl Head {
             let init = vec![first; names.len()];
             BoundedScalar::new(names, &init, [0.0, config.max_feature_scale], config.learn_feature_scale, device)
         };
-        // A sphere has no tangent vectors: its lift divides by the norm, so a scale would have no effect.
+        // The lift of a sphere divides by the norm, so a scale would have no effect.
         let scaled = kind.tangent_norm.is_some();
         let visual_scale = scaled.then(|| scale("visual_alpha", "visual_concept_alphas"));
         let textual_scale = scaled.then(|| scale("textual_alpha", "textual_concept_alphas"));
@@ -148,10 +148,11 @@ impl Head {
         })
     }
 
-    /// Sets the apex of the cones to a stored point; `learn` makes it a parameter. `None`: the origin.
+    /// Stores `point` as the root of the cones; `learn` makes it trainable. `None`: the origin.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the dimension of the point differs from that of the space.
+    /// [`Error::Setting`] if the dimension of the point differs from that of the space, [`Error::Space`] if the space
+    /// rejects the point.
     pub fn with_root(mut self, point: Option<&[f64]>, learn: bool, device: &Device) -> Result<Self> {
         self.root = match point {
             None => None,
@@ -176,7 +177,7 @@ impl Head {
         Self { root, ..self.no_grad() }
     }
 
-    /// The apex of the cones, if it is stored in this head.
+    /// The root of the cones, if it is stored in this head.
     pub fn root(&self) -> Option<Vec<f64>> {
         let root = self.root.as_ref()?;
         Some(root.value.val().into_data().iter::<f32>().map(f64::from).collect())
@@ -253,7 +254,7 @@ impl Head {
         }
     }
 
-    /// Every scalar of this head: for the log, for the exporter (published names), for the optimiser (no weight decay).
+    /// Every scalar of this head. The logs and the export of the weights use this list.
     pub fn scalars(&self) -> Vec<&BoundedScalar> {
         let optional = [&self.curv, &self.visual_scale, &self.textual_scale];
         optional.into_iter().flatten().chain([&self.logit_scale]).collect()

@@ -17,7 +17,7 @@ use crate::methods::{BatchPoints, BatchSpace, Edges, METHODS, MethodEntry, entry
 const ROWS: usize = 8;
 const DIM: usize = 16;
 
-/// The paper's space in a small dimension, with curvatures filled in.
+/// The default space of the method in a small dimension, with curvatures filled in.
 fn spec(entry: &MethodEntry) -> ManifoldSpec {
     filled((entry.manifold)(DIM))
 }
@@ -29,8 +29,8 @@ fn filled(mut spec: ManifoldSpec) -> ManifoldSpec {
     spec
 }
 
-/// The settings among these that the method accepts. They change what it reads or computes; tests that need no
-/// particular setting run over all.
+/// The candidate settings that the method accepts. Each changes what the method reads or computes; tests that need no
+/// particular setting run over all of them.
 fn variants(entry: &MethodEntry) -> Vec<&'static str> {
     let candidates = [
         "",
@@ -46,7 +46,7 @@ fn variants(entry: &MethodEntry) -> Vec<&'static str> {
 }
 
 #[test]
-fn registry_line_and_method_agree() {
+fn registry_entry_and_method_agree() {
     for line in &METHODS {
         let built = method(line.name, "");
         assert_eq!((built.name(), built.reference(), built.views()), (line.name, line.reference, line.views));
@@ -72,7 +72,7 @@ fn registry_line_and_method_agree() {
 }
 
 #[test]
-fn settings_are_complete_stable_and_closed() {
+fn settings_are_completed_and_unknown_keys_are_rejected() {
     for line in &METHODS {
         let complete = (line.resolve)(&settings("")).unwrap();
         assert_eq!((line.resolve)(&complete).unwrap(), complete, "{}: resolving twice changes nothing", line.name);
@@ -146,8 +146,8 @@ fn edge_space(kind: &str, factors: usize) -> ManifoldSpec {
     }
 }
 
-/// One numerically difficult case per row: zeros, tiny, far, all views equal, mirrored, collinear, one factor zero, a
-/// repeated row.
+/// One numerically difficult case per row: zeros, tiny, far, far beside near, all views equal, mirrored, collinear,
+/// half of the coordinates zero, a repeated row, the origin beside an ordinary point.
 fn edge_batch() -> Features {
     let mut batch = Features::random(5, 11, DIM);
     let scale = |rows: &mut Vec<Vec<f64>>, row: usize, factor: f64| rows[row].iter_mut().for_each(|x| *x *= factor);
@@ -233,7 +233,7 @@ fn gradient_is_the_derivative_of_the_value() {
     const ROWS: usize = 3;
     for line in &METHODS {
         let spec = spec(line);
-        // Scaled as a head scales them, so that the points lie in the usual range of embeddings.
+        // Scaled so that the points lie in the usual range of embeddings.
         let features =
             Features::random(4, ROWS, DIM).0.map(|view| view.into_iter().flatten().map(|x| 0.3 * x).collect());
         let mut inputs: Vec<TensorData> = features.map(|view: Vec<f64>| TensorData::new(view, [ROWS, DIM])).into();
@@ -265,7 +265,7 @@ fn gradient_is_the_derivative_of_the_value() {
 
 /// A scalar without gradient would silently never be learned.
 #[test]
-fn every_scalar_of_the_head_learns() {
+fn every_scalar_of_the_head_receives_a_gradient() {
     for line in &METHODS {
         for text in variants(line) {
             let found = pass(&head(&spec(line)), method(line.name, text).as_ref(), &Features::random(7, ROWS, DIM));
@@ -344,7 +344,7 @@ fn declared_views_are_exactly_those_read() {
 }
 
 #[test]
-fn views_that_do_not_fit_together_are_refused() {
+fn mismatched_views_are_rejected() {
     for line in &METHODS {
         let head = head(&spec(line));
         let space = head.space().unwrap();
@@ -459,8 +459,9 @@ mod limits {
         }
     }
 
-    /// Texts lie on the ray before their photographs, boxes before their wholes, and the directions of samples are
-    /// orthogonal. No cone is violated, and the contrastive part tends to its minimum, 0, as the temperature falls.
+    /// Each text lies on the ray between the origin and its photograph, each box between the origin and its whole, and
+    /// different samples have orthogonal directions. No cone is violated, and the contrastive part tends to its
+    /// minimum, 0, as the temperature falls.
     #[test]
     fn the_ideal_configuration_reaches_the_minimum() {
         let ideal = |length: f64| {

@@ -17,7 +17,7 @@ mod tests {
     /// Writing to a block of 64 MiB raises the peak by as much, unless more was resident before.
     #[test]
     #[cfg(target_os = "linux")]
-    fn the_mark_rises_with_what_is_used() {
+    fn peak_memory_rises_with_allocations() {
         let resident = || {
             let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
             statm.split(' ').nth(1).unwrap().parse::<f64>().unwrap() * 4096.0 / 1048576.0

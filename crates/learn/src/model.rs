@@ -49,8 +49,8 @@ impl Default for PixelStatistics {
 ///
 /// **Training.** Build the model on a device with autodiff. With `device.autodiff().gradient_checkpointing()` the
 /// backward pass recomputes cheap results instead of storing them (Burn's balanced strategy, and the hidden layer of
-/// feed-forward blocks): about 20 % less memory for 10 % more time, with the same gradients. Inputs may be on the plain
-/// device, because they need no gradient.
+/// feed-forward blocks): less memory and more time, with the same gradients. Inputs may be on the plain device, because
+/// they need no gradient.
 ///
 /// **Inference.** [`Module::valid`] returns the model without autodiff: no graph is stored and the fused attention
 /// runs.
@@ -131,7 +131,7 @@ impl Model {
 
     /// Replaces the head and both projections, for the space of `head`. The towers stay.
     #[must_use]
-    pub fn project_anew(self, head: Head, init: &mut Init) -> Self {
+    pub fn with_new_projections(self, head: Head, init: &mut Init) -> Self {
         let dim = head.spec().dim;
         Self {
             visual_proj: Projection::new(init, self.visual.width(), dim),

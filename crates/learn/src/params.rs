@@ -36,7 +36,7 @@ use crate::{Error, Result};
 pub enum ParamKind {
     /// Matrix, embedding table, class token, learned positions: trained with weight decay.
     Weight,
-    /// Additive bias, or a free point: no weight decay.
+    /// Additive bias, or a root stored as a parameter ([`FreePoint`]): no weight decay.
     Bias,
     /// Gain or bias of a normalisation: no weight decay.
     Norm,
@@ -51,7 +51,7 @@ pub enum ParamKind {
 pub struct ParamInfo<'a> {
     /// Field path from the traversed module, joined by dots.
     pub name: &'a str,
-    /// Its kind.
+    /// Kind of the parameter.
     pub kind: ParamKind,
     /// `true` for a [`LinearWeight`]: stored in memory as `[in, out]`, which the engine multiplies without a copy, and
     /// published as `[out, in]`.
@@ -102,7 +102,7 @@ pub struct NormParam {
     pub value: Param<Tensor<1>>,
 }
 
-/// A free point `[D]`: no weight decay.
+/// A point `[D]` stored as a parameter, such as the root of the cones: no weight decay.
 #[derive(Module, Debug)]
 pub struct FreePoint {
     /// The parameter.
@@ -116,7 +116,7 @@ pub struct FixedTable {
     pub value: Param<Tensor<3>>,
 }
 
-/// A row `[C]` that is stored with the model and never trained: a statistic of the data it was trained on.
+/// A row `[C]` that is stored with the model and never trained: a statistic of the training data.
 #[derive(Module, Debug)]
 pub struct Statistic {
     /// The parameter; it requires no gradient.
@@ -135,7 +135,7 @@ pub struct Init {
     requested: f64,
 }
 
-/// Upper limit of the parameter count (2^33). The largest published CLIP has 2.5e9 parameters.
+/// Upper limit of the parameter count (2^33). open_clip's ViT-bigG-14 has 2.5e9.
 const MAX_PARAMETERS: f64 = 8_589_934_592.0;
 
 /// Distribution of the initial values of one parameter.
@@ -180,7 +180,7 @@ impl Init {
     /// Checks the size limit. Call it after a module is built.
     ///
     /// # Errors
-    /// [`Error::Setting`] if it has more parameters than allowed; the module then holds placeholders.
+    /// [`Error::Setting`] if the module has more parameters than allowed. It then holds placeholders.
     pub fn check(&self) -> Result<()> {
         if self.requested <= self.limit {
             return Ok(());
@@ -227,7 +227,7 @@ impl Init {
         Statistic { value: self.param([width], Fill::Constant(value)).set_require_grad(false) }
     }
 
-    /// A [`FixedTable`]; its values are data, so they are set even in a blank model.
+    /// A [`FixedTable`]. Its values are not loaded, so they are set even in a blank model.
     pub fn fixed(&mut self, shape: [usize; 3], values: impl FnOnce() -> Vec<f32>) -> FixedTable {
         let (shape, values) = if self.reserve(&shape) { (shape, values()) } else { ([1; 3], vec![0.0]) };
         let table = Tensor::from_data(TensorData::new(values, shape), &self.device);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_of_a_leaf_is_its_kind_and_adds_nothing_to_its_name() {
+    fn leaf_types_determine_kinds_and_add_nothing_to_names() {
         #[derive(Default)]
         struct ParamList(Vec<(String, ParamKind, bool)>);
         impl ParamVisitor for ParamList {
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapped_parameter_is_a_leaf_with_the_settings_it_had() {
+    fn mapped_parameters_are_leaves_and_keep_their_settings() {
         struct Double;
         impl ParamMapper for Double {
             fn map<const D: usize>(&mut self, _: &ParamInfo<'_>, value: Tensor<D>) -> Tensor<D> {
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn an_architecture_without_room_is_refused_before_it_is_allocated() {
+    fn oversized_architectures_are_rejected_before_allocation() {
         let mut init = Init::blank(&Device::flex());
         init.check().unwrap();
         // 2^80 bytes, whose count does not fit into 64 bits.

@@ -1,4 +1,4 @@
-//! The apex of the cones: which point a run or a finished model uses.
+//! The root: the point from which the cones of a run or of a finished model are seen.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +15,8 @@ pub enum RootKind {
     FixedText,
     /// The mean of all chain texts under the initial weights, as a constant; normalised to length 1 on a sphere.
     FixedMean,
-    /// A free parameter, initialised with that text's embedding; on a sphere only its direction counts. With frozen
-    /// towers: "only learning root".
+    /// A parameter, initialised with the embedding of that text. On a sphere only its direction matters. With frozen
+    /// towers this is "only learning root" of Table 2.
     Learned,
 }
 
@@ -27,7 +27,7 @@ impl RootKind {
     }
 }
 
-/// Apex of the cones of a finished model, as its manifest records it. Used if no point is stored beside the weights.
+/// The root of a finished model as its manifest records it, if no point is stored beside the weights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Apex {

@@ -25,7 +25,7 @@ pub struct BoundedScalar {
 }
 
 /// Relative error in v from storing `log v` in f32: half an ulp of a logarithm up to 16 is 5e-7.
-const STORED: f64 = 1e-6;
+const ROUNDING: f64 = 1e-6;
 
 impl BoundedScalar {
     /// Builds a scalar whose entries have the published `names`, the initial values `init` and the common `range`
@@ -50,7 +50,7 @@ impl BoundedScalar {
             return Err(Error::setting(what, format!("{} values", init.len()), format!("{} values", names.len())));
         }
         // A value restored from an f32 logarithm may exceed its bound by a rounding error.
-        let near = |value: f64| value >= low * (1.0 - STORED) && value <= high * (1.0 + STORED);
+        let near = |value: f64| value >= low * (1.0 - ROUNDING) && value <= high * (1.0 + ROUNDING);
         for (name, &value) in names.iter().zip(init) {
             if !(value.is_finite() && value > 0.0 && near(value)) {
                 return Err(Error::setting(name, value, format!("a positive number in [{low}, {high}]")));
@@ -76,7 +76,7 @@ impl BoundedScalar {
     }
 
     /// Replaces the stored logarithms by those of a checkpoint. Values outside the range are kept, so that the
-    /// checkpoint is reproduced exactly; the trainer projects them after its first step.
+    /// checkpoint is reproduced exactly; the trainer moves them into the range after its first step.
     ///
     /// # Errors
     /// [`Error::Shape`] if there is not one number per name, [`Error::Setting`] if one is not finite.
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bound_on_a_side_is_allowed() {
+    fn a_range_may_have_no_lower_bound() {
         let device = Device::flex();
         let s = BoundedScalar::new(vec!["visual_alpha".into()], &[0.5], [0.0, 1.0], true, &device).unwrap();
         let s = s.with_log_values(&[-40.0]).unwrap().project();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_at_its_bound_survives_being_stored_and_read_back() {
+    fn a_value_at_its_bound_round_trips() {
         let device = Device::flex();
         for bound in [0.1, 10.0, 100.0, 1e6] {
             let range = [0.1_f64.min(bound), bound];
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_refused_with_their_name() {
+    fn invalid_values_are_rejected_with_their_name() {
         let device = Device::flex();
         let make = |init: &[f64], range| BoundedScalar::new(vec!["curv".into()], init, range, true, &device);
         for (result, word) in [

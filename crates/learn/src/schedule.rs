@@ -9,7 +9,7 @@ pub struct ScheduleEntry {
     pub name: &'static str,
     /// One line for listings.
     pub summary: &'static str,
-    /// The factor on the peak learning rate at `progress` (0 = end of the warm-up, 1 = end of the run).
+    /// Factor that multiplies the peak learning rate at `progress` (0 = end of the warm-up, 1 = end of the run).
     pub factor: fn(progress: f64) -> f64,
 }
 
@@ -43,8 +43,8 @@ impl Schedule {
     /// A schedule that rises linearly to `peak` over `warmup` steps and then follows the decay `name` until `steps`.
     ///
     /// With `reference` the first step has learning rate 0, as in the released MERU family: `peak * step / warmup` (0
-    /// to warmup - 1). Without it the ramp is shifted by one step, `peak * (step + 1) / warmup`, so that no step is
-    /// wasted.
+    /// to warmup - 1). Without `reference` the ramp is shifted by one step, `peak * (step + 1) / warmup`, so that no
+    /// step has learning rate 0.
     ///
     /// # Errors
     /// [`Error::Unknown`] if there is no decay `name`.
@@ -79,11 +79,11 @@ pub fn names() -> String {
 fn one_cycle(progress: f64) -> f64 {
     const START: f64 = 1.0 / 25.0;
     const END: f64 = START * 1e-4;
-    const SUMMIT: f64 = 0.3;
-    if progress < SUMMIT {
-        1.0 + (START - 1.0) * cosine(progress / SUMMIT)
+    const PEAK_AT: f64 = 0.3;
+    if progress < PEAK_AT {
+        1.0 + (START - 1.0) * cosine(progress / PEAK_AT)
     } else {
-        END + (1.0 - END) * cosine((progress - SUMMIT) / (1.0 - SUMMIT))
+        END + (1.0 - END) * cosine((progress - PEAK_AT) / (1.0 - PEAK_AT))
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reference_warm_up_starts_at_zero_and_ours_at_the_first_rung() {
+    fn reference_warm_up_starts_at_zero_and_the_default_one_step_higher() {
         let reference = Schedule::new("cosine", 5e-4, 4, 12, true).unwrap();
         let ours = Schedule::new("cosine", 5e-4, 4, 12, false).unwrap();
         // peak * step / 4 and peak * (step + 1) / 4, by hand
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn no_warm_up_and_a_warm_up_as_long_as_the_run_are_fine() {
+    fn no_warm_up_and_a_warm_up_as_long_as_the_run_are_accepted() {
         assert_eq!(Schedule::new("linear", 1.0, 0, 10, true).unwrap().lr(0), 1.0);
         assert_eq!(Schedule::new("cosine", 1.0, 10, 10, true).unwrap().lr(9), 0.9);
     }

@@ -47,8 +47,8 @@ pub fn info_nce_both_ways(
 ///
 /// `l_i = log sum_{k not in same_i} exp(s S_ik) - log sum_{k in positive_i} exp(s S_ik)`, with S the similarity
 /// (queries in rows) and s = 1/temperature (`logit_scale`, `[1]`). `positive` `[M, N]` is true for positives, `same`
-/// for candidates that are the query itself. A query without positives has loss 0. Source: Wang et al., Sec. 3.2
-/// ("multi-positive InfoNCE", the sum inside the logarithm).
+/// for candidates that are left out because they show the query's own object. A query without positives has loss 0.
+/// Source: Wang et al., Sec. 3.2 ("multi-positive InfoNCE", the sum inside the logarithm).
 pub fn multi_positive_nce(
     similarity: Tensor<2>,
     logit_scale: Tensor<1>,
@@ -64,19 +64,19 @@ pub fn multi_positive_nce(
 /// The losses are [`multi_positive_nce`] of `pi - X(whole, part)` and of `X(part, whole)`, where X is the exterior
 /// angle at its first argument. The first is largest when the part lies straight behind its whole, the second when the
 /// whole lies straight back towards the root. Source: Wang et al., Sec. 3.2.
-pub fn angle_contrast(space: &BatchSpace, points: &Tensor<2>, answers: &Arc<PairLabels>) -> (Tensor<1>, Tensor<1>) {
-    let [wholes, parts] = answers.shape();
+pub fn angle_contrast(space: &BatchSpace, points: &Tensor<2>, labels: &Arc<PairLabels>) -> (Tensor<1>, Tensor<1>) {
+    let [wholes, parts] = labels.shape();
     let fused = space.manifold.fused_angles(points, &space.root).and_then(|angles| {
         let (scale, tiny) = (space.logit_scale.clone(), angles.tiny);
-        kernels::angle_contrast(points.clone(), angles.curv, scale, answers, angles.geometry, tiny)
+        kernels::angle_contrast(points.clone(), angles.curv, scale, labels, angles.geometry, tiny)
     });
     if let Some(losses) = fused {
         return (losses.clone().slice(0..wholes), losses.slice(wholes..wholes + parts));
     }
-    let [whole, part] = [answers.wholes(), answers.parts()].map(|rows| select(points, rows));
+    let [whole, part] = [labels.wholes(), labels.parts()].map(|rows| select(points, rows));
     let angle =
         |at: &Tensor<2>, to: &Tensor<2>| space.manifold.pairwise_exterior_angle(at.clone(), to.clone(), &space.root);
-    let [positive, same] = masks(answers, &points.device());
+    let [positive, same] = masks(labels, &points.device());
     let down = -angle(&whole, &part) + std::f64::consts::PI;
     let down = multi_positive_nce(down, space.logit_scale.clone(), positive.clone(), same.clone());
     let up = angle(&part, &whole);
@@ -90,10 +90,10 @@ pub(crate) fn select(points: &Tensor<2>, rows: &[u32]) -> Tensor<2> {
     points.clone().select(0, rows)
 }
 
-/// Masks `[W, P]` of the positives, and of the pairs in which both sides show the same thing.
-pub(crate) fn masks(answers: &PairLabels, device: &Device) -> [Tensor<2, Bool>; 2] {
-    [answers.positive(), answers.same()].map(|cells| {
-        let shape @ [rows, columns] = answers.shape();
+/// Masks `[W, P]` of the positives, and of the pairs in which both sides show the same object.
+pub(crate) fn masks(labels: &PairLabels, device: &Device) -> [Tensor<2, Bool>; 2] {
+    [labels.positive(), labels.same()].map(|cells| {
+        let shape @ [rows, columns] = labels.shape();
         let mut table = vec![false; rows * columns];
         cells.iter().for_each(|&[row, column]| table[row as usize * columns + column as usize] = true);
         Tensor::from_data(TensorData::new(table, shape), device)

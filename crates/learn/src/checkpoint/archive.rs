@@ -1,14 +1,14 @@
 //! Computes the unpacked size that a ZIP checkpoint claims.
 //!
-//! `torch.save` stores its entries uncompressed. A compressed entry can claim a thousand times the size of the file.
-//! The pickle reader would then allocate 100 MB for the pickle, and several gigabytes for the objects in it, before any
-//! tensor is checked.
+//! `torch.save` stores its entries uncompressed. A compressed entry can expand to far more than the size of the file,
+//! and the pickle reader would allocate that memory before any tensor is checked.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// Longest archive comment, plus the end-of-central-directory record before it.
+/// Number of bytes at the end of the file that are searched for the end-of-central-directory record: the record and the
+/// longest archive comment.
 const TAIL: u64 = (1 << 16) + 22;
 /// Size of a central directory entry without its name.
 const ENTRY: usize = 46;
@@ -25,7 +25,7 @@ pub(super) fn unpacked_bytes(path: &Path) -> io::Result<u64> {
     let tail = read(&mut file, start, length - start)?;
     let Some(end) = tail.windows(4).rposition(|it| it == b"PK\x05\x06") else { return Ok(0) };
     let size = number(&tail[end..], 12, 4);
-    // The directory ends where its end record begins. ZIP64 (above 4 GB) has another record; no model needs it.
+    // The directory ends where its end record begins. The ZIP64 form of this record is not read.
     let directory_end = start + end as u64;
     let Some(begin) = directory_end.checked_sub(size) else { return Ok(0) };
     let directory = read(&mut file, begin, size)?;
@@ -49,7 +49,7 @@ fn read(file: &mut File, from: u64, length: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The little-endian number at `at`; 0 if the bytes are missing.
+/// The little-endian integer of `length` bytes at offset `at`; 0 if the bytes are missing.
 fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
     let bytes = bytes.get(at..at + length).unwrap_or_default();
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))

@@ -50,7 +50,8 @@ impl ClipGolden {
         Self(tensors.collect())
     }
 
-    /// The reference pixels are normalised. The model normalises again, so this returns the original ones.
+    /// The reference pixels are normalised. The model normalises its input, so this returns the pixels before
+    /// normalisation.
     pub(super) fn pixels(&self, PixelStatistics { mean, std }: PixelStatistics) -> Tensor<4> {
         let (shape, values) = &self.0["in.pixel_values"];
         let shape: [usize; 4] = shape.as_slice().try_into().unwrap();
@@ -108,7 +109,7 @@ fn errors(folder: &Path, model: &Model, manifest: &Manifest) -> [(&'static str, 
     [("image", io.error("out.image_embeds_normalized", image)), ("text", io.error("out.text_embeds_normalized", text))]
 }
 
-/// The inputs, as `(folder, file or empty, number of heads that no file gives)`.
+/// The inputs, as `(folder, file in it or empty for the folder, number of heads to pass)`.
 const CLIPS: [(&str, &str, Option<usize>); 4] = [
     ("hf_clip_quick_gelu", "", None),
     ("hf_clip_gelu", "", None),
@@ -117,7 +118,7 @@ const CLIPS: [(&str, &str, Option<usize>); 4] = [
 ];
 
 #[test]
-fn clip_checkpoints_of_others_reproduce_their_outputs() {
+fn published_clip_checkpoints_match_reference_outputs() {
     for (name, file, heads) in CLIPS {
         let Some(folder) = golden(name) else { return };
         let options = ImportOptions { visual_heads: heads, textual_heads: heads, ..ImportOptions::default() };
@@ -191,7 +192,7 @@ fn small() -> (Model, Manifest) {
 }
 
 #[test]
-fn exported_and_read_again_a_model_is_the_same() {
+fn export_and_import_round_trip() {
     let folder = tempfile::tempdir().unwrap();
     for layout in ["hf-clip", "open-clip"] {
         let path = folder.path().join(layout);
@@ -207,7 +208,7 @@ fn exported_and_read_again_a_model_is_the_same() {
 
 /// Import and export in the same layout preserve every tensor bit by bit.
 #[test]
-fn the_weights_of_others_come_back_as_they_were() {
+fn import_and_export_preserve_published_weights() {
     let folder = tempfile::tempdir().unwrap();
     for (name, layout, file) in [
         ("hf_clip_quick_gelu", "hf-clip", "model.safetensors"),
@@ -224,7 +225,7 @@ fn the_weights_of_others_come_back_as_they_were() {
 }
 
 #[test]
-fn a_model_that_a_layout_cannot_say_is_refused() {
+fn unsupported_models_are_not_exported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out");
     let refused = |layout: &str, model: &Model, manifest: &Manifest| {
@@ -277,7 +278,7 @@ fn damaged(layout: &str, change: &dyn Fn(&mut Value), weights: &dyn Fn(&mut Weig
 }
 
 #[test]
-fn a_dimension_without_measure_is_refused() {
+fn huge_dimensions_are_rejected() {
     for dim in [1_u64 << 31, 1 << 62] {
         let message = damaged("hf-clip", &|it| it["projection_dim"] = dim.into(), &|_| {});
         assert!(message.contains("config.json") && message.contains(&format!("`dim` is {dim}")), "{message}");
@@ -287,7 +288,7 @@ fn a_dimension_without_measure_is_refused() {
 }
 
 #[test]
-fn tensors_that_do_not_fit_are_listed_by_their_names_in_the_file() {
+fn mismatched_tensors_are_listed_by_their_names_in_the_file() {
     let keep = |_: &mut Value| {};
     let message = damaged("hf-clip", &keep, &|tensors| {
         tensors.remove("text_model.final_layer_norm.bias");
@@ -322,7 +323,7 @@ fn tensors_that_do_not_fit_are_listed_by_their_names_in_the_file() {
 }
 
 #[test]
-fn configs_that_describe_another_model_say_where() {
+fn unsupported_config_values_are_reported_with_their_key() {
     let same = |_: &mut Weights| {};
     for (message, expected) in [
         (damaged("hf-clip", &|it| it["model_type"] = json!("align"), &same), "`model_type` is align; expected clip"),

@@ -1,4 +1,4 @@
-//! Writes checkpoint folders as a whole or not at all.
+//! Writes checkpoint folders completely or not at all.
 
 use std::path::Path;
 

@@ -3,8 +3,8 @@
 //!
 //! `AlignModel` does not project photographs, and projects texts with an affine map that is part of the encoder here.
 //! Both projections of the model are therefore the identity. Pixels are scaled as in `preprocessor_config.json`, or to
-//! [-1, 1] without it. They are resampled bicubically, as everywhere in conifer, whatever filter the file names. BERT's
-//! pooler is dropped, because ALIGN does not use it.
+//! [-1, 1] without it. Photographs are resampled with a bicubic filter; the filter that the file names is ignored.
+//! BERT's pooler is dropped, because ALIGN does not use it.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::layout::{TensorMapping, gather, read_json};
 use super::published::{CheckpointFormat, ImportOptions};
-use super::stored::StateDict;
+use super::state_dict::StateDict;
 use super::weights::WeightArray;
 use super::{ImageFeed, Manifest, TextFeed, weights};
 use crate::encoders::bert::BERT_NORM_EPSILON;
@@ -65,8 +65,8 @@ fn import(mut stored: StateDict, options: &ImportOptions, device: &Device) -> Re
     let beside = stored.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     // A lower bound: every block except the first of its stage reads and writes this many channels.
     let stages = visual.channels.iter().zip(visual.repeats);
-    let least = stages.map(|(&channels, repeats)| repeats.saturating_sub(1) as f64 * (channels as f64).powi(2));
-    super::check_numbers((last as f64).powi(2) + least.sum::<f64>(), &stored.weights, &path, &beside)?;
+    let min_values = stages.map(|(&channels, repeats)| repeats.saturating_sub(1) as f64 * (channels as f64).powi(2));
+    super::check_numbers((last as f64).powi(2) + min_values.sum::<f64>(), &stored.weights, &path, &beside)?;
     super::check_size(&described, &stored.weights, &path, &beside)?;
 
     stored.weights.retain(|name, _| !name.starts_with("text_model.pooler."));
@@ -92,7 +92,7 @@ fn import(mut stored: StateDict, options: &ImportOptions, device: &Device) -> Re
 /// `[SEP]` in BERT's vocabulary. ALIGN ends texts with it, but no key of its config names it.
 const SEPARATOR: u32 = 102;
 
-/// ALIGN stores the temperature, by which it divides; conifer stores the logarithm of its inverse.
+/// ALIGN stores the temperature; conifer stores the logarithm of 1/temperature.
 fn invert_temperature(weights: &mut weights::Weights, path: &Path) -> Result<()> {
     let stored = weights.get("logit_scale").and_then(WeightArray::floats).and_then(|values| values.first().copied());
     match stored {
@@ -274,7 +274,8 @@ impl AlignVisionConfig {
         })
     }
 
-    /// The multiple of the divisor nearest to the scaled number of channels, but at least nine tenths of it.
+    /// Scales `channels` by the width coefficient and rounds to the nearest multiple of the divisor, or up if the
+    /// result would be less than 90 % of the scaled number.
     fn rounded(&self, channels: usize) -> usize {
         let divisor = self.depth_divisor;
         let scaled = channels as f64 * self.width_coefficient;
@@ -350,7 +351,7 @@ fn preprocessing(path: &Path) -> Result<AlignPreprocessing> {
     Ok(AlignPreprocessing { pixels, images: ImageFeed { crop }, image_size })
 }
 
-/// Tensor names of `AlignModel`. Below `visual` they equal ours.
+/// Maps our tensor names to those of `AlignModel`. Names below `visual` differ only in this prefix.
 fn mapping(name: &str) -> TensorMapping {
     let Some(rest) = name.strip_prefix("textual.") else {
         return TensorMapping::Same(match name {
@@ -384,7 +385,7 @@ mod tests {
     use crate::encoders::Tokens;
 
     #[test]
-    fn align_reproduces_its_outputs_and_is_saved_and_loaded_whole() {
+    fn align_matches_reference_outputs_and_round_trips() {
         let Some(folder) = golden("hf_align") else { return };
         let io = ClipGolden::read(&folder);
         let saved = tempfile::tempdir().unwrap();
@@ -424,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn pixels_are_scaled_as_the_processor_says() {
+    fn preprocessor_config_sets_the_pixel_statistics() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("preprocessor_config.json");
         let read = |text: &str| {

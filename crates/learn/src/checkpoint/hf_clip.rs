@@ -2,9 +2,9 @@
 //! `model.safetensors` (or `pytorch_model.bin`). `hidden_act` is `quick_gelu` for OpenAI's weights and `gelu` for
 //! LAION's.
 //!
-//! Pixel statistics and crop come from `preprocessor_config.json`, or are CLIP's own without it. A text is pooled at
-//! its first `eos_token_id`. Configs older than that key hold 2; the model then pools at the largest id, which is
-//! CLIP's last.
+//! Pixel statistics and crop come from `preprocessor_config.json`. Without this file, CLIP's values are used. A text is
+//! pooled at its first `eos_token_id`. Older configs hold the value 2, which `transformers` treats as the largest id;
+//! here it is read as the last id of the vocabulary.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use super::layout::{
     read_json, scatter, write_json,
 };
 use super::published::{CheckpointFormat, ImportOptions};
-use super::stored::StateDict;
+use super::state_dict::StateDict;
 use super::{ImageFeed, Manifest, TOKENIZER, TextFeed, weights};
 use crate::encoders::layers::{ActivationFn, LAYER_NORM_EPSILON};
 use crate::encoders::{ClipVitConfig, TextTransformerConfig, TextualConfig, VisualConfig};
@@ -105,7 +105,7 @@ fn import(stored: StateDict, options: &ImportOptions, device: &Device) -> Result
     assemble(described, stored, mapping, options.method.as_deref(), device)
 }
 
-/// `eos_token_id` of configs that were written before the key was used.
+/// Value of `eos_token_id` in configs from before `transformers` used this key.
 const LEGACY_END: u32 = 2;
 
 /// Keys of `config.json` that affect the computation, with the defaults of `CLIPConfig`.
@@ -200,7 +200,7 @@ struct ClipProcessorConfig {
     image_mean: [f32; 3],
     image_std: [f32; 3],
     do_center_crop: bool,
-    /// Pillow's number for a resampling filter.
+    /// Pillow's code of a resampling filter.
     resample: u32,
 }
 
@@ -223,7 +223,7 @@ fn preprocessing(path: &Path) -> Result<(PixelStatistics, ImageFeed)> {
     Ok((PixelStatistics { mean: read.image_mean, std: read.image_std }, ImageFeed { crop }))
 }
 
-/// Tensor names of `CLIPModel`. (The spelling `pre_layrnorm` is theirs.)
+/// Maps our tensor names to those of `CLIPModel`. (The spelling `pre_layrnorm` is that of `transformers`.)
 fn mapping(name: &str) -> TensorMapping {
     let parts: Vec<&str> = name.split('.').collect();
     let same = |name: String| TensorMapping::Same(name);
@@ -271,8 +271,8 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
             "any other id, because transformers treats 2 as the largest id",
         ));
     }
-    // Only the tokenizer knows the start id. Without one, CLIP's rule (the id before the end) is used; nothing reads
-    // it.
+    // Only the tokenizer knows the start id. Without a tokenizer, the id before the end of text is written, as in
+    // CLIP's vocabulary.
     let start = tokenizer.and_then(Tokenizer::start_of_text).unwrap_or(end.saturating_sub(1));
     let activation = |activation| match activation {
         ActivationFn::Gelu => "gelu",

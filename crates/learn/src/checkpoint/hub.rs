@@ -1,4 +1,4 @@
-//! Finds models by their name on the Hugging Face hub, in the cache that its tools fill. This module does not use the
+//! Looks up models of the Hugging Face hub by name in the local cache of the hub's tools. This module does not use the
 //! network: missing models are downloaded with `hf download`, if that program is installed.
 
 use std::ffi::OsStr;
@@ -68,7 +68,7 @@ fn snapshot(folder: &Path) -> Option<PathBuf> {
     let snapshots = folder.join("snapshots");
     // Other programs download single files, such as the tokenizer. A snapshot without weights is not a model.
     let whole = |path: &PathBuf| published::is_published(path) || path.join(MANIFEST).is_file();
-    // If `main` is known, no other snapshot is used: it may be an older version or another model.
+    // If `main` is known, no other snapshot is used, because it may be an older version.
     if let Ok(commit) = fs::read_to_string(folder.join("refs/main")) {
         return Some(snapshots.join(commit.trim())).filter(whole);
     }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_leads_to_the_snapshot_of_main_or_to_the_command_that_fetches_it() {
+    fn names_resolve_to_the_main_snapshot_or_report_the_download_command() {
         let cache = tempfile::tempdir().unwrap();
         let model = cache.path().join("models--openai--clip");
         let fill = |folder: &Path| {
@@ -133,7 +133,7 @@ mod tests {
     /// A script stands in for `hf`, which would need the network.
     #[cfg(unix)]
     #[test]
-    fn what_the_cache_lacks_is_fetched_by_the_program_for_it() {
+    fn missing_models_are_downloaded() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let (cache, program) = (folder.path().join("hub"), folder.path().join("hf"));
@@ -149,7 +149,7 @@ mod tests {
         assert!(
             find("owner/other", Some(program.as_os_str())).unwrap_err().to_string().contains("hf download owner/other")
         );
-        // `src` is a folder here, so this is a path, although it does not exist.
+        // `src` is a folder in the working directory, so `src/model` is taken for a path, although it does not exist.
         assert!(find("src/model", Some(program.as_os_str())).is_err());
         assert_eq!(
             find("owner/model", Some(program.as_os_str())).unwrap(),

@@ -1,8 +1,8 @@
-//! Converts a CLIP between our tensor names and those of another layout: gathers tensors from it, and scatters them
-//! into it.
+//! Converts tensors between our names and another layout: [`gather`] converts to our names, [`scatter`] to the other
+//! layout.
 //!
-//! A layout is one function from our names to a [`TensorMapping`]. Reading and writing both follow it, so they cannot
-//! disagree.
+//! A layout is one function from our names to a [`TensorMapping`]. Reading and writing use the same function, so they
+//! cannot disagree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use conifer_space::ManifoldSpec;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::stored::StateDict;
+use super::state_dict::StateDict;
 use super::weights::{self, WeightArray, WeightValues, Weights, transpose};
 use super::{ImageFeed, Manifest, TextFeed};
 use crate::encoders::{ClipVitConfig, TextTransformerConfig, TextualConfig, VisualConfig};
@@ -50,11 +50,11 @@ impl TensorMapping {
     }
 }
 
-/// Renames `stored` to our names. It must hold every tensor of `needed` (our names and shapes) and no other.
+/// Converts `stored` to our names. `stored` must hold every tensor of `needed` (our names and shapes) and no other.
 ///
 /// # Errors
-/// [`Error::Weights`] listing, by its name in `path`, every tensor that is missing, unexpected, of another shape or not
-/// finite.
+/// [`Error::Weights`] listing every tensor that is missing, unexpected, of another shape or not finite, by its name in
+/// `path`.
 pub(super) fn gather(
     needed: Vec<(String, Vec<usize>)>,
     mut stored: Weights,
@@ -125,11 +125,11 @@ pub(super) fn scatter(model: &Model, mapping: fn(&str) -> TensorMapping) -> Weig
     scattered
 }
 
-/// Mean and standard deviation of CLIP's pixels. They are constants in its training code and in all successors.
+/// Mean and standard deviation of the pixels in CLIP's training code.
 pub(super) const CLIP_PIXELS: PixelStatistics =
     PixelStatistics { mean: [0.481_454_66, 0.457_827_5, 0.408_210_73], std: [0.268_629_54, 0.261_302_6, 0.275_777_1] };
 
-/// Configs of the two towers, for a model that CLIP's layouts can represent.
+/// Returns the configs of the two towers if `layout`, one of CLIP's, can represent `model`.
 ///
 /// # Errors
 /// [`Error::Setting`] naming the part that `layout` cannot represent.
@@ -156,17 +156,17 @@ pub(super) fn clip_towers<'a>(
     }
 }
 
-/// Data for which neither layout has a key. It is stored under the key [`CONIFER_SECTION`] of the layout's config. Other
-/// readers ignore that key.
+/// Data for which the layouts of Hugging Face and open_clip have no keys. It is stored under the key
+/// [`CONIFER_SECTION`] of their configs.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ConiferSection {
     /// The training method.
     pub(super) method: Option<String>,
-    /// Apex of the cones.
+    /// Root of the cones, if it is a stored point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) root: Option<Vec<f64>>,
-    /// Apex of the cones, if it is not a stored point.
+    /// Root of the cones, if it is not a stored point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) apex: Option<Apex>,
 }
@@ -189,7 +189,7 @@ pub(super) fn decimal(values: [f32; 3]) -> [f64; 3] {
     values.map(|value| value.to_string().parse().unwrap_or(f64::from(value)))
 }
 
-/// A CLIP, as the config of another system describes it.
+/// A CLIP model, as parsed from the config of another system.
 #[derive(Debug)]
 pub(super) struct ClipDescription {
     pub(super) model: ModelConfig,
@@ -198,15 +198,15 @@ pub(super) struct ClipDescription {
     pub(super) images: ImageFeed,
     pub(super) texts: TextFeed,
     pub(super) conifer: ConiferSection,
-    /// The config, or the weights file if there is no config.
+    /// Path of the config, or of the weights file if there is no config.
     pub(super) path: PathBuf,
 }
 
-/// Builds the described model with the tensors of `stored`.
+/// Builds the model of `described` with the tensors of `stored`.
 ///
 /// # Errors
-/// As [`gather`]; [`Error::Format`] for a description far too large for its tensors; [`Error::Setting`] for an invalid
-/// one.
+/// As [`gather`]; [`Error::Format`] if the config describes a model with more parameters than the weights file holds,
+/// or an invalid architecture.
 pub(super) fn assemble(
     described: ClipDescription,
     stored: StateDict,

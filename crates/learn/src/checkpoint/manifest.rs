@@ -24,12 +24,12 @@ pub struct Manifest {
     pub conifer: String,
     /// The training method (a name in [`METHODS`](crate::methods::METHODS)), for users and reports.
     pub method: String,
-    /// Apex of the cones, if it is a stored point: a learned or fixed root, or the mean embedding of a published CLIP
+    /// Root of the cones, if it is a stored point: learned, fixed, or the mean embedding of a published CLIP
     /// checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<Vec<f64>>,
-    /// Apex of the cones in training, if it is not a stored point. If both are absent, the apex is the embedding of the
-    /// empty text on a sphere, and the origin in any other space.
+    /// Root of the cones in training, if it is not a stored point. If `root` and `apex` are both absent, the root is
+    /// the embedding of the empty text on a sphere, and the origin in any other space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apex: Option<Apex>,
     /// The space, with the curvatures at the time of saving.
@@ -88,7 +88,8 @@ impl Manifest {
     /// Checks that the tokenizer belongs to the model.
     ///
     /// # Errors
-    /// [`Error::Setting`] if it has ids beyond the embedding table, or ends texts with another id.
+    /// [`Error::Setting`] if the tokenizer has more ids than the embedding table has rows, or another end-of-text id
+    /// than the manifest.
     pub fn check_tokenizer(&self, tokenizer: &Tokenizer) -> Result<()> {
         let (ids, rows) = (tokenizer.vocab_size(), self.model.textual.reads().vocabulary);
         if ids > rows {
@@ -106,14 +107,15 @@ impl Manifest {
         }
     }
 
-    /// Builds the described model with the values of `init`, which are about to be overwritten.
+    /// Builds the model that the manifest describes, with the values of `init`. The caller replaces them by the stored
+    /// weights.
     ///
     /// # Errors
-    /// If the architecture or the space is impossible, or larger than `init` allows.
+    /// If the architecture or the space is invalid, or larger than `init` allows.
     pub fn blank_model(&self, init: &mut Init) -> Result<Model> {
         let device = init.device().clone();
         let space = ManifoldSpec {
-            // The weights hold the learned curvatures. Here they would be checked as initial values.
+            // The weights hold the learned curvatures. As initial values they could fail the range check.
             curv: Vec::new(),
             ..self.manifold.clone()
         };

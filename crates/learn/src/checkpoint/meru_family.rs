@@ -3,8 +3,8 @@
 //!
 //! **Inferred values.** Sizes come from the tensor shapes. No tensor stores the number of heads: it is 12 for widths
 //! 384 and 768 and 16 for 1024 in the image tower, and width / 64 in the text tower, as published; other widths need
-//! [`ImportOptions`]. Per-factor scalars indicate PHyCLIP, a curvature MERU or HyCoCLIP (which differ only in
-//! training), and neither indicates CLIP.
+//! [`ImportOptions`]. Per-factor curvatures (`curvs.i`) indicate PHyCLIP, a single `curv` indicates MERU or HyCoCLIP
+//! (whose tensors are the same), and no curvature indicates CLIP.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use burn::tensor::Device;
 use conifer_space::ManifoldSpec;
 
 use super::published::{CheckpointFormat, ImportOptions, no_rule};
-use super::stored::StateDict;
+use super::state_dict::StateDict;
 use super::{Precision, in_file, weights};
 use crate::checkpoint::{Manifest, TextFeed};
 use crate::encoders::{TextTransformerConfig, TextualConfig, VisualConfig, VitConfig};

@@ -11,7 +11,7 @@ use burn::tensor::Device;
 
 use super::layout::{TensorMapping, gather};
 use super::published::{CheckpointFormat, ImportOptions};
-use super::stored::StateDict;
+use super::state_dict::StateDict;
 use super::{Manifest, weights};
 use crate::encoders::{Encoder, ResNet, ResNetConfig};
 use crate::model::Model;
@@ -30,7 +30,7 @@ pub(super) const FORMAT: CheckpointFormat = CheckpointFormat {
 const QUERY: &str = "encoder_q.";
 
 /// Loads the image encoder of a MoCo checkpoint onto `device`, with or without its pre-training head. `image_size` is
-/// the size of the photographs, which no tensor shows (published: 224).
+/// the side of the photographs, which the tensors do not determine (published: 224).
 ///
 /// # Errors
 /// [`Error::Format`] for a file that is not such a checkpoint; [`Error::Weights`] listing every tensor that is missing,
@@ -70,8 +70,8 @@ fn architecture(stored: &StateDict, image_size: usize, with_head: bool) -> Resul
     Ok(ResNetConfig { image_size, width, bottleneck, blocks, head })
 }
 
-/// torchvision's names below `encoder_q`. `fc.1` becomes `fc.2`, because the ReLU after a layer of the head has a
-/// number too.
+/// torchvision's names below `encoder_q`. `fc.1` becomes `fc.2`, because the ReLU between the two layers has an index
+/// too.
 fn mapping(name: &str) -> TensorMapping {
     let name = name.strip_prefix("fc.1.").map_or(name.to_owned(), |leaf| format!("fc.2.{leaf}"));
     TensorMapping::Same(format!("{QUERY}{name}"))

@@ -9,10 +9,10 @@
 //! | `tokenizer.json` | the tokenizer, if the model has one |
 //! | `config.toml`, `optimizer.safetensors`, `state.json` | training state ([`state`]) |
 //!
-//! The weights have the published names of the MERU family and PyTorch's layout. The published model class loads them
-//! strictly.
+//! The weights have the published names of the MERU family and PyTorch's layout. The published model class can load a
+//! model of its architecture strictly.
 //!
-//! [`replace_folder`] makes a folder appear completely or not at all; [`write()`] fills in the first three files;
+//! [`replace_folder`] makes a folder appear completely or not at all; [`write()`] writes the first three files;
 //! [`load`] reads the first two. [`published`] reads and writes the layouts of other systems. [`open()`] opens a
 //! checkpoint of any kind.
 
@@ -32,7 +32,7 @@ pub mod published;
 mod reference;
 mod safetensors_file;
 pub mod state;
-mod stored;
+mod state_dict;
 mod weights;
 
 use std::path::Path;
@@ -65,7 +65,7 @@ pub fn save(dir: &Path, model: &Model, manifest: &Manifest, tokenizer: Option<&T
     save_as(dir, model, manifest, tokenizer, Precision::F32)
 }
 
-/// Like [`save`], in a given precision. Half precision halves the size of the folder; [`load`] returns `f32` again.
+/// Like [`save`], with weights in the given precision. [`load`] always returns `f32`.
 ///
 /// # Errors
 /// As [`save`].
@@ -107,7 +107,7 @@ fn write_as(
     manifest.save(&folder.join(MANIFEST))
 }
 
-/// Loads a model onto `device`: one with autodiff for training, a plain one for inference.
+/// Loads a model onto `device`: a device with autodiff for training, a plain device for inference.
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io), [`Error::Format`](crate::Error::Format) or
@@ -123,20 +123,20 @@ pub fn load(dir: &Path, device: &Device) -> Result<(Model, Manifest)> {
     Ok((model, manifest))
 }
 
-/// Checks that a description is not far larger than the weights, so that a typo in it does not exhaust the memory
-/// before the weights are compared with it. `path` is the description, `beside` the file name of the weights.
+/// Checks that a config does not describe transformers with more values than the weights file holds, so that a typo in
+/// a width does not exhaust the memory. `path` is the config, `beside` the file name of the weights.
 fn check_size(model: &ModelConfig, weights: &Weights, path: &Path, beside: &str) -> Result<()> {
     let number = |table: &toml::Table, key: &str| table.get(key).and_then(toml::Value::as_integer).unwrap_or(0) as f64;
     let towers = [toml::Table::try_from(&model.visual), toml::Table::try_from(&model.textual)];
-    // A lower bound for every transformer: the attention's queries, keys, values and output projection have 4 width^2
-    // numbers.
-    let least = |tower: &toml::Table| {
+    // A lower bound for transformers: queries, keys, values and output projection of a block have 4 width^2 values.
+    // Other encoders have no `depth`.
+    let min_values = |tower: &toml::Table| {
         let width = number(tower, "width");
         let tokens = (number(tower, "image_size") / number(tower, "patch").max(1.0)).powi(2);
         let positions = if tower.contains_key("patch") { tokens } else { number(tower, "context") };
         4.0 * number(tower, "depth") * width.powi(2) + (positions + number(tower, "vocabulary")) * width
     };
-    check_numbers(towers.iter().flatten().map(least).sum(), weights, path, beside)
+    check_numbers(towers.iter().flatten().map(min_values).sum(), weights, path, beside)
 }
 
 /// Adds the file name to the error of an invalid setting.
@@ -151,13 +151,14 @@ fn in_file(path: &Path) -> impl FnOnce(crate::Error) -> crate::Error {
     }
 }
 
-fn check_numbers(least: f64, weights: &Weights, path: &Path, beside: &str) -> Result<()> {
+fn check_numbers(min_values: f64, weights: &Weights, path: &Path, beside: &str) -> Result<()> {
     let stored = weights::count(weights);
-    if least <= stored as f64 {
+    if min_values <= stored as f64 {
         return Ok(());
     }
-    let detail =
-        format!("describes towers of at least {least:e} numbers; expected at most {stored}, the count in {beside}");
+    let detail = format!(
+        "describes towers of at least {min_values:e} numbers; expected at most {stored}, the count in {beside}"
+    );
     Err(crate::Error::format(path, detail))
 }
 

@@ -18,7 +18,7 @@ use super::layout::{
     read_json, scatter, write_json,
 };
 use super::published::{CheckpointFormat, ImportOptions, no_rule};
-use super::stored::StateDict;
+use super::state_dict::StateDict;
 use super::{ImageFeed, Manifest, TOKENIZER, TextFeed, weights};
 use crate::encoders::layers::ActivationFn;
 use crate::encoders::{ClipVitConfig, TextTransformerConfig, TextualConfig, VisualConfig};
@@ -80,7 +80,7 @@ fn from_config(path: PathBuf, options: &ImportOptions) -> Result<ClipDescription
         activation,
     };
     let padding = text.size("pad_id", Some(0))? as u32;
-    // Used only in training, or without effect while the keys below have these values.
+    // Ignored: keys used only in training. Keys such as `pool_type` have no effect while they have the values below.
     let idle = ["patch_dropout", "attn_pooler_queries", "attn_pooler_heads"];
     vision.finish(&idle, &["timm_"], &[("pool_type", "tok"), ("pos_embed_type", "learnable")])?;
     let idle = ["eos_id", "tokenizer_kwargs"];
@@ -121,7 +121,7 @@ fn preprocessing(mut section: OpenClipSection<'_>) -> Result<(PixelStatistics, I
     }
 }
 
-/// Describes a trainer's checkpoint from its tensor shapes.
+/// Infers the architecture of a trainer's checkpoint from its tensor shapes.
 fn from_shapes(stored: &StateDict, options: &ImportOptions) -> Result<ClipDescription> {
     let rule = |width: usize| width.is_multiple_of(64).then_some(width / 64);
     let [tokens, width] = stored.dims("visual.positional_embedding")?;
@@ -168,7 +168,7 @@ fn feed(vocabulary: usize, padding: u32, options: &ImportOptions) -> TextFeed {
     TextFeed { tokenizer: None, end_of_text, padding }
 }
 
-/// A table of the config. Keys are removed when they are read, so that the unknown keys remain.
+/// A table of the config. Reading a key removes it, so that only unknown keys remain.
 struct OpenClipSection<'a> {
     path: &'a Path,
     name: String,
@@ -228,9 +228,9 @@ impl<'a> OpenClipSection<'a> {
         }
     }
 
-    /// Rejects every remaining key that may change the computation. Harmless are `idle` keys, keys that are switched
-    /// off, keys with their `neutral` value, and keys that begin with one of `prefixes`, except `<prefix>model_name`,
-    /// which gives the others their meaning.
+    /// Rejects every remaining key that may change the computation. Accepted are `idle` keys, keys that are null or
+    /// false, keys with their `neutral` value, and keys that begin with one of `prefixes`. `<prefix>...model_name` is
+    /// rejected, because it selects another encoder.
     fn finish(self, idle: &[&str], prefixes: &[&str], neutral: &[(&str, &str)]) -> Result<()> {
         let off = |value: &Value| matches!(value, Value::Null | Value::Bool(false));
         let no_effect = |key: &str, value: &Value| {
@@ -256,7 +256,7 @@ impl<'a> OpenClipSection<'a> {
     }
 }
 
-/// Tensor names of open_clip's `CLIP`. Below `visual` and within a block they equal ours.
+/// Maps our tensor names to those of open_clip's `CLIP`. Names below `visual` and within a block are the same.
 fn mapping(name: &str) -> TensorMapping {
     match name {
         "visual_proj.weight" => TensorMapping::Transposed("visual.proj".into()),
@@ -322,7 +322,8 @@ fn export(model: &Model, manifest: &Manifest, tokenizer: Option<&Tokenizer>, fol
     weights::save_for_torch(&scatter(model, mapping), &folder.join(WEIGHTS))
 }
 
-/// The ratio for which `floor(width * ratio)` is `hidden`. The plain quotient can round to just below it.
+/// The ratio for which `floor(width * ratio)` is `hidden`. With the plain quotient, `width * ratio` can round to just
+/// below `hidden`.
 fn ratio(width: usize, hidden: usize) -> f64 {
     let ratio = hidden as f64 / width as f64;
     if width as f64 * ratio < hidden as f64 { ratio.next_up() } else { ratio }

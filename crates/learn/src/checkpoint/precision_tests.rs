@@ -66,7 +66,7 @@ impl ParamVisitor for RoundingSensitivity<'_> {
 }
 
 #[test]
-fn rounded_weights_are_half_the_size_and_move_points_by_no_more_than_they_must() {
+fn bf16_weights_are_smaller_and_point_errors_stay_within_the_first_order_bound() {
     let folder = tempfile::tempdir().unwrap();
     let device = Device::flex().autodiff();
     let (model, manifest) = model(&device);
@@ -92,12 +92,11 @@ fn rounded_weights_are_half_the_size_and_move_points_by_no_more_than_they_must()
     }
     assert!(moved > 1000);
 
-    // To first order a component changes by at most sum |slope| |weight| 2^-8 over all weights, if all roundings add
-    // up.
+    // To first order a component of a point changes by at most the sum of |gradient| |weight| 2^-8 over all weights.
     let (after, back) = load(&half, &Device::flex()).unwrap();
     assert_eq!(back, load(&full, &Device::flex()).unwrap().1);
     let after: Vec<f32> = points(&after, &Device::flex()).into_data().iter::<f32>().collect();
-    let mut most = 0.0_f32;
+    let mut max_fraction = 0.0_f32;
     for (at, after) in after.iter().enumerate() {
         // The engine drops a graph after its backward pass.
         let component = points(&model, &device).slice([at / 8..at / 8 + 1, at % 8..at % 8 + 1]).sum();
@@ -107,15 +106,15 @@ fn rounded_weights_are_half_the_size_and_move_points_by_no_more_than_they_must()
         visit_params(&model, &mut sensitivity);
         let bound = ROUNDING * sensitivity.sum;
         assert!((after - value).abs() <= bound, "component {at}: {value} became {after}, bound {bound}");
-        most = most.max((after - value).abs() / bound);
+        max_fraction = max_fraction.max((after - value).abs() / bound);
     }
-    assert!(most > 0.0, "rounding changed no component");
-    eprintln!("largest share of the bound: {most}");
+    assert!(max_fraction > 0.0, "rounding changed no component");
+    eprintln!("largest fraction of the bound: {max_fraction}");
 }
 
 /// Rounding a rounded checkpoint changes nothing.
 #[test]
-fn a_rounded_checkpoint_stays_as_it_is() {
+fn rounding_a_rounded_checkpoint_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (model, manifest) = model(&Device::flex());
     let (first, second) = (folder.path().join("first"), folder.path().join("second"));

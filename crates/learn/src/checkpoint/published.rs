@@ -4,14 +4,15 @@
 //! a [`CheckpointFormat`] to this folder and an entry to the table.
 //!
 //! Values that the tensors do not determine (heads, activation, pixel statistics, end of text) come from the configs
-//! beside the file, if the layout has any, otherwise from [`ImportOptions`].
+//! beside the file, if the layout has any. [`ImportOptions`] overrides the heads and the end of text, and sets the
+//! activation if there is no config.
 
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
 use conifer_data::tokenizer::Tokenizer;
 
-use super::stored::StateDict;
+use super::state_dict::StateDict;
 use super::{Manifest, Precision, hf_align, hf_clip, meru_family, moco, open_clip, replace_folder};
 use crate::encoders::layers::ActivationFn;
 use crate::model::Model;
@@ -24,13 +25,13 @@ pub const FORMATS: &[CheckpointFormat] =
 /// A published layout.
 #[derive(Debug)]
 pub struct CheckpointFormat {
-    /// Its name on the command line.
+    /// Name of the layout on the command line.
     pub name: &'static str,
     /// One-line description for listings.
     pub summary: &'static str,
-    /// File names of its weights in a folder, the preferred one first.
+    /// File names of the weights in a folder of this layout, the preferred one first.
     pub(super) files: &'static [&'static str],
-    /// Prefixes of tensor names that occur in its files and in no other layout's.
+    /// Prefixes of tensor names that identify files of this layout.
     pub(super) marks: &'static [&'static str],
     pub(super) import: fn(StateDict, &ImportOptions, &Device) -> Result<(Model, Manifest)>,
     /// Writes a folder in this layout; `None` if that is not supported.
@@ -42,17 +43,22 @@ pub(super) type ExportFn = fn(&Model, &Manifest, Option<&Tokenizer>, &Path) -> R
 /// Values that the tensors of a published checkpoint do not determine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ImportOptions {
-    /// The method; default: `phyclip`, `meru` or `clip`, inferred from the scalars.
+    /// The method. Default: for the MERU family `phyclip`, `meru` or `clip`, inferred from the scalars; for the other
+    /// layouts the method that conifer stored in the config, else `clip`.
     pub method: Option<String>,
     /// Kind of a product space: `product_l1` (default) or `product_l2`.
     pub product: Option<String>,
-    /// Heads of the image tower; default: the published rule.
+    /// Attention heads of the image tower. Default: from the config; without a config, the published number for the
+    /// width.
     pub visual_heads: Option<usize>,
-    /// Heads of the text tower; default: the published rule.
+    /// Attention heads of the text tower. Default: from the config; without a config, the published number for the
+    /// width.
     pub textual_heads: Option<usize>,
-    /// Non-linearity of the text tower, and of both towers of an open_clip checkpoint without its config.
+    /// Activation function of the text tower of the MERU family, and of both towers of an open_clip checkpoint without
+    /// its config.
     pub activation: ActivationFn,
-    /// Id of the end of text; default: the config's, or else the last id of the vocabulary.
+    /// Id of the end of text. Default for `hf-clip` and `hf-align`: from the config; for the other layouts: the last id
+    /// of the vocabulary.
     pub end_of_text: Option<u32>,
 }
 
@@ -60,8 +66,8 @@ pub struct ImportOptions {
 ///
 /// # Errors
 /// [`Error::Format`] for a file that is not a checkpoint, is truncated, would run code, or has an unknown layout;
-/// [`Error::Weights`] listing all tensors that are missing, unexpected or of another shape; [`Error::Setting`] for a
-/// number of heads that is not given and has no rule.
+/// [`Error::Weights`] listing all tensors that are missing, unexpected or of another shape; [`Error::Setting`] if the
+/// number of attention heads is neither in `options` nor known for the width of the tower.
 pub fn import(path: &Path, options: &ImportOptions, device: &Device) -> Result<(Model, Manifest)> {
     let stored = StateDict::read(&weights_file(path)?)?;
     let Some(format) = FORMATS.iter().find(|format| stored.has(format.marks)) else {
@@ -113,12 +119,12 @@ pub fn export_folder(
     replace_folder(dir, |folder| export(model, manifest, tokenizer, folder))
 }
 
-/// True for a file, and for a folder with the weights of a published checkpoint.
+/// True if `path` is a file, or a folder that contains the weights of a published checkpoint.
 pub fn is_published(path: &Path) -> bool {
     path.is_file() || weights_file(path).is_ok_and(|file| file.is_file())
 }
 
-/// The weights file: `path`, or a file in the folder `path`.
+/// The weights file: `path` itself, or the weights in the folder `path`.
 fn weights_file(path: &Path) -> Result<PathBuf> {
     if !path.is_dir() {
         return Ok(path.to_owned());

@@ -26,8 +26,9 @@ pub struct OpenedModel {
 }
 
 /// Opens a checkpoint folder, the newest checkpoint of a run, or a published model: its file, its folder, or its name
-/// on the hub ([`hub::locate`]). A checkpoint whose replacement was interrupted is read from the folder to which it was
-/// moved; [`OpenedModel::path`] names that folder. `options` supplies values that the files of a published model lack.
+/// on the hub ([`hub::locate`]). If the replacement of a checkpoint was interrupted, the previous checkpoint is read
+/// from the folder to which it was moved, and [`OpenedModel::path`] is that folder. `options` supplies values that the
+/// files of a published model lack.
 ///
 /// # Errors
 /// As [`hub::locate`], [`latest_checkpoint`], [`load`] and [`published::import`].

@@ -18,8 +18,8 @@ const ALIGNMENT: usize = 8;
 /// Writes `tensors`, with `note` in the header. The file appears as a whole or not at all; its mode follows the umask.
 ///
 /// # Errors
-/// [`Error::Space`] with the path for an I/O error; [`Error::Format`] for tensors that cannot form a valid file (a
-/// duplicate name, a shape that does not match its data).
+/// [`Error::Io`] or [`Error::Space`] with the path for an I/O error; [`Error::Format`] for tensors that cannot form a
+/// valid file (a duplicate name, a shape that does not match its data).
 pub(super) fn write<V: View>(
     tensors: Vec<(String, V)>,
     note: Option<HashMap<String, String>>,
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_those_of_the_library() {
+    fn bytes_equal_those_of_the_safetensors_library() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.safetensors");
         let tensors = [

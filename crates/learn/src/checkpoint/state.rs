@@ -86,8 +86,8 @@ pub fn checkpoint_path(run: &Path, step: u64) -> PathBuf {
 }
 
 /// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint. Without a readable `latest`, the
-/// complete checkpoint with the highest step is used. A checkpoint whose replacement was interrupted is read from the
-/// folder to which it was moved ([`files::resolve`]).
+/// complete checkpoint with the highest step is used. If the replacement of a checkpoint was interrupted, the folder to
+/// which the previous one was moved is returned ([`files::resolve`]).
 ///
 /// # Errors
 /// [`Error::Setting`] if there is no checkpoint.
@@ -109,7 +109,7 @@ pub fn latest_checkpoint(path: &Path) -> Result<PathBuf> {
 /// Marks `step` as the newest checkpoint of the run and removes all but the `keep` newest.
 ///
 /// # Errors
-/// [`Error::Io`] with the file. Existing checkpoints stay usable.
+/// If `latest` cannot be written or an old checkpoint cannot be removed. The other checkpoints stay usable.
 pub fn publish_checkpoint(run: &Path, step: u64, keep: usize) -> Result<()> {
     let folder = run.join(CHECKPOINTS);
     let name = checkpoint_path(run, step).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -128,7 +128,7 @@ fn steps(run: &Path) -> Vec<u64> {
     let Ok(entries) = fs::read_dir(run.join(CHECKPOINTS)) else {
         return Vec::new();
     };
-    // A checkpoint whose replacement was interrupted is in `.step_NNNNNNNN.previous`.
+    // After an interrupted replacement the previous checkpoint is in `.step_NNNNNNNN.previous`.
     let step = |name: String| {
         let name = name.strip_prefix('.').and_then(|it| it.split('.').next()).unwrap_or(&name);
         name.strip_prefix(PREFIX).and_then(|step| step.parse().ok())

@@ -32,7 +32,7 @@ fn golden(file: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Both towers have four heads (README of the goldens); no tensor shows this.
+/// Both towers have four heads (README of the goldens). The tensors do not determine this number.
 fn options(method: &str) -> ImportOptions {
     ImportOptions {
         method: Some(method.to_owned()),
@@ -73,7 +73,7 @@ impl MeruGolden {
         Tensor::from_data(TensorData::new(values.clone(), shape), &Device::flex())
     }
 
-    /// The released model pools each text at its largest id, the first end of text (599).
+    /// The released model pools each text at the first position of its largest id, the end of text (599).
     fn tokens(&self, name: &str) -> Tokens {
         let (shape, values) = &self.tensors[name];
         let end = values
@@ -223,7 +223,7 @@ fn fixed_positions_are_those_of_the_released_model() {
 }
 
 #[test]
-fn converting_a_released_checkpoint_there_and_back_changes_no_bit() {
+fn converting_a_released_checkpoint_and_back_changes_no_bit() {
     let folder = tempfile::tempdir().unwrap();
     for name in MODELS {
         let (Some(pth), Some(io)) =
@@ -295,7 +295,7 @@ fn spaces() -> Vec<ManifoldSpec> {
 }
 
 #[test]
-fn a_manifest_of_a_giant_is_refused_before_it_takes_all_memory() {
+fn oversized_manifests_are_rejected_before_allocation() {
     let folder = tempfile::tempdir().unwrap();
     let (model, mut manifest) = small(&ManifoldSpec::sphere(8));
     manifest.model.visual = manifest.model.visual.with("width", 1 << 20).unwrap();
@@ -306,7 +306,7 @@ fn a_manifest_of_a_giant_is_refused_before_it_takes_all_memory() {
 }
 
 #[test]
-fn every_kind_of_space_is_saved_and_loaded_whole() {
+fn every_kind_of_space_round_trips() {
     let folder = tempfile::tempdir().unwrap();
     for space in spaces() {
         let (model, mut manifest) = small(&space);
@@ -319,7 +319,7 @@ fn every_kind_of_space_is_saved_and_loaded_whole() {
             assert_eq!(read, manifest);
             assert_eq!(loaded.devices()[0].is_autodiff(), device.is_autodiff());
         }
-        // Saving over a checkpoint replaces it and leaves nothing beside it.
+        // Saving over a checkpoint replaces it and leaves no temporary files.
         save(&path, &model, &manifest, None).unwrap();
     }
     let mut names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -343,7 +343,7 @@ fn a_single_feature_scale_is_exported_for_each_factor() {
 }
 
 #[test]
-fn weights_that_do_not_fit_are_listed_in_one_message() {
+fn all_mismatched_weights_are_listed_in_one_message() {
     let (model, _) = small(&ManifoldSpec::lorentz(8, 1.0));
     let mut weights = export(&model);
     weights.remove("visual.norm.bias");
@@ -381,7 +381,7 @@ fn half_precision_is_widened() {
 }
 
 #[test]
-fn damaged_checkpoints_say_what_is_wrong() {
+fn damaged_checkpoints_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
     let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
@@ -420,7 +420,7 @@ fn damaged_checkpoints_say_what_is_wrong() {
 }
 
 #[test]
-fn a_failed_save_leaves_the_old_checkpoint_and_no_remains() {
+fn a_failed_save_keeps_the_old_checkpoint_and_no_temporary_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
     let (model, manifest) = small(&ManifoldSpec::lorentz(8, 1.0));
@@ -498,8 +498,7 @@ fn tensor(key: &str, shape: &[usize]) -> Vec<u8> {
     .concat()
 }
 
-/// A state dict in the legacy format, saved from a model wrapped for several GPUs, with CLIP's mean embedding beside
-/// it.
+/// A file in the legacy format: the state dict of a model wrapped for several GPUs, and CLIP's mean embedding.
 #[test]
 fn older_files_and_wrapped_models_are_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -533,7 +532,7 @@ fn older_files_and_wrapped_models_are_read() {
     assert_eq!(manifest.root.unwrap(), root.iter().map(|&x| f64::from(x)).collect::<Vec<_>>());
 }
 
-/// Each of these files would run `echo` when loaded in Python.
+/// Each of these files would run code when loaded in Python.
 #[test]
 fn a_pickle_that_would_run_code_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -567,7 +566,7 @@ fn a_pickle_that_would_run_code_is_refused() {
 }
 
 #[test]
-fn files_that_are_no_checkpoints_say_so() {
+fn files_that_are_not_checkpoints_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.pth");
     let message = |bytes: &[u8], options: &ImportOptions| {

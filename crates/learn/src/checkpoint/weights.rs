@@ -25,12 +25,12 @@ pub(super) fn count(weights: &Weights) -> usize {
 /// Tensors by published name, in PyTorch's layout.
 pub type Weights = BTreeMap<String, WeightArray>;
 
-/// One stored tensor, row major.
+/// One stored tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeightArray {
-    /// Its shape; empty for a scalar.
+    /// Shape; empty for a scalar.
     pub shape: Vec<usize>,
-    /// Its elements.
+    /// Elements in row-major order.
     pub values: WeightValues,
 }
 
@@ -91,7 +91,7 @@ impl Precision {
     }
 }
 
-/// A tensor to write, and its precision.
+/// A tensor to write and the precision of the checkpoint.
 struct WeightArrayView<'a>(&'a WeightArray, Precision);
 
 impl View for WeightArrayView<'_> {
@@ -182,8 +182,8 @@ pub(super) fn import_module<M: Module>(module: M, mut weights: Weights, path: &P
 /// statistics must equal those of the model.
 ///
 /// # Errors
-/// [`Error::Weights`] listing every tensor that is missing, unexpected or of another shape; `path` is used only in the
-/// message.
+/// [`Error::Weights`] listing every tensor that is missing, unexpected, of another shape or not finite. `path` is used
+/// only in the message.
 pub(super) fn import(model: Model, mut weights: Weights, path: &Path) -> Result<Model> {
     let bad =
         |array: &WeightArray| array.floats().and_then(|values| values.iter().copied().find(|value| !value.is_finite()));
@@ -202,7 +202,7 @@ pub(super) fn import(model: Model, mut weights: Weights, path: &Path) -> Result<
             Some(_) => {}
         }
     }
-    // A scalar that is not finite is already in the list.
+    // A scalar of the head that is not finite is already listed.
     for (name, value) in infinite {
         if !problems.iter().any(|problem| problem.contains(&format!("`{name}`"))) {
             problems.push(format!("`{name}` holds {value}, expected finite numbers"));
@@ -249,7 +249,7 @@ fn constants(model: &Model) -> Weights {
 /// Writes `weights` as safetensors; the same weights give the same bytes.
 ///
 /// # Errors
-/// [`Error::Io`] with the path.
+/// As [`safetensors_file::write`].
 pub(super) fn save(weights: &Weights, path: &Path) -> Result<()> {
     save_as(weights, Precision::F32, path)
 }
@@ -317,13 +317,13 @@ fn le_f32(bytes: &[u8]) -> f32 {
     f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// Elements of another float type, converted to f32.
+/// Converts elements of float type `dtype` to f32.
 pub(super) fn wider(bytes: &[u8], dtype: burn::tensor::DType) -> Vec<f32> {
     let count = bytes.len() / dtype.size();
     TensorData::from_bytes_vec(bytes.to_vec(), [count], dtype).iter::<f32>().collect()
 }
 
-/// Parameters of the head are stored under published names, not under their paths.
+/// True for parameters of the head, which are stored under their published names instead of their module paths.
 fn is_head(name: &str) -> bool {
     name.starts_with("head.")
 }
@@ -408,7 +408,7 @@ fn import_head(head: Head, weights: &mut Weights, problems: &mut Vec<String>) ->
     })
 }
 
-/// Transposes `[rows, columns]` to `[columns, rows]`, in blocks that fit the cache.
+/// Transposes `[rows, columns]` to `[columns, rows]`, block by block for the cache.
 pub(super) fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     const BLOCK: usize = 32;
     let mut out = vec![0.0; values.len()];

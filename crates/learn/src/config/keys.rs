@@ -18,7 +18,7 @@ pub struct KeyRow {
     pub expected: String,
     /// The default, as TOML; empty if there is none.
     pub default: String,
-    /// Its purpose.
+    /// Purpose of the key.
     pub meaning: String,
 }
 
@@ -70,16 +70,16 @@ pub fn schema() -> Vec<KeyRow> {
 pub(super) fn check(table: &Table) -> Result<(), String> {
     let known = known();
     for (key, _) in leaves(Some(&Value::Table(table.clone()))) {
-        let free = FREE.iter().any(|prefix| key.starts_with(prefix));
-        if !free && !known.contains(&key) {
+        let is_source_option = SOURCE_OPTIONS.iter().any(|prefix| key.starts_with(prefix));
+        if !is_source_option && !known.contains(&key) {
             return Err(format!("unknown key `{key}`; {}", nearest(&key, &known)));
         }
     }
     Ok(())
 }
 
-/// Tables whose keys belong to a source, which checks them.
-const FREE: &[&str] = &["data.options.", "eval.options."];
+/// Prefixes of keys that the data source checks.
+const SOURCE_OPTIONS: &[&str] = &["data.options.", "eval.options."];
 
 /// The keys of all sections, encoders and methods, and of the tables themselves, which may be empty.
 fn known() -> BTreeSet<String> {
@@ -112,13 +112,13 @@ fn known() -> BTreeSet<String> {
 fn nearest(key: &str, known: &BTreeSet<String>) -> String {
     let leaf = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
     let section = |key: &str| key.rsplit_once('.').map_or(String::new(), |(section, _)| section.to_owned());
-    // A key in the wrong section is as likely as a typo.
-    let effort = |candidate: &String| {
+    // A key in the wrong section costs as much as a typo of one character.
+    let cost = |candidate: &String| {
         let moved = edits(&leaf(key), &leaf(candidate)) + usize::from(section(key) != section(candidate));
         edits(key, candidate).min(moved)
     };
-    if let Some(best) = known.iter().min_by_key(|candidate| effort(candidate))
-        && effort(best) <= 2.max(leaf(key).len() / 3)
+    if let Some(best) = known.iter().min_by_key(|candidate| cost(candidate))
+        && cost(best) <= 2.max(leaf(key).len() / 3)
     {
         return format!("did you mean `{best}`?");
     }

@@ -43,7 +43,7 @@ impl Config {
         Self::load(&latest_checkpoint(run)?.join(CONFIG), &[])
     }
 
-    /// All values as TOML; [`Config::load`] reads it back to the same config.
+    /// All values as TOML. [`Config::parse`] of the TOML of a resolved config returns the same config.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a config is made of tables, numbers and texts")
     }
@@ -67,7 +67,8 @@ impl Config {
 
 /// Infers `data.kind` for a table that sets only `data.path`, as `--data` does: `data.path = "captions.csv"` also sets
 /// `data.kind = "csv_pairs"`, and `data.path = "taxon_table:birds.csv"` sets both. `base` is the table that `table`
-/// will override. Its kind is kept if a path does not reveal that kind (taxon_table also reads .csv).
+/// will override. If `data.path` names no kind, the kind of `base` is kept when paths do not reveal it (taxon_table
+/// also reads .csv).
 fn kind_from_path(base: &Table, table: &mut Table) {
     let text = |table: &Table, key: &str| Some(table.get("data")?.get(key)?.as_str()?.to_owned());
     let (Some(path), None) = (text(table, "path"), text(table, "kind")) else { return };
@@ -127,7 +128,7 @@ fn parse_set(set: &str) -> Result<Table> {
 }
 
 /// Merges `over` into `base`, key by key. A table whose `kind` or `preset` changes is replaced as a whole, because its
-/// other keys belong to the old kind. In `data` and `eval` only the keys of the source are dropped.
+/// other keys belong to the old kind. In `data` and `eval` a new `kind` removes only `path`, `split` and `options`.
 fn merge(base: &mut Table, over: Table, path: &str) {
     let changes = |key: &str| over.get(key).is_some_and(|new| base.get(key) != Some(new));
     if path == "data" || path == "eval" {
@@ -152,8 +153,8 @@ fn merge(base: &mut Table, over: Table, path: &str) {
     }
 }
 
-/// Merges `over` into `base`, key by key and without replacing tables, so the order of overrides on a command line does
-/// not matter.
+/// Merges `over` into `base` recursively; keys that `over` does not set stay. Overrides of different keys may come in
+/// any order; for a repeated key the last one wins.
 fn overlay(base: &mut Table, over: Table) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {

@@ -13,8 +13,8 @@
 //! kind = "phyclip"
 //! ```
 //!
-//! Every key has a default and unknown keys are rejected. [`Config::resolve`] writes out all defaults before the config
-//! is stored beside the result. [`schema`] lists the keys.
+//! Every section has defaults, and unknown keys are rejected. [`Config::resolve`] writes out all defaults before the
+//! config is stored beside the result. [`schema`] lists the keys.
 //!
 //! Some values are set in one place only: the image size by the image encoder, the context by the text encoder, the
 //! vocabulary by the tokenizer, and the views by the method.
@@ -61,7 +61,7 @@ pub struct Config {
     pub model: ModelSection,
     /// The space of the embeddings.
     pub manifold: ManifoldSection,
-    /// The apex of the cones.
+    /// The root of the cones.
     pub root: RootSection,
     /// Curvature, feature scales and temperature.
     pub head: HeadConfig,
@@ -103,11 +103,11 @@ pub struct DataConfig {
     pub edges: EdgeChoice,
     /// Smallest area of a box in pixels; smaller boxes are not used.
     pub min_box_pixels: u32,
-    /// Limits on the photos.
+    /// Limits on the size of the photos.
     pub limits: PixelLimits,
     /// Drop the last, smaller batch of each epoch.
     pub drop_last: bool,
-    /// The run stops if more than this share of the samples is broken.
+    /// The run stops if more than this fraction of the samples is broken.
     pub max_broken_share: f64,
     /// Cache of decoded photos in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -147,9 +147,9 @@ pub enum TokenizerConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSection {
     /// Start from this checkpoint folder, the newest checkpoint of this run, or this published model (its file, its
-    /// folder, or its name on the hub). Its towers, projections, tokenizer and pixel statistics replace the settings
-    /// below. Its head is used too if its space equals that of the method. For a published model without a
-    /// `tokenizer.json`, `[tokenizer]` applies.
+    /// folder, or its name on the hub). The towers, projections, tokenizer and pixel statistics of the checkpoint
+    /// replace the settings below. Its head is used too if its space has the kind and the number of factors that
+    /// `[manifold]` selects. For a published model without a `tokenizer.json`, `[tokenizer]` applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<PathBuf>,
     /// Only without `init`: replace `visual` by the image encoder of this MoCo v2 checkpoint, at the image size of
@@ -204,7 +204,7 @@ pub struct RootSection {
 pub struct MethodSection {
     /// The name.
     pub kind: String,
-    /// Its settings, checked by the method.
+    /// Settings of the method, which checks them.
     #[serde(flatten)]
     pub settings: toml::Table,
 }
@@ -293,8 +293,8 @@ impl Config {
         (methods::entry(&self.method.kind)?.from_config)(&self.method.settings)
     }
 
-    /// The space: `[manifold]`, with the method's defaults for absent keys. The list of curvatures stays empty if the
-    /// head is to fill it.
+    /// The space: `[manifold]`, with the method's defaults for absent keys. If `[manifold]` lists no curvatures, the
+    /// list stays empty, and [`Head::new`](crate::head::Head::new) fills it.
     ///
     /// # Errors
     /// If the method or the kind of space is unknown.
@@ -312,7 +312,7 @@ impl Config {
         Ok(ManifoldSpec { kind, dim: self.model.embed_dim, factors, curv: self.manifold.curv.clone() })
     }
 
-    /// Source of the apex: `[root]`, else the method's default.
+    /// Kind of the root: `[root]`, else the method's default.
     ///
     /// # Errors
     /// If the method is unknown.
@@ -320,8 +320,9 @@ impl Config {
         Ok(self.root.kind.unwrap_or(methods::entry(&self.method.kind)?.root))
     }
 
-    /// The apex of the finished model. `None` if it is stored beside the weights, or if the origin is the default root
-    /// of the method: such a method (CLIP) uses no root on a sphere, and the evaluation chooses one.
+    /// The root of the finished model, for its manifest. `None` if the root is a point that is stored beside the
+    /// weights. `None` also if the root is the origin and this is the default of the method: such a method (CLIP)
+    /// trains without a root on a sphere, and the evaluation chooses one.
     ///
     /// # Errors
     /// If the method is unknown.
@@ -477,10 +478,10 @@ impl Config {
         Ok(())
     }
 
-    /// Checks that there are enough samples for the settings, before anything is built or read.
+    /// Checks that the samples fill at least one batch if `data.drop_last` drops smaller ones.
     ///
     /// # Errors
-    /// [`Error::Setting`], with a value that would work.
+    /// [`Error::Setting`], which suggests a valid batch size.
     pub fn check_samples(&self, samples: usize) -> Result<()> {
         let batch = self.train.batch_size;
         if !self.data.drop_last || batch <= samples {
@@ -498,10 +499,11 @@ impl Config {
     }
 
     /// Shrinks the experiment to run in seconds on toy data, to test that it works at all. Method, space, head and
-    /// optimiser keep their kinds and settings; towers, data and number of steps become small.
+    /// optimiser keep their settings, except that the space has at most 4 factors and the warm-up is shorter. Towers,
+    /// embedding dimension, data, batch and number of steps become small.
     ///
     /// # Errors
-    /// None for a config that was checked.
+    /// As [`Config::check`], for example if the reduced number of factors does not divide 32.
     pub fn smoke(mut self) -> Result<Self> {
         let visual = VisualConfig::preset("vit_nano")?.with("image_size", 32)?.with("depth", 2)?;
         let textual = TextualConfig::preset("text_nano")?.with("context", 24)?.with("depth", 2)?;
@@ -525,7 +527,7 @@ impl Config {
             split: None,
             roots: Vec::new(),
             options: BTreeMap::from([("size".to_owned(), 64.into()), ("resolution".to_owned(), 48.into())]),
-            // In the toy world only living things have a taxon, so many samples may count as broken.
+            // In the toy data only samples of animals and plants have a taxon, so many samples may count as broken.
             max_broken_share: 1.0,
             ..self.data
         };

@@ -2,8 +2,8 @@
 
 use std::sync::mpsc::sync_channel;
 
-/// Calls `compute` with every item in order, while another thread produces the next one. At most one item is ready or
-/// in production. Stops at the first error.
+/// Calls `compute` with every item in order, while another thread produces the next one. The producer is at most one
+/// item ahead. Stops at the first error.
 pub(super) fn prefetch<T: Send, E>(
     items: impl Iterator<Item = T> + Send,
     mut compute: impl FnMut(T) -> Result<(), E>,
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_in_order_and_never_two_ahead() {
+    fn items_keep_their_order_and_at_most_one_is_ahead() {
         let made = AtomicUsize::new(0);
         let mut seen = Vec::new();
         let items = (0..50).inspect(|_| _ = made.fetch_add(1, Ordering::SeqCst));
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_is_made_while_one_is_computed() {
+    fn the_next_item_is_produced_during_compute() {
         let made = AtomicUsize::new(0);
         let items = (0..2).inspect(|_| _ = made.fetch_add(1, Ordering::SeqCst));
         let done: Result<(), ()> = prefetch(items, |_| {
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_ends_it() {
+    fn an_error_stops_the_producer() {
         let made = AtomicUsize::new(0);
         let items = (0..1000).inspect(|_| _ = made.fetch_add(1, Ordering::SeqCst));
         assert_eq!(prefetch(items, |item| if item < 3 { Ok(()) } else { Err(item) }), Err(3));
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a scoped thread panicked")]
-    fn a_panic_of_the_reader_is_not_lost() {
+    fn a_panic_of_the_producer_propagates() {
         let items = (0..10).inspect(|item| assert!(*item < 5, "item {item}"));
         let _: Result<(), ()> = prefetch(items, |_| Ok(()));
     }

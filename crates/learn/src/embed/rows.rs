@@ -1,5 +1,5 @@
-//! Embeds single batches, for callers that stream. The caller decides which rows share a batch, which affects the last
-//! bits.
+//! Embeds single batches, for callers that stream. The caller decides which rows share a batch; this affects the last
+//! bits of the points.
 
 use std::collections::BTreeMap;
 

@@ -58,7 +58,7 @@ fn close(a: &[f32], b: &[f32]) -> bool {
 }
 
 #[test]
-fn points_come_in_the_order_of_the_texts_whatever_the_batch() {
+fn text_points_keep_the_input_order_for_any_batch_size() {
     let space = ManifoldSpec::lorentz(8, 1.0);
     let mut calls = Vec::new();
     let together = embedder(&space).texts(&TEXTS, &mut |done, total| calls.push((done, total))).unwrap();
@@ -73,7 +73,7 @@ fn points_come_in_the_order_of_the_texts_whatever_the_batch() {
 }
 
 #[test]
-fn points_come_in_the_order_of_the_photographs_whatever_the_batch() {
+fn image_points_keep_the_input_order_for_any_batch_size() {
     let space = ManifoldSpec::lorentz(8, 1.0);
     let images = [picture(1, 9, 9), picture(2, 20, 10), picture(3, 8, 30)];
     let mut calls = Vec::new();

@@ -31,7 +31,7 @@ pub struct BertConfig {
     /// Number of segment types in the published table. A text here always has the first type.
     #[serde(default = "two")]
     pub segments: usize,
-    /// Width of an affine map of the pooled token, as in ALIGN; 0: no map.
+    /// Output width of an affine map of the pooled token, as in ALIGN; 0: no map.
     #[serde(default)]
     pub projection: usize,
 }
@@ -151,7 +151,7 @@ impl Encoder for Bert {
         if self.projection.is_some() { self.config.projection } else { self.config.width }
     }
 
-    /// The first token after the last block, `[B, width]`.
+    /// The first token after the last block, mapped by the projection if there is one, `[B, width]`.
     fn forward(&self, tokens: Tokens) -> Result<Tensor<2>> {
         let [batch, length] = tokens.check(self.config.context)?;
         let width = self.config.width;

@@ -96,7 +96,7 @@ pub(super) fn hidden_width(width: usize, mlp_ratio: f64) -> usize {
     (width as f64 * mlp_ratio).round() as usize
 }
 
-/// The ratio of every published CLIP except the largest.
+/// Default of `mlp_ratio`.
 pub(super) fn four() -> f64 {
     4.0
 }

@@ -107,13 +107,13 @@ impl Encoder for ClipVit {
         ("clip_vit_b16", ClipVitConfig::openai(224, 16, 768, 12, 12)),
         ("clip_vit_l14", ClipVitConfig::openai(224, 14, 1024, 24, 16)),
         ("clip_vit_l14_336", ClipVitConfig::openai(336, 14, 1024, 24, 16)),
-        // The size of `vit_nano`.
+        // The same size as `vit_nano`.
         ("clip_vit_nano", ClipVitConfig::openai(64, 8, 128, 4, 4)),
     ];
 
-    /// Class token and positions N(0, 1/width). The rest follows PyTorch's defaults: patches uniform in 1/sqrt(inputs),
-    /// query, key and value Xavier-uniform over the joint matrix, other maps uniform in 1/sqrt(inputs), attention
-    /// biases 0.
+    /// Class token and positions N(0, 1/width). The rest follows PyTorch's defaults: patches uniform in
+    /// +-1/sqrt(inputs), query, key and value Xavier-uniform over the joint matrix, other maps uniform in
+    /// +-1/sqrt(inputs), attention biases 0.
     fn new(config: &ClipVitConfig, init: &mut Init) -> Result<Self> {
         config.check()?;
         let &ClipVitConfig { patch, width, depth, .. } = config;

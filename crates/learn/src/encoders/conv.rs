@@ -20,7 +20,7 @@ impl Conv {
         Self { weight: init.param([width_out, width_in, kernel, kernel], Fill::Normal((2.0 / fan_out).sqrt())) }
     }
 
-    /// One kernel per channel.
+    /// Depthwise convolution: one kernel per channel.
     pub fn depthwise(init: &mut Init, width: usize, kernel: usize) -> Self {
         let fan_out = (kernel * kernel) as f64;
         Self { weight: init.param([width, 1, kernel, kernel], Fill::Normal((2.0 / fan_out).sqrt())) }

@@ -263,7 +263,7 @@ impl MbConvBlock {
             x = activation::silu(expand_bn.forward(expand_conv.forward(x, 1, (0, 0)), epsilon));
         }
         let half = shape.kernel / 2;
-        // For an even side TensorFlow pads one less at the beginning.
+        // If the side of the input is even, TensorFlow pads one row and column less at the beginning.
         let before = if shape.stride == 2 && !shape.symmetric { half - 1 } else { half };
         let MbConvDepthwise { depthwise_conv, depthwise_norm } = &self.depthwise_conv;
         let x = depthwise_norm.forward(depthwise_conv.forward(x, shape.stride, (before, half)), epsilon);

@@ -83,7 +83,7 @@ pub struct EmbeddingLayer {
 }
 
 /// `[B, 3, S, S] -> [B, patches, width]`: a convolution with stride = kernel, `weight` `[width, 3, patch, patch]`, as
-/// one matrix product over all patches. Patches are listed row by row. S is a multiple of the patch.
+/// one matrix product over all patches. Patches are listed row by row. S is a multiple of the side of a patch.
 pub(super) fn embed_patches(pixels: Tensor<4>, weight: Tensor<4>, bias: Option<Tensor<1>>) -> Tensor<3> {
     let [batch, _, size, _] = pixels.dims();
     let [width, _, patch, _] = weight.dims();

@@ -67,13 +67,13 @@ encoders! {
 /// An encoder, as the command line lists it.
 #[derive(Debug)]
 pub struct EncoderEntry {
-    /// Its name: `kind` in a config.
+    /// Name of the encoder: `kind` in a config.
     pub name: &'static str,
     /// One-line description for listings.
     pub summary: &'static str,
     /// The kind of input that it reads.
     pub tower: Tower,
-    /// Names of its presets.
+    /// Names of the presets of this encoder.
     pub presets: fn() -> Vec<&'static str>,
 }
 
@@ -95,11 +95,11 @@ pub struct TextInputFormat {
 
 /// A tower: maps its input to features, one row per sample.
 pub trait Encoder: Module {
-    /// Its architecture.
+    /// Config of the architecture.
     type Config: Clone + std::fmt::Debug + PartialEq + Serialize + DeserializeOwned + 'static;
-    /// Its input.
+    /// Input of the encoder.
     type Input;
-    /// Format of its input.
+    /// Format of the input.
     type Reads;
     /// Named architectures.
     const PRESETS: &'static [(&'static str, Self::Config)];
@@ -153,9 +153,9 @@ fn unknown_preset(tower: Tower, found: &str) -> Error {
     Error::Unknown { kind: "encoder preset", name: found.to_owned(), known: known.join(", ") }
 }
 
-/// Upper limit of an architecture setting, far above every published tower. [`Init::check`] also bounds the widths. The
-/// number of blocks and the photo size take memory that no parameter shows.
-fn most(name: &str) -> usize {
+/// Upper limit of an architecture setting, far above every published tower. [`Init::check`] bounds the number of
+/// parameters as well, but the number of blocks and the photo size also take memory for activations.
+fn max_setting(name: &str) -> usize {
     match name {
         "image_size" => 4096,
         "depth" | "blocks" | "repeats" => 1024,
@@ -164,8 +164,10 @@ fn most(name: &str) -> usize {
 }
 
 fn check_positive(section: &str, values: &[(&str, usize)]) -> Result<()> {
-    match values.iter().find(|(name, value)| !(1..=most(name)).contains(value)) {
-        Some((name, value)) => Err(Error::setting(format!("{section}.{name}"), value, format!("1 to {}", most(name)))),
+    match values.iter().find(|(name, value)| !(1..=max_setting(name)).contains(value)) {
+        Some((name, value)) => {
+            Err(Error::setting(format!("{section}.{name}"), value, format!("1 to {}", max_setting(name))))
+        }
         None => Ok(()),
     }
 }

@@ -31,7 +31,7 @@ pub struct ResNetConfig {
 }
 
 impl ResNet {
-    /// Its architecture.
+    /// The architecture of this network.
     pub fn config(&self) -> &ResNetConfig {
         &self.config
     }

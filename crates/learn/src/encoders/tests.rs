@@ -67,7 +67,7 @@ fn difference(a: &[f32], b: &[f32]) -> f32 {
 }
 
 #[test]
-fn every_preset_makes_sense_and_is_found_by_its_name() {
+fn presets_are_valid_and_found_by_name() {
     for entry in ENCODERS {
         for name in (entry.presets)() {
             match entry.tower {
@@ -99,10 +99,10 @@ fn the_published_vit_s_has_its_number_of_parameters() {
     assert_eq!(vit.num_params(), trained + 197 * d);
 }
 
-/// For the first preset of every encoder and the small presets: features of the expected shape, a gradient for every
-/// parameter, the same weights for the same seed, independent rows, and an error for inputs of another shape.
+/// Checks the first preset of every encoder and the small presets: features have the expected shape, every parameter
+/// has a gradient, the same seed gives the same weights, rows are independent, and inputs of another shape are errors.
 #[test]
-fn every_encoder_obeys_the_laws() {
+fn every_encoder_conforms() {
     struct MissingGradients(Gradients, Vec<String>);
     impl ParamVisitor for MissingGradients {
         fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
@@ -279,7 +279,7 @@ fn the_shortened_last_block_equals_the_full_one() {
 }
 
 #[test]
-fn what_follows_the_end_of_a_text_is_never_seen() {
+fn tokens_after_the_end_have_no_effect() {
     let device = Device::flex();
     for device in [device.clone(), device.autodiff()] {
         let text = perturbed(TextTransformer::new(&text_config(), &mut Init::seeded(5, &device)).unwrap(), &device);
@@ -288,7 +288,7 @@ fn what_follows_the_end_of_a_text_is_never_seen() {
         let rubbish = floats(text.forward(tokens(&[&[4, 8, 29, 11, 29, 3]], 29, &device)).unwrap());
         assert!(difference(&padded[..12], &alone) < 2e-6);
         assert!(difference(&rubbish, &alone) < 2e-6);
-        // The tokens before the end do matter.
+        // The tokens before the end change the features.
         let other = floats(text.forward(tokens(&[&[5, 8, 29]], 29, &device)).unwrap());
         assert!(difference(&other, &alone) > 1e-3);
     }
@@ -314,7 +314,7 @@ fn both_attentions_agree() {
     assert!(difference(&floats(composed), &floats(text.valid().forward(y).unwrap())) < 2e-6);
 }
 
-/// Names, kinds and gradients of every parameter, for both encoders.
+/// Name, kind, published shape and gradient norm of every parameter of a module.
 #[derive(Default)]
 struct ParamCensus<'a> {
     gradients: Option<&'a burn::tensor::Gradients>,
@@ -490,7 +490,7 @@ fn check_census(census: ParamCensus<'_>, expected: &[(&str, ParamKind, &[usize])
 }
 
 #[test]
-fn first_values_have_the_published_spread() {
+fn initial_values_have_the_published_standard_deviations() {
     struct ParamSpread(std::collections::BTreeMap<String, (f64, f64)>);
     impl ParamVisitor for ParamSpread {
         fn visit<const D: usize>(&mut self, param: &ParamInfo<'_>, value: &Tensor<D>) {
@@ -535,7 +535,7 @@ fn first_values_have_the_published_spread() {
 }
 
 #[test]
-fn the_seed_decides_every_first_value() {
+fn the_seed_determines_every_initial_value() {
     let device = Device::flex();
     let first = |seed| {
         let text = TextTransformer::new(&text_config(), &mut Init::seeded(seed, &device)).unwrap();
@@ -555,7 +555,7 @@ fn quick_gelu_is_its_formula() {
     for (i, &x) in x.iter().enumerate() {
         let expected = f64::from(x) / (1.0 + (-1.702 * f64::from(x)).exp());
         assert!((f64::from(quick[i]) - expected).abs() < 1e-6);
-        // They differ by up to 0.02, so one cannot pass for the other.
+        // The two functions differ by up to 0.02, so the tolerance distinguishes them.
         assert!((f64::from(exact[i]) - expected).abs() < 0.03);
     }
     // 2 Phi(2) = 2 * 0.977249868 (a table of the normal distribution).

@@ -80,7 +80,7 @@ impl Encoder for TextTransformer {
     const PRESETS: &'static [(&'static str, TextTransformerConfig)] = &[
         // The published models ("L12_W512") with CLIP's vocabulary.
         ("text_l12_w512", TextTransformerConfig::new(49_408, 77, 512, 12, 8)),
-        // Partners of the small ViTs. Their tokenizer sets the vocabulary.
+        // Text towers for the small ViTs. The tokenizer of a run replaces the vocabulary size.
         ("text_nano", TextTransformerConfig::new(2_048, 40, 128, 4, 4)),
         ("text_micro", TextTransformerConfig::new(4_096, 48, 192, 6, 6)),
         ("text_tiny", TextTransformerConfig::new(8_192, 64, 256, 8, 8)),
@@ -89,7 +89,7 @@ impl Encoder for TextTransformer {
     fn new(config: &TextTransformerConfig, init: &mut Init) -> Result<Self> {
         config.check()?;
         let &TextTransformerConfig { vocabulary, context, width, depth, .. } = config;
-        let (hidden, fills) = (config.hidden(), first_values(config));
+        let (hidden, fills) = (config.hidden(), initial_values(config));
         Ok(Self {
             token_embed: EmbeddingLayer { weight: init.param([vocabulary, width], Fill::Normal(0.02)) },
             posit_embed: init.param([context, width], Fill::Normal(0.01)),
@@ -107,8 +107,8 @@ impl Encoder for TextTransformer {
         self.config.width
     }
 
-    /// The final norm at the end of each text, `[B, width]`. Trim the batch to its longest sequence first: columns
-    /// after the last end cost time and have no effect.
+    /// The last token of each text after the final norm, `[B, width]`. Trim the batch to its longest sequence first:
+    /// columns after the last end cost time and have no effect.
     fn forward(&self, tokens: Tokens) -> Result<Tensor<2>> {
         let [batch, length] = tokens.check(self.config.context)?;
         let width = self.config.width;
@@ -133,9 +133,9 @@ impl Encoder for TextTransformer {
 }
 
 /// Normal weights with standard deviations W^-0.5 (query, key, value), (2 W depth)^-0.5 (both maps back into the
-/// residual stream) and (2W)^-0.5; attention biases 0, feed-forward biases uniform in 1/sqrt(inputs). (CLIP's and
-/// MERU's initialisation.)
-fn first_values(config: &TextTransformerConfig) -> BlockFills {
+/// residual stream) and (2W)^-0.5 (first feed-forward map); attention biases 0, feed-forward biases uniform in
+/// +-1/sqrt(inputs). (CLIP's and MERU's initialisation.)
+fn initial_values(config: &TextTransformerConfig) -> BlockFills {
     let normal = |variance: usize| Fill::Normal((variance as f64).powf(-0.5));
     let uniform = |inputs: usize| Fill::Uniform((inputs as f64).powf(-0.5));
     let &TextTransformerConfig { width, depth, .. } = config;

@@ -14,7 +14,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Checks that every text has an end and is no longer than `context`, and returns `[B, L]`.
+    /// Checks that there is one end per text and that the rows are no longer than `context`. Returns `[B, L]`.
     pub(super) fn check(&self, context: usize) -> Result<[usize; 2]> {
         let [batch, length] = self.ids.dims();
         if batch == 0 || length == 0 || length > context || self.end.dims() != [batch] {

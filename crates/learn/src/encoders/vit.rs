@@ -62,8 +62,8 @@ impl VitConfig {
 
 /// Pre-norm transformer over square patches, with fixed 2-D sin-cos positions and a class token.
 ///
-/// `x = [class; patches P + b] + positions`, `depth` blocks (exact GELU, hidden width 4, biases everywhere), then
-/// `LayerNorm(x)[class]`. Parameters and their names are those of timm's `VisionTransformer`.
+/// `x = [class; patches P + b] + positions`, `depth` blocks (exact GELU, hidden width 4 times the token width, biases
+/// everywhere), then `LayerNorm(x)[class]`. Parameters and their names are those of timm's `VisionTransformer`.
 #[derive(Module, Debug)]
 pub struct Vit {
     cls_token: Param<Tensor<3>>,
@@ -117,8 +117,7 @@ impl Encoder for Vit {
         ("vit_s16", VitConfig::new(224, 16, 384, 12, 12)),
         ("vit_b16", VitConfig::new(224, 16, 768, 12, 12)),
         ("vit_l16", VitConfig::new(224, 16, 1024, 24, 16)),
-        // Small enough to train on two cores in an afternoon: 0.8, 2.8 and 6.4 million parameters, 65, 65 and 145
-        // tokens.
+        // For experiments on a CPU: 0.8, 2.8 and 6.4 million parameters, 65, 65 and 145 tokens.
         ("vit_nano", VitConfig::new(64, 8, 128, 4, 4)),
         ("vit_micro", VitConfig::new(96, 12, 192, 6, 6)),
         ("vit_tiny", VitConfig::new(96, 8, 256, 8, 8)),

@@ -37,7 +37,7 @@ fn scalars_have_the_published_names() {
 }
 
 #[test]
-fn first_values_are_the_papers_and_on_request_the_released_ones() {
+fn initial_values_follow_the_paper_or_the_released_code() {
     let value = |config: &str, name: &str| {
         let head = head(&product(), config).unwrap();
         let scalar = head.scalars().into_iter().find(|s| s.names()[0].starts_with(name)).unwrap();
@@ -56,7 +56,7 @@ fn first_values_are_the_papers_and_on_request_the_released_ones() {
 }
 
 #[test]
-fn what_is_not_learned_has_no_gradient() {
+fn frozen_scalars_have_no_gradient() {
     for (config, frozen) in [
         ("learn_curv = false", "curvs.0"),
         ("learn_feature_scale = false", "visual_concept_alphas.0"),
@@ -99,7 +99,7 @@ fn lift_scales_each_factor_and_follows_the_current_curvature() {
 }
 
 #[test]
-fn points_are_f32_whatever_the_encoder_computes_in() {
+fn points_are_f32_for_any_encoder_precision() {
     let head = head(&ManifoldSpec::lorentz(2, 1.0), "").unwrap();
     for dtype in [DType::F16, DType::BF16, DType::F64] {
         let data = TensorData::new(vec![1.0f32, -2.0], [1, 2]).convert_dtype(dtype);
@@ -120,7 +120,7 @@ fn project_brings_every_scalar_into_its_range() {
 
 /// A manifest stores the learned curvature, even one at its bound.
 #[test]
-fn a_head_can_be_rebuilt_from_its_own_description() {
+fn a_head_can_be_rebuilt_from_its_spec() {
     for log in [-9.0, 0.3, 9.0] {
         let first = head(&product(), "").unwrap().with_log_values(|_| Ok(log)).unwrap().project();
         let again = head(&first.spec(), "").unwrap();
@@ -130,7 +130,7 @@ fn a_head_can_be_rebuilt_from_its_own_description() {
 }
 
 #[test]
-fn bad_settings_and_features_are_refused_by_name() {
+fn invalid_settings_and_features_are_rejected_by_name() {
     let lorentz = ManifoldSpec::lorentz(4, 1.0);
     let message = |result: Result<Head>| result.err().unwrap().to_string();
     assert!(

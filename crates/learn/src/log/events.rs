@@ -33,7 +33,7 @@ impl EventFile {
     pub fn create(folder: &Path, step: u64) -> Result<Self> {
         let seconds = wall_time() as u64;
         let process = std::process::id();
-        // Several runs can start within one second, so the first free number is used.
+        // Several files can be created within one second, so the first free index is used.
         for number in 0.. {
             let path = folder.join(format!("events.out.tfevents.{seconds:010}.conifer.{process}.{number}"));
             match OpenOptions::new().create_new(true).append(true).open(&path) {
@@ -92,7 +92,8 @@ fn tf_record(payload: &[u8]) -> Vec<u8> {
     record
 }
 
-/// CRC-32C, rotated and shifted. TensorFlow masks it because the checksum of data that itself holds checksums is weak.
+/// CRC-32C, rotated and offset by a constant. TensorFlow masks it because the checksum of data that itself holds
+/// checksums is weak.
 pub(super) fn masked_crc(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }

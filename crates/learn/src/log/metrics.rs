@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// Name of the file in the run folder.
 pub const METRICS_FILE: &str = "metrics.jsonl";
 
-/// The open file. Each record is passed to the system when it is complete, so a killed process loses none.
+/// The open file. Each record is written without buffering, so a killed process loses none.
 #[derive(Debug)]
 pub struct MetricsFile {
     path: PathBuf,
@@ -21,7 +21,7 @@ pub struct MetricsFile {
 
 impl MetricsFile {
     /// Opens `folder/metrics.jsonl` to append after `step`. Records of later steps and a torn last line are removed
-    /// first. The file is replaced as a whole, so a crash during the removal loses nothing.
+    /// first. The file is replaced atomically, so a crash during the removal loses no record.
     ///
     /// # Errors
     /// If the file cannot be read or written.

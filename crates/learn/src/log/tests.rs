@@ -47,7 +47,7 @@ fn a_resumed_run_drops_later_records_and_a_torn_line() {
 }
 
 #[test]
-fn a_line_that_is_no_record_is_named() {
+fn invalid_lines_are_reported_by_number() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(METRICS_FILE);
     fs::write(&path, "{\"step\":1}\n").unwrap();
@@ -107,8 +107,8 @@ fn only_event_file(folder: &Path) -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
-/// Splits the records, verifies their checksums and splits the messages into fields. It shares only the checksum
-/// function with the writer, and that has its own test.
+/// Splits the records, verifies their checksums and splits the messages into fields. Only the checksum function is
+/// shared with the writer; another test checks it.
 fn read_events(mut bytes: &[u8]) -> Vec<ProtoFields> {
     let mut events = Vec::new();
     while !bytes.is_empty() {

@@ -7,36 +7,37 @@ use conifer_kernels::PairLabels;
 
 use crate::{Error, Result, terms};
 
-/// Crops, the thing that each of them shows, and the whole-part pairs of things.
+/// Crops, the object that each of them shows, and the whole-part pairs of objects.
 #[derive(Clone, Debug)]
 pub struct Edges {
     /// Points of the crops, `[N, D]`.
     pub points: Tensor<2>,
-    /// Id of the thing that each crop shows, `[N]`. Crops of the same thing have the same id.
+    /// Id of the object that each crop shows, `[N]`. Crops of the same object have the same id.
     pub things: Vec<u32>,
-    /// Whole-part pairs of thing ids, `[whole, part]`.
+    /// Whole-part pairs of object ids, `[whole, part]`.
     pub parts: Vec<[u32; 2]>,
 }
 
-/// Crops of parts that have more than one crop, for a contrast among crops of the same part.
+/// Crops of the parts that have several crops, for a contrast between crops of the same part.
 pub struct SamePartCrops {
     /// The crops, `[T, D]`.
     pub points: Tensor<2>,
-    /// True for another crop of the same thing, `[T, T]`.
+    /// True for another crop of the same object, `[T, T]`.
     pub positive: Tensor<2, Bool>,
     /// True for the crop itself, `[T, T]`.
     pub same: Tensor<2, Bool>,
 }
 
 impl Edges {
-    /// Rows of the wholes and of the parts, and the pairs of them that are positives or show the same thing.
+    /// Returns the rows of the wholes and of the parts, the pairs of them that are positives, and the pairs that show
+    /// the same object. `method` names the training method in error messages.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the numbers of crops and of things differ, or if the batch has no whole-part pair.
-    pub fn answers(&self, method: &str) -> Result<Arc<PairLabels>> {
+    /// [`Error::Shape`] if the numbers of crops and of object ids differ, or if the batch has no whole-part pair.
+    pub fn pair_labels(&self, method: &str) -> Result<Arc<PairLabels>> {
         let [rows, width] = self.points.dims();
         if rows != self.things.len() {
-            let expected = format!("[{}, {width}], a crop for each thing of the batch", self.things.len());
+            let expected = format!("[{}, {width}], a crop for each object id", self.things.len());
             return Err(Error::Shape { name: "crops".to_owned(), found: vec![rows, width], expected });
         }
         let objects = BatchObjects::new(&self.things);
@@ -50,19 +51,18 @@ impl Edges {
             let columns = &among_parts[part];
             among_wholes[whole].iter().flat_map(move |&row| columns.iter().map(move |&column| [row, column]))
         };
-        let numbers =
-            self.parts.iter().filter_map(|&[whole, part]| Some([objects.number(whole)?, objects.number(part)?]));
-        let positive = numbers.flat_map(cells).collect();
-        let same = (0..among_wholes.len()).flat_map(|thing| cells([thing, thing])).collect();
+        let pairs = self.parts.iter().filter_map(|&[whole, part]| Some([objects.index(whole)?, objects.index(part)?]));
+        let positive = pairs.flat_map(cells).collect();
+        let same = (0..among_wholes.len()).flat_map(|object| cells([object, object])).collect();
         Ok(Arc::new(PairLabels::new(whole_rows, part_rows, positive, same)))
     }
 
-    /// The crops of parts that have several crops; `None` if every part has one crop.
-    pub fn same_part_crops(&self, answers: &PairLabels) -> Option<SamePartCrops> {
+    /// The crops of the parts that have several crops; `None` if every part has one crop.
+    pub fn same_part_crops(&self, labels: &PairLabels) -> Option<SamePartCrops> {
         let objects = BatchObjects::new(&self.things);
-        let crops = objects.positions(answers.parts());
-        let several = |&row: &u32| crops[objects.number_of[row as usize]].len() > 1;
-        let rows: Vec<u32> = answers.parts().iter().copied().filter(several).collect();
+        let crops = objects.positions(labels.parts());
+        let several = |&row: &u32| crops[objects.index_of[row as usize]].len() > 1;
+        let rows: Vec<u32> = labels.parts().iter().copied().filter(several).collect();
         let shape = [rows.len(), rows.len()];
         let table = |is: &dyn Fn(u32, u32) -> bool| {
             let cells = rows.iter().flat_map(|&a| rows.iter().map(move |&b| (a, b)));
@@ -76,11 +76,11 @@ impl Edges {
     }
 }
 
-/// The things of a batch, renumbered consecutively.
+/// The objects of a batch, with consecutive indices.
 struct BatchObjects {
     ids: Vec<u32>,
-    /// Number of the thing of each row.
-    number_of: Vec<usize>,
+    /// For each row, the index of its object in `ids`.
+    index_of: Vec<usize>,
 }
 
 impl BatchObjects {
@@ -88,27 +88,27 @@ impl BatchObjects {
         let mut ids = rows.to_vec();
         ids.sort_unstable();
         ids.dedup();
-        let number_of = rows.iter().map(|id| ids.partition_point(|other| other < id)).collect();
-        BatchObjects { ids, number_of }
+        let index_of = rows.iter().map(|id| ids.partition_point(|other| other < id)).collect();
+        BatchObjects { ids, index_of }
     }
 
-    fn number(&self, id: u32) -> Option<usize> {
+    fn index(&self, id: u32) -> Option<usize> {
         self.ids.binary_search(&id).ok()
     }
 
-    /// Rows whose thing is on `side` of a pair (0: whole, 1: part), in order.
+    /// Rows whose object is on `side` of a pair (0: whole, 1: part), in order.
     fn rows(&self, pairs: &[[u32; 2]], side: usize) -> Vec<u32> {
         let mut on_side = vec![false; self.ids.len()];
-        pairs.iter().filter_map(|pair| self.number(pair[side])).for_each(|number| on_side[number] = true);
-        (0..self.number_of.len()).filter(|&row| on_side[self.number_of[row]]).map(|row| row as u32).collect()
+        pairs.iter().filter_map(|pair| self.index(pair[side])).for_each(|index| on_side[index] = true);
+        (0..self.index_of.len()).filter(|&row| on_side[self.index_of[row]]).map(|row| row as u32).collect()
     }
 
-    /// For the number of each thing, the positions in `rows` of its rows.
+    /// For each object, the positions in `rows` of the rows that show it.
     fn positions(&self, rows: &[u32]) -> Vec<Vec<u32>> {
         let mut positions = vec![Vec::new(); self.ids.len()];
         rows.iter()
             .enumerate()
-            .for_each(|(position, &row)| positions[self.number_of[row as usize]].push(position as u32));
+            .for_each(|(position, &row)| positions[self.index_of[row as usize]].push(position as u32));
         positions
     }
 }

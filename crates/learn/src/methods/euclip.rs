@@ -7,7 +7,7 @@
 //! total = 1/2 (L(-d^2(I, T)) + L(-d^2(T, I))) + entailment_weight cone(T, I)
 //! ```
 //!
-//! A counter-baseline to MERU: the same objective without curvature. The paper reports that it matches MERU.
+//! A baseline for MERU without curvature.
 
 use burn::tensor::Tensor;
 use conifer_data::View;

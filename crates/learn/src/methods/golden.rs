@@ -16,7 +16,7 @@ use crate::head::{Head, HeadConfig};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/losses");
 
-/// Our term, and the released code's name for its mean over the batch.
+/// Name of our term, and the released code's name for the mean of that term over the batch.
 const TERMS: &[(&str, &str)] = &[
     ("contrastive", "contrastive_loss"),
     ("entailment", "entailment_loss"),
@@ -45,8 +45,8 @@ impl LossGolden {
         self.tensors.get(name)
     }
 
-    /// The views of the file. A missing view is filled with that of its whole, so that a method that reads it gives a
-    /// wrong loss.
+    /// The views of the file. A missing box view is replaced by the view of the whole, so that a method that reads
+    /// boxes gives a wrong loss.
     fn features(&self, dim: usize) -> Features {
         Features(std::array::from_fn(|view| {
             let stored = self.get(&format!("in.{}", VIEWS[view])).or(self.get(&format!("in.{}", VIEWS[view % 2])));

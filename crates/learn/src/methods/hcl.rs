@@ -1,7 +1,7 @@
 //! HCL: contrastive loss of objects by their directions, and of scenes and their objects by the hyperbolic distance.
 //!
 //! Ge et al., "Hyperbolic Contrastive Learning for Visual Representations beyond Objects", CVPR 2023. With two crops z,
-//! z' of an object, a scene s and an object o in it, d the distance of the space and S the cosine:
+//! z' of an object, a scene s and its objects o, d the distance of the space and S the cosine:
 //!
 //! ```text
 //! object = -log( sum_{z' of the same} exp(S(z, z') / tau) / sum_{z'} exp(S(z, z') / tau) )       over crops of objects
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The paper takes its negatives from a queue of a momentum encoder (MoCo-v2). Here they are the other objects of the
-//! batch, under the current weights (DEVIATIONS.md). Without `data.edges.copies = 2` no object has a second crop, and
-//! the first term is absent.
+//! batch, under the current weights (DEVIATIONS.md). With `data.edges.copies = 1` no object has a second crop, and the
+//! term `object` is absent.
 
 use burn::tensor::Tensor;
 use conifer_data::View;
@@ -86,18 +86,18 @@ impl Method for Hcl {
 
     fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let edges = batch.edges(NAME)?;
-        let answers = edges.answers(NAME)?;
+        let labels = edges.pair_labels(NAME)?;
         let mut terms = Vec::new();
         if self.config.terms.on("contrast_object_object")
-            && let Some(crops) = edges.same_part_crops(&answers)
+            && let Some(crops) = edges.same_part_crops(&labels)
         {
             let cosine = cosines(space, crops.points)?;
             let values = multi_positive_nce(cosine, space.logit_scale.clone(), crops.positive, crops.same);
             terms.push(("contrast_object_object", 1.0, values));
         }
         if self.config.terms.on("contrast_scene_object") {
-            let [whole, part] = [answers.wholes(), answers.parts()].map(|rows| select(&edges.points, rows));
-            let [positive, same] = masks(&answers, &edges.points.device());
+            let [whole, part] = [labels.wholes(), labels.parts()].map(|rows| select(&edges.points, rows));
+            let [positive, same] = masks(&labels, &edges.points.device());
             let similarity = space.manifold.pairwise_similarity(whole, part);
             let values = multi_positive_nce(similarity, space.logit_scale.clone(), positive, same);
             terms.push(("contrast_scene_object", self.config.hyperbolic_weight, values));

@@ -9,8 +9,8 @@
 //! hC  = hCC + gamma hCE                                                          Eq. 12
 //! ```
 //!
-//! Boxes are queries and wholes are candidates. A box is never a negative, because different photographs share what
-//! their boxes show.
+//! Boxes are queries and wholes are candidates. A box is not a negative, because boxes of different photographs often
+//! show the same kind of object.
 
 use conifer_data::View;
 use serde::{Deserialize, Serialize};

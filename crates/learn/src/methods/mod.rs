@@ -1,7 +1,7 @@
 //! Training objectives, one file per paper, and [`METHODS`], their registry.
 //!
 //! A method receives points, their space and the scalars of the current step. It has no access to encoders, files or
-//! the optimiser. It returns per-sample terms and a total. Its [`View`]s declare which parts of a batch it reads.
+//! the optimiser. It returns per-sample terms and a total. [`Method::views`] declares which parts of a batch it reads.
 //!
 //! Each file holds a settings struct (the paper's values, with their source), the construction of the terms, and a
 //! [`MethodEntry`]. Objectives that are weighted sums of contrastive terms and cones are *data*, an
@@ -47,7 +47,7 @@ pub trait Method: Send + Sync {
     fn reads_frozen(&self) -> bool {
         false
     }
-    /// Computes the loss of an embedded batch. A pure function of its arguments.
+    /// Computes the loss of an embedded batch. The result depends only on the arguments.
     ///
     /// # Errors
     /// [`Error::Setting`] if a declared view is missing, [`Error::Shape`] if the shapes of the views do not match.
@@ -83,7 +83,7 @@ pub struct Chain {
 }
 
 impl BatchPoints {
-    /// The points of photographs and captions, for `method`.
+    /// Returns the points of photographs and captions. `method` names the training method in error messages.
     ///
     /// # Errors
     /// [`Error::Setting`] if they are missing, [`Error::Shape`] if their shapes differ or the batch is empty.
@@ -102,7 +102,7 @@ impl BatchPoints {
         Err(Error::Shape { name: "text".to_owned(), found: text.dims().to_vec(), expected })
     }
 
-    /// The chains as the initial model embedded them, for `method`.
+    /// Returns the chains as the initial model embedded them. `method` names the training method in error messages.
     ///
     /// # Errors
     /// [`Error::Setting`] if they are missing.
@@ -111,7 +111,7 @@ impl BatchPoints {
         self.frozen_chain.as_ref().ok_or_else(|| Error::setting("frozen chain of the batch", "missing", expected()))
     }
 
-    /// The whole-part pairs, for `method`.
+    /// Returns the crops with their whole-part pairs. `method` names the training method in error messages.
     ///
     /// # Errors
     /// [`Error::Setting`] if they are missing.
@@ -120,7 +120,7 @@ impl BatchPoints {
         self.edges.as_ref().ok_or_else(|| Error::setting("edges of the batch", "missing", expected()))
     }
 
-    /// The chains, for `method`.
+    /// Returns the chains of the batch. `method` names the training method in error messages.
     ///
     /// # Errors
     /// [`Error::Setting`] if they are missing, [`Error::Shape`] if the shapes of the links differ.
@@ -154,7 +154,7 @@ impl BatchPoints {
 pub struct BatchSpace {
     /// The manifold; its curvature is differentiable.
     pub manifold: Box<dyn Manifold>,
-    /// Apex of the cone system.
+    /// Root of the cones.
     pub root: RootT,
     /// Curvatures c of the Lorentz factors, `[K]`, as the manifold uses them; `None` for a space without curvature.
     pub curv: Option<Tensor<1>>,
@@ -182,9 +182,9 @@ pub struct MethodEntry {
     pub reference: &'static str,
     /// Views read with the default settings.
     pub views: &'static [View],
-    /// Keys of the `[method.terms]` table; each switches one term off.
+    /// Keys of the `[method.terms]` table. The value `false` switches a term off.
     pub terms: &'static [&'static str],
-    /// The default apex of the cones; the config can name another.
+    /// Default root of the cones; the config can select another.
     pub root: RootKind,
     /// The paper's space for embeddings of the given dimension. The head sets the curvature.
     pub manifold: fn(dim: usize) -> ManifoldSpec,

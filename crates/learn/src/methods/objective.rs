@@ -58,7 +58,7 @@ pub struct ContrastTerm {
 pub struct ConeTerm {
     /// Name in the log and in the settings.
     pub name: &'static str,
-    /// The general side, at the apex of the cone.
+    /// The general side, which has the cone.
     pub parent: ViewPart,
     /// The specific side.
     pub child: ViewPart,
@@ -150,7 +150,7 @@ impl Objective {
     }
 
     /// Name, weight and losses of every contrastive term. The similarity is symmetric, so two terms that only swap
-    /// query and candidates share one table: its rows serve one term, its columns the other.
+    /// query and candidates share one similarity matrix: one uses its rows, the other its columns.
     fn contrast_losses(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Vec<(&'static str, f64, Tensor<1>)>> {
         let mut known: Vec<(ViewPart, ViewPart, Tensor<1>)> = Vec::new();
         let mut losses = Vec::new();
@@ -192,7 +192,7 @@ impl Objective {
     }
 
     fn check_batch(&self, batch: &BatchPoints) -> Result<()> {
-        let least = match self.denominator {
+        let min_rows = match self.denominator {
             Denominator::Negatives => 2,
             Denominator::All => 1,
         };
@@ -207,11 +207,11 @@ impl Objective {
                     expected: format!("{expected:?}, as the other views of the batch"),
                 });
             }
-            if found[0] < least {
+            if found[0] < min_rows {
                 return Err(Error::Shape {
                     name: part.column().to_owned(),
                     found: found.to_vec(),
-                    expected: format!("a batch of at least {least} for {}", self.method),
+                    expected: format!("a batch of at least {min_rows} for {}", self.method),
                 });
             }
         }

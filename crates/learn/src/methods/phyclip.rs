@@ -75,8 +75,8 @@ pub fn build(config: &Config) -> Result<Objective> {
     composition(NAME, REFERENCE, &config.0, config.0.reference.then(released_max_aperture))
 }
 
-/// The released code clamps the sine of a half aperture to `1 - 1e-6`, in f32. The cone of a factor near the origin, of
-/// which there are many, is then 1.42e-3 radians less than a half space, which changes the fifth digit of the loss.
+/// The released code clamps the sine of a half aperture to `1 - 1e-6`, in f32. The half aperture at a point near the
+/// origin is then 1.42e-3 radians less than pi/2.
 fn released_max_aperture() -> f64 {
     f64::from((1.0 - 1e-6) as f32).asin()
 }

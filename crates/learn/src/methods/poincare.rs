@@ -1,5 +1,5 @@
-//! Poincare embeddings: contrastive loss on chains of texts by hyperbolic distance alone. Neighbours are near, wrong
-//! texts are far.
+//! Poincare embeddings: contrastive loss on chains of texts by hyperbolic distance alone. It moves neighbouring links
+//! of a chain together and wrong texts away.
 //!
 //! Nickel and Kiela, "Poincare Embeddings for Learning Hierarchical Representations", NeurIPS 2017, Eq. 5, for texts
 //! instead of free points. With the links P_1 .. P_T of a chain, a wrong text N_i for each, d the distance and s =

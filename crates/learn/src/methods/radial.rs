@@ -53,7 +53,7 @@ pub struct Config {
     pub prior_weight: f64,
     /// alpha of the supplement's cone losses, in radians. Infinite: the radial loss.
     pub margin: f64,
-    /// epsilon of those cones: 0.05.
+    /// epsilon of the supplement's cones: 0.05.
     pub cone_radius: f64,
     /// The terms. Without `data.chain.negatives` there is no `negative` term, and the minimax term uses the positives
     /// alone.
@@ -88,8 +88,8 @@ struct Radial {
 }
 
 impl Radial {
-    /// Loss of pairs whose angles are `[T-1, B]`: the angle, or with a margin its distance to the border of the cone,
-    /// clamped at `-margin`.
+    /// Loss of pairs whose angles are `[T-1, B]`: the angle, or with a finite margin the signed angle to the border of
+    /// the cone, clamped at `-margin`.
     fn violation(&self, space: &BatchSpace, parents: &[Tensor<2>], angles: Tensor<2>, sign: f64) -> Tensor<2> {
         let Config { margin, cone_radius, .. } = self.config;
         if margin.is_infinite() {

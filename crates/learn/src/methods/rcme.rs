@@ -106,8 +106,8 @@ impl Rcme {
     /// Mean of Eq. 6 over every triple of neighbours: `[B]`.
     fn global(&self, space: &BatchSpace, links: &[Tensor<2>]) -> Tensor<1> {
         let angle = |a: &Tensor<2>, b: &Tensor<2>| space.manifold.exterior_angle(a.clone(), b.clone(), &space.root);
-        // Clamped below 1 by an amount that f32 resolves, so the slope of the arc cosine of the product stays below
-        // 1000.
+        // Clamped below 1 by an amount that f32 resolves, so the absolute derivative of the arc cosine of the product
+        // stays below 1000.
         let cosine = |a, b| angle(a, b).cos().clamp(0.0, 1.0 - f64::from(safe::EPS_F32));
         let hinges = links.windows(3).map(|triple| {
             let [first, middle, last] = [&triple[0], &triple[1], &triple[2]];

@@ -1,4 +1,4 @@
-//! Parses a `[method]` table into a checked settings struct, and back.
+//! Parses a `[method]` table into a checked settings struct, and fills in its defaults.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use toml::{Table, Value};
 
 use crate::{Error, Result};
 
-/// Settings of one method. The struct denies unknown fields and has no serde defaults: [`parse`] fills absent keys from
-/// [`MethodSettings::defaults`], which depend on `reference`.
+/// Settings of one method. The settings struct denies unknown fields and has no serde defaults: [`parse`] fills absent
+/// keys from [`MethodSettings::defaults`], which depend on `reference`.
 pub(super) trait MethodSettings: Serialize + DeserializeOwned {
     /// Name of the method, for messages.
     const METHOD: &'static str;
@@ -35,7 +35,7 @@ impl TermSwitches {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    /// Rejects unknown terms, and settings that switch every term off.
+    /// Checks that every term is known and that at least one is on.
     ///
     /// # Errors
     /// [`Error::Setting`] for a name that is not in `known`, or if every term is switched off.
@@ -64,7 +64,7 @@ pub(super) fn parse<S: MethodSettings>(table: &Table) -> Result<S> {
     };
     let mut complete = to_table(&S::defaults(reference))?;
     overlay(&mut complete, table);
-    let settings: S = complete.try_into().map_err(|error: toml::de::Error| refused::<S>(&error))?;
+    let settings: S = complete.try_into().map_err(|error: toml::de::Error| invalid_settings::<S>(&error))?;
     settings.check()?;
     Ok(settings)
 }
@@ -89,10 +89,10 @@ pub(super) fn number(key: &str, found: f64, accept: impl Fn(f64) -> bool, expect
 }
 
 fn to_table<S: MethodSettings>(settings: &S) -> Result<Table> {
-    Table::try_from(settings).map_err(|error| refused::<S>(&error))
+    Table::try_from(settings).map_err(|error| invalid_settings::<S>(&error))
 }
 
-fn refused<S: MethodSettings>(error: &dyn std::fmt::Display) -> Error {
+fn invalid_settings<S: MethodSettings>(error: &dyn std::fmt::Display) -> Error {
     let error = error.to_string();
     Error::setting("method", format!("not understood ({})", error.trim()), format!("settings of {}", S::METHOD))
 }

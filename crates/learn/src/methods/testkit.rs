@@ -109,7 +109,7 @@ pub(crate) fn embed<const D: usize>(
     // Stands for the initial model's points: related to the current ones, not equal, and constant.
     let before = |points: &[Tensor<2>]| points.iter().rev().map(|it| it.clone().detach()).collect();
     let frozen = Chain { positive: before(&chain.positive), negative: before(&chain.negative) };
-    // Photograph i is thing i; both other views of it show thing B + i.
+    // Photograph i is object i; both other views of it show object B + i.
     let rows = image.dims()[0] as u32;
     let crops = [&image, &box_image, &box_text].map(|leaf| lift(leaf.clone(), Tower::Image));
     let edges = Edges {

@@ -2,7 +2,8 @@
 //! behind its whole.
 //!
 //! Wang et al., "Learning Visual Hierarchies in Hyperbolic Space for Image Retrieval", ICCV 2025. X is the exterior
-//! angle at the first argument, W the wholes of the batch, P its parts, P_x the parts of x and W_y the wholes of y:
+//! angle at the first argument, W the wholes of the batch, P the parts of the batch, P_x the parts of x and W_y the
+//! wholes of y:
 //!
 //! ```text
 //! whole query: beta  = pi - X(x, y)    a part lies straight behind its whole
@@ -12,8 +13,8 @@
 //! loss   = down + up
 //! ```
 //!
-//! A crop is never a candidate for itself, nor for another crop of the same thing. On a Euclidean `[manifold]` X is the
-//! angle of Eq. 10, as in the paper's Euclidean model.
+//! A crop is never a candidate for itself, nor for another crop of the same object. On a Euclidean `[manifold]` X is
+//! the angle of Eq. 10, as in the paper's Euclidean model.
 
 use conifer_data::View;
 use conifer_space::ManifoldSpec;
@@ -83,7 +84,7 @@ impl Method for VisualHierarchies {
 
     fn loss(&self, batch: &BatchPoints, space: &BatchSpace) -> Result<Loss> {
         let edges = batch.edges(NAME)?;
-        let (down, up) = angle_contrast(space, &edges.points, &edges.answers(NAME)?);
+        let (down, up) = angle_contrast(space, &edges.points, &edges.pair_labels(NAME)?);
         let mut terms = vec![("contrast_whole_part", 1.0, down), ("contrast_part_whole", 1.0, up)];
         terms.retain(|(name, ..)| self.config.terms.on(name));
         Loss::of_terms(terms)
@@ -100,14 +101,14 @@ mod tests {
     use super::super::{BatchPoints, Edges};
     use super::*;
 
-    /// Three photos (things 0, 1, 2) and five crops of four boxes: thing 4 is in photos 0 and 1 and in box 3, and has
-    /// two crops.
+    /// Three photos (objects 0, 1, 2) and five crops of four boxes: object 4 is part of photos 0 and 1 and of box 3,
+    /// and has two crops.
     const THINGS: [u32; 8] = [0, 1, 2, 3, 4, 4, 5, 6];
     const PARTS: [[u32; 2]; 6] = [[0, 3], [0, 4], [1, 4], [3, 4], [1, 5], [2, 6]];
 
     /// Compares with the equations on plain f64 slices.
     #[test]
-    fn the_loss_is_that_of_the_paper() {
+    fn loss_follows_the_equations_of_the_paper() {
         let points = Features::random(21, 8, 6).0[0].clone();
         let flat: Vec<f64> = points.iter().flatten().map(|x| 0.3 * x).collect();
         let device = Device::flex();

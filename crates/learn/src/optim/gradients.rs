@@ -10,9 +10,9 @@ use super::on_host;
 use crate::params::{ParamInfo, ParamVisitor, visit_params};
 
 /// One flat gradient per parameter that received one, keyed by the parameter's path in the module
-/// (`visual.blocks.0.norm1.gamma`).
+/// (`visual.blocks.0.norm1.weight`).
 ///
-/// Sums run in a fixed order over blocks of fixed length, so every number is the same for any number of threads.
+/// Sums run in a fixed order over blocks of fixed length, so the results are the same for any number of threads.
 #[derive(Debug, Default)]
 pub struct GradientSet {
     by_name: BTreeMap<String, Tensor<1>>,
@@ -49,7 +49,7 @@ impl GradientSet {
         total.sqrt()
     }
 
-    /// Name of the first parameter whose gradient has a non-finite element.
+    /// Name of the first parameter whose gradient has a sum of squares that is not finite.
     pub fn first_non_finite(&mut self) -> Option<&str> {
         let mut found = None;
         for (name, gradient) in &mut self.by_name {
@@ -77,7 +77,8 @@ pub fn clip_factor(norm: f64, max: f64) -> f64 {
     (max / (norm + 1e-6)).min(1.0)
 }
 
-/// Length of the blocks that are summed separately; fixed, so that the result does not depend on the number of threads.
+/// Length of the blocks that are summed separately. It is fixed, so that the result does not depend on the number of
+/// threads.
 const BLOCK: usize = 1 << 14;
 
 fn sum_of_squares(gradient: &mut Tensor<1>) -> f64 {

@@ -93,7 +93,7 @@ impl AdamW {
         state
     }
 
-    /// Restores the [`state`](Self::state) saved after `updates` updates.
+    /// Restores the [`state`](Self::state) that was saved after `updates` updates.
     ///
     /// # Errors
     /// If a name or an array does not have that form, a moment lacks its counterpart, or the lengths of a pair differ.
@@ -136,7 +136,7 @@ impl AdamW {
 struct AdamCoefficients {
     beta1: f32,
     beta2: f32,
-    /// 1 - beta1, rounded once from f64 (1 - 0.98 in f32 would lose five digits).
+    /// 1 - beta1, rounded once from f64 (1 - 0.98 in f32 would lose five bits).
     new1: f32,
     new2: f32,
     /// lr / (1 - b1^t)
@@ -183,7 +183,7 @@ impl ParamMapper for Stepper<'_> {
     }
 }
 
-/// Elements per parallel task. The update has no sums, so any value gives the same result.
+/// Elements per parallel task. The update is elementwise, so any value gives the same result.
 const CHUNK: usize = 1 << 14;
 
 /// The update in host memory: one parallel pass over the four arrays.

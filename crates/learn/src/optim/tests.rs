@@ -161,7 +161,7 @@ fn slices_and_engine_operations_agree_to_the_last_bit() {
 }
 
 #[test]
-fn the_norm_is_global_and_clipping_scales_every_gradient_alike() {
+fn the_norm_is_global_and_clipping_scales_every_gradient_equally() {
     let model = Tiny::new(1, 2);
     let mut gradients = model.gradients(&[1.0, 2.0], &[2.0, -4.0]);
     // sqrt(1 + 4 + 4 + 16) = 5

@@ -33,7 +33,7 @@ fn info_nce_of_a_hand_worked_table() {
 }
 
 #[test]
-fn info_nce_knows_its_limits() {
+fn info_nce_limit_cases() {
     // Equal similarities make every candidate equally likely: ln N, or ln (N - 1) without the positive.
     close(&nce(Tensor::zeros([3, 5], &Device::flex()), 7.0, Denominator::All), &[5f64.ln(); 3]);
     close(&nce(Tensor::zeros([3, 5], &Device::flex()), 7.0, Denominator::Negatives), &[4f64.ln(); 3]);
@@ -44,7 +44,7 @@ fn info_nce_knows_its_limits() {
 }
 
 #[test]
-fn several_right_answers_share_the_sum() {
+fn multi_positive_nce_sums_over_the_positives() {
     use burn::tensor::{Bool, TensorData};
     let mask = |rows: [[bool; 3]; 2]| -> Tensor<2, Bool> { Tensor::from_data(TensorData::from(rows), &Device::flex()) };
     let nothing = || mask([[false; 3]; 2]);
@@ -66,7 +66,7 @@ fn several_right_answers_share_the_sum() {
 }
 
 #[test]
-fn one_right_answer_is_info_nce() {
+fn multi_positive_nce_with_one_positive_is_info_nce() {
     use burn::tensor::Bool;
     let table = matrix([[0.3, -0.7, 0.1], [0.9, 0.2, -0.4]]);
     let expected: Vec<f64> = nce(table.clone(), 3.0, Denominator::All).into_iter().map(f64::from).collect();
@@ -85,7 +85,7 @@ fn info_nce_ignores_a_shift_of_a_row() {
 }
 
 #[test]
-fn cone_is_zero_inside_and_the_missing_angle_outside() {
+fn cone_is_zero_inside_and_the_excess_angle_outside() {
     let space = BatchSpace {
         manifold: manifold(&ManifoldSpec::lorentz(2, 1.0), None).unwrap(),
         root: RootT::Origin,

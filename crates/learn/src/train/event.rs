@@ -9,8 +9,8 @@ use crate::checkpoint::Manifest;
 use crate::log::StepRecord;
 use crate::model::Model;
 
-/// Watches a run. It may print, draw and measure, but cannot change the run. A closure over events is an observer that
-/// never measures.
+/// Watches a run. It may print, draw and measure, but cannot change the run. A closure over events is an observer
+/// without evaluation.
 pub trait Observer {
     /// Handles an event.
     fn on(&mut self, event: &Event<'_>);
@@ -65,7 +65,7 @@ pub enum Event<'a> {
     Checkpoint {
         /// Number of updates made.
         step: u64,
-        /// Its folder.
+        /// Folder of the checkpoint.
         path: &'a Path,
     },
     /// The stop flag was set; everything is saved.

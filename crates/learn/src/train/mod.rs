@@ -61,19 +61,19 @@ pub struct Trainer {
     frozen: Option<Model>,
     /// The text whose embedding, recomputed in each step, is the root.
     root_text: Option<TokenBatch>,
-    /// The apex as recorded in the manifest.
+    /// The root as recorded in the manifest, if it is not a stored point.
     apex: Option<Apex>,
     schedule: Schedule,
     model: Model,
     optimiser: AdamW,
     state: TrainState,
-    /// Broken samples counted before this process; the loader counts its own.
+    /// Broken samples counted before this process started; the loader counts the later ones.
     broken_before: u64,
 }
 
 impl Trainer {
-    /// Sets up a new run of `config` on the samples of `source`. If the config says so, a tokenizer is trained on their
-    /// texts first. `device` is a plain device; autodiff is added to it.
+    /// Sets up a new run of `config` on the samples of `source`. With `tokenizer.kind = "train"` a tokenizer is trained
+    /// on their texts first. `device` is a plain device; autodiff is added to it.
     ///
     /// # Errors
     /// If the config is invalid, the source lacks a view of the method, or the folder already holds a run.
@@ -215,8 +215,8 @@ impl Trainer {
     /// checkpoint is also written before the first step, so that a run can be resumed from the very beginning.
     ///
     /// # Errors
-    /// If a loss or gradient is not finite, too many samples are broken, or a file cannot be written. Earlier
-    /// checkpoints stay usable.
+    /// If a loss or gradient is not finite, too many samples are broken, an evaluation fails, or a file cannot be
+    /// written. Earlier checkpoints stay usable.
     pub fn run(&mut self, stop: &AtomicBool, observer: &mut dyn Observer) -> Result<Outcome> {
         let steps = self.config.train.steps;
         let out = self.config.train.out.clone();
@@ -282,11 +282,11 @@ impl Trainer {
         Ok(found.into_iter().map(|(name, value)| (name, value.into())).collect())
     }
 
-    /// Makes one update. The record lacks only the times.
+    /// Makes one update. The caller adds times, memory and evaluation to the record.
     fn take_step(&mut self) -> Result<StepRecord> {
         let next = self.state.step + 1;
         let batches = self.config.optim.accumulate;
-        let share = 1.0 / batches as f64;
+        let fraction = 1.0 / batches as f64;
         let mut record = StepRecord {
             step: next,
             lr: self.schedule.lr(self.state.step),
@@ -308,16 +308,16 @@ impl Trainer {
             };
             let pass = step::pass(&self.model, &batch, &inputs, next)?;
             gradients.add(pass.gradients);
-            record.loss += share * pass.loss;
+            record.loss += fraction * pass.loss;
             for (name, value) in pass.terms {
                 match terms.iter_mut().find(|(known, _)| *known == name) {
-                    Some((_, sum)) => *sum += share * value,
-                    None => terms.push((name, share * value)),
+                    Some((_, sum)) => *sum += fraction * value,
+                    None => terms.push((name, fraction * value)),
                 }
             }
         }
         record.terms = terms.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-        record.gradient_norm = share * gradients.norm();
+        record.gradient_norm = fraction * gradients.norm();
         if !record.gradient_norm.is_finite() {
             let parameter = gradients.first_non_finite().unwrap_or("all parameters together").to_owned();
             return Err(step::not_finite(next, &format!("the gradient of `{parameter}`"), record.gradient_norm));
@@ -326,7 +326,7 @@ impl Trainer {
         let clip = if optim.clip_norm > 0.0 { clip_factor(record.gradient_norm, optim.clip_norm) } else { 1.0 };
         let update = Update {
             lr: record.lr,
-            gradient_scale: share * clip,
+            gradient_scale: fraction * clip,
             decay: &|param, elements| {
                 if decays(param.kind, elements, optim.reference) { optim.weight_decay } else { 0.0 }
             },
@@ -354,7 +354,7 @@ impl Trainer {
         Ok(path)
     }
 
-    /// The checkpoint of this step; written unless `saved` already holds it.
+    /// Returns the checkpoint of this step, and writes it if `saved` is `None`.
     fn save_unless(&self, saved: Option<PathBuf>, observer: &mut dyn Observer) -> Result<PathBuf> {
         match saved {
             Some(path) => Ok(path),
@@ -383,7 +383,8 @@ impl Trainer {
     }
 }
 
-/// Locks the folder of a run while the value lives: two runs in one folder would destroy each other's checkpoints.
+/// Locks the folder of a run until the returned value is dropped, because two runs in one folder would destroy each
+/// other's checkpoints.
 fn lock_run(run: &Path) -> Result<Lock> {
     let path = run.join(CHECKPOINTS).join(".lock");
     let file = fs::File::create(&path).map_err(Error::io(&path))?;
@@ -393,9 +394,9 @@ fn lock_run(run: &Path) -> Result<Lock> {
     })
 }
 
-/// True if weight decay applies to a parameter. The papers decay weights only. The released code passes 0 for norms and
-/// biases, which falls through to the common value. It excludes scalars by a name that the per-factor scalars of
-/// PHyCLIP do not have (DEVIATIONS.md).
+/// True if weight decay applies to a parameter. The papers decay weights only. The released code (`reference`) also
+/// decays norms and biases, and the per-factor scalars of PHyCLIP, whose names its exclusion of scalars does not match
+/// (DEVIATIONS.md).
 fn decays(kind: ParamKind, elements: usize, reference: bool) -> bool {
     match kind {
         ParamKind::Weight => true,
@@ -438,7 +439,7 @@ impl ParamVisitor for ParamSizes {
     }
 }
 
-/// Throughput since the last record, remaining time and peak memory.
+/// Computes throughput since the last record and remaining time, and reads the peak memory.
 struct Clock {
     started: Instant,
     first_step: u64,

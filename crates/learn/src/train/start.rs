@@ -48,8 +48,8 @@ pub(super) fn begin(config: Config, source: &dyn Source, device: &Device) -> Res
 
 fn from_checkpoint(mut config: Config, init: &Path, device: &Device) -> Result<(Config, Tokenizer, Model)> {
     let (mut model, manifest, tokenizer) = open(&config, init, device)?;
-    let anew = config.model.new_projection;
-    if !anew {
+    let new_projection = config.model.new_projection;
+    if !new_projection {
         config.model.embed_dim = manifest.manifold.dim;
     }
     config.model.visual = manifest.model.visual.clone();
@@ -60,10 +60,10 @@ fn from_checkpoint(mut config: Config, init: &Path, device: &Device) -> Result<(
     config.manifold.factors = factors.filter(|&it| it > 0 && config.model.embed_dim.is_multiple_of(it));
     let space = config.space()?;
     let same = space.kind == manifest.manifold.kind && space.factors == manifest.manifold.factors;
-    match (anew, same) {
+    match (new_projection, same) {
         (true, _) => {
             let head = Head::new(&space, &config.head, device)?;
-            model = model.project_anew(head, &mut Init::seeded(config.seed, device));
+            model = model.with_new_projections(head, &mut Init::seeded(config.seed, device));
         }
         (false, true) => config.head = manifest.head,
         (false, false) => model.head = Head::new(&space, &config.head, device)?,
@@ -96,7 +96,7 @@ pub(super) fn frozen(config: &Config, device: &Device) -> Result<Model> {
     Ok(model.valid())
 }
 
-/// A new model. `visual`, if given, replaces its image encoder.
+/// A new model with random weights. `visual`, if given, replaces the image encoder.
 fn fresh(config: &Config, vocabulary: usize, visual: Option<ResNet>, device: &Device) -> Result<Model> {
     let head = Head::new(&config.space()?, &config.head, device)?;
     let mut model = Model::new(&config.architecture(vocabulary)?, head, &mut Init::seeded(config.seed, device))?;
@@ -128,7 +128,7 @@ pub(super) fn root_tokens(config: &Config, tokenizer: &Tokenizer) -> Result<Toke
 /// The initial value of a root that is stored beside the weights; `None` for other roots.
 ///
 /// # Errors
-/// If the texts cannot be embedded, or the mean has no texts.
+/// If the texts cannot be embedded, or there are no texts for the mean.
 pub(super) fn stored_root(
     config: &Config,
     kind: RootKind,
@@ -158,12 +158,12 @@ pub(super) fn stored_root(
     Ok(Some(mean))
 }
 
-/// Every text of the data: captions, phrases, and with `chains` the tiers and the names of the taxon. Broken samples
+/// The texts of the data: captions, phrases, and with `chains` the tiers and the last text of the taxon. Broken samples
 /// are skipped; the loader counts them.
 fn texts(source: &dyn Source, chains: bool) -> impl Iterator<Item = String> + '_ {
     let samples = (0..source.len()).filter_map(|index| source.get(index).ok());
     samples.flat_map(move |sample| {
-        // The last text is the longest and contains the words of the others.
+        // The last text contains the words of the others.
         let taxon = sample.taxon_texts().pop().filter(|_| chains);
         let phrases = sample.phrases.into_iter().map(|phrase| phrase.text);
         let tiers = sample
@@ -185,11 +185,11 @@ fn chain_texts(source: &dyn Source) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Opens the tokenizer, or trains it on the texts of `source`.
+/// Opens the tokenizer of the config, or trains one on the texts of `source`.
 ///
 /// # Errors
-/// An error of the tokenizer; [`Error::Setting`] if it would have to be trained but `source` is `None`, because the
-/// model has already learned other tokens.
+/// An error of the tokenizer; [`Error::Setting`] if the tokenizer has to be trained but `source` is `None`, because the
+/// model was trained with other tokens.
 fn tokenizer(config: &Config, source: Option<&dyn Source>) -> Result<Tokenizer> {
     Ok(match &config.tokenizer {
         TokenizerConfig::File { path } => Tokenizer::from_tokenizer_json(path)?,

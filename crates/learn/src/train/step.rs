@@ -31,7 +31,7 @@ pub(super) struct PassInputs<'a> {
 /// Embeds `batch`, computes the loss of the method and its gradients. `step` is used only in messages.
 ///
 /// # Errors
-/// If the loss is not finite; the message names the term.
+/// If the loss is not finite (the message names the term), or depends on no trainable part.
 pub(super) fn pass(model: &Model, batch: &Batch, inputs: &PassInputs<'_>, step: u64) -> Result<BackwardPass> {
     let mut space = model.head.space()?;
     if let Some(text) = inputs.root {

@@ -170,7 +170,7 @@ fn a_stopped_and_resumed_run_ends_with_the_same_bits() {
 }
 
 #[test]
-fn a_run_that_dies_goes_on_from_its_last_checkpoint_with_the_same_bits() {
+fn a_killed_run_resumes_with_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     let more = "train.checkpoint_every=3";
     let straight = folder.path().join("straight");
@@ -283,7 +283,7 @@ fn the_loss_falls() {
 
 /// Radial fine-tuning of a trained CLIP with every kind of root, frozen towers, and resumed runs.
 #[test]
-fn fine_tuning_starts_from_a_checkpoint_and_moves_only_what_it_may() {
+fn fine_tuning_from_a_checkpoint_changes_only_trainable_parts() {
     let folder = tempfile::tempdir().unwrap();
     let clip = folder.path().join("clip");
     run(&mut fresh("clip", &clip, ""), u64::MAX);
@@ -307,7 +307,7 @@ fn fine_tuning_starts_from_a_checkpoint_and_moves_only_what_it_may() {
         }
         let manifest = trainer.manifest();
         assert_eq!(manifest.root.is_some(), ["fixed_text", "fixed_mean", "learned"].contains(&root), "{root}");
-        // The evaluation must use the apex of the training.
+        // The evaluation must use the root of the training.
         let apex = match root {
             "text" => Some(Apex::Text(String::new())),
             "origin" => Some(Apex::Origin),
@@ -442,7 +442,7 @@ fn image_only_training_starts_from_a_checkpoint_or_from_moco() {
 }
 
 #[test]
-fn events_and_logs_tell_the_run() {
+fn events_and_logs_record_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut trainer = fresh("meru", folder.path(), "train.checkpoint_every=5 train.log_every=4 train.keep=2");
     let mut seen = Vec::new();

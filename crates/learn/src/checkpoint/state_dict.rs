@@ -3,8 +3,8 @@
 //! **Safety.** A `.pth` file is a pickle, which is a program for Python. It is never run here: `pytorch-reader`
 //! interprets only the instructions that rebuild tensors and containers, checks the declared length of every storage
 //! against the file, and keeps only the *name* of any other object. This module checks the total size of all tensors,
-//! and turns a panic of the reader into an error. A file in which such a name remains would call into Python when
-//! loaded there, and is rejected.
+//! and turns a panic of the reader into an error. A file that contains such a name is rejected, because Python would
+//! call that object when loading the file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// The state dict of one published file.
 #[derive(Debug)]
 pub(super) struct StateDict {
-    /// The file.
+    /// Path of the file.
     pub(super) path: PathBuf,
     /// Tensors by their name in the state dict.
     pub(super) weights: Weights,
@@ -53,7 +53,7 @@ impl StateDict {
         self.weights.keys().any(|name| marks.iter().any(|mark| name.starts_with(mark)))
     }
 
-    /// A tensor that is needed to infer the architecture.
+    /// Looks up a tensor whose shape determines the architecture.
     ///
     /// # Errors
     /// [`Error::Format`] if it is missing.
@@ -65,7 +65,7 @@ impl StateDict {
     /// The shape of a tensor with `N` dimensions, none of them 0.
     ///
     /// # Errors
-    /// As [`StateDict::get`], and for another rank.
+    /// As [`StateDict::get`]; [`Error::Format`] for another number of dimensions, or a dimension of 0.
     pub(super) fn dims<const N: usize>(&self, name: &str) -> Result<[usize; N]> {
         let shape = self.get(name)?.shape.as_slice();
         match shape.try_into() {
@@ -74,8 +74,8 @@ impl StateDict {
         }
     }
 
-    /// The number of blocks: one more than the largest number that follows `prefix`. At most the number of tensors, so
-    /// that a huge number in a name does no harm.
+    /// The number of blocks: one more than the largest index that follows `prefix` in a tensor name. At most the number
+    /// of tensors, so that a huge index in a name is harmless.
     pub(super) fn depth(&self, prefix: &str) -> usize {
         let index = |name: &String| name.strip_prefix(prefix)?.split('.').next()?.parse::<usize>().ok();
         self.weights.keys().filter_map(index).max().map_or(0, |last| last.saturating_add(1).min(self.weights.len()))
@@ -110,7 +110,7 @@ fn read_pickle(path: &Path) -> Result<Weights> {
         return Err(Error::format(path, format!("its compressed entries take {unpacked} bytes; expected {expected}")));
     }
     let content = guarded(|| PytorchReader::read_pickle_data(path, None)).map_err(unreadable)?;
-    refuse_code(path, &content, "")?;
+    reject_code(path, &content, "")?;
     let tensors = guarded(|| PytorchReader::new(path)).map_err(unreadable)?.into_tensors();
     let container = container(tensors.keys());
     let own = tensors.iter().filter(|(name, _)| own_name(name, container).is_some());
@@ -140,22 +140,21 @@ fn read_pickle(path: &Path) -> Result<Weights> {
     Ok(weights)
 }
 
-/// Calls the reader, and turns its panic into an error.
+/// Calls the reader and converts its panic into an error.
 fn guarded<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
     guard::catch_panic(read)?.map_err(|error| error.to_string())
 }
 
 /// Checks that the size of the tensors (name, shape, bytes per element) is plausible for a file of `file_bytes`, before
 /// memory is allocated. A view can name more elements than its storage holds (stride 0), and many tensors can share one
-/// storage. A real checkpoint shares weights between at most two modules, so all tensors together may take twice the
-/// size of the file.
+/// storage. Two modules of a checkpoint may share weights, so all tensors together may take twice the size of the file.
 fn check_total<'a>(
     tensors: impl Iterator<Item = (&'a str, &'a [usize], usize)>,
     file_bytes: u64,
 ) -> Result<(), String> {
     let mut total = 0.0;
     for (name, shape, element) in tensors {
-        // In f64, which does not overflow; its rounding error does not matter here.
+        // Computed in f64, which does not overflow.
         let bytes = shape.iter().fold(element as f64, |product, side| product * *side as f64);
         if bytes > file_bytes as f64 {
             return Err(format!(
@@ -196,7 +195,7 @@ fn is_counter(name: &str) -> bool {
 }
 
 /// Rejects a pickle that contains anything other than tensors, containers and plain values.
-fn refuse_code(path: &Path, value: &PickleValue, location: &str) -> Result<()> {
+fn reject_code(path: &Path, value: &PickleValue, location: &str) -> Result<()> {
     const DATA: &[&str] = &["torch.Tensor", "torch.TypedStorage", "torch.UntypedStorage"];
     let below = |key: &str| if location.is_empty() { key.to_owned() } else { format!("{location}.{key}") };
     match value {
@@ -208,9 +207,9 @@ fn refuse_code(path: &Path, value: &PickleValue, location: &str) -> Result<()> {
             ),
         )),
         PickleValue::List(items) => {
-            items.iter().enumerate().try_for_each(|(i, item)| refuse_code(path, item, &below(&i.to_string())))
+            items.iter().enumerate().try_for_each(|(i, item)| reject_code(path, item, &below(&i.to_string())))
         }
-        PickleValue::Dict(entries) => entries.iter().try_for_each(|(key, entry)| refuse_code(path, entry, &below(key))),
+        PickleValue::Dict(entries) => entries.iter().try_for_each(|(key, entry)| reject_code(path, entry, &below(key))),
         _ => Ok(()),
     }
 }
