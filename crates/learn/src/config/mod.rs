@@ -503,11 +503,16 @@ impl Config {
     /// embedding dimension, data, batch and number of steps become small.
     ///
     /// # Errors
-    /// As [`Config::check`], for example if the reduced number of factors does not divide 32.
+    /// As [`Config::check`].
     pub fn smoke(mut self) -> Result<Self> {
         let visual = VisualConfig::preset("vit_nano")?.with("image_size", 32)?.with("depth", 2)?;
         let textual = TextualConfig::preset("text_nano")?.with("context", 24)?.with("depth", 2)?;
-        let factors = self.space()?.factors.min(4);
+        // The largest divisor of the reduced dimension that is at most 4.
+        let factors = match self.space()?.factors {
+            0..=1 => 1,
+            2..=3 => 2,
+            _ => 4,
+        };
         let steps = self.train.steps.min(20);
         self.model = ModelSection {
             init: None,

@@ -244,6 +244,8 @@ fn smoke_shrinks_the_experiment_and_keeps_the_method() {
     let space = smoke.space().unwrap();
     assert_eq!((space.kind.as_str(), space.factors), ("product_l1", 4));
     assert_eq!(smoke.method.kind, "phyclip");
+    let three = parse("[method]\nkind = 'phyclip'\n[model]\nembed_dim = 96\n[manifold]\nfactors = 3").unwrap();
+    assert_eq!(three.smoke().unwrap().space().unwrap().factors, 2);
 }
 
 #[test]

@@ -324,6 +324,11 @@ impl Draft {
                 let found = format!("{} ({} as {})", points[i * dim + at], row[at], self.plan.element.name());
                 return Err(Error::invalid(what.trim_end(), found, "a finite number"));
             }
+            let reach = self.plan.spec.reach(row);
+            if reach > safe::FARTHEST {
+                let what = format!("embedding set: row {index}, `sqrt(c) |x|`,");
+                return Err(Error::invalid(what, reach, format!("at most {:e}", safe::FARTHEST)));
+            }
             let off = self.space.off_manifold(row);
             if f64::from(off) > safe::UNIT_TOLERANCE {
                 let found = format!("{off} away from the {}", self.plan.spec);

@@ -158,6 +158,10 @@ fn damage_and_misuse_are_reported() {
     let large = draft.put(0, &[1.0, 7e4, 1.0]).unwrap_err().to_string();
     assert!(large.contains("component 1") && large.contains("70000 (inf as F16); expected a finite number"), "{large}");
     assert!(draft.put(0, &[1.0, f32::NAN, 1.0]).is_err());
+    let mut wide = Draft::open(&home.path().join("wide"), plan(Element::F32)).unwrap();
+    add(&mut wide, 0..1);
+    let far = wide.put(0, &[2e9, 0.0, 0.0]).unwrap_err().to_string();
+    assert!(far.contains("row 0, `sqrt(c) |x|`, is") && far.contains("at most 1e9"), "{far}");
     draft.put(0, &[1.0; DIM]).unwrap();
     draft.commit(Value::Null).unwrap();
     assert!(draft.finish(source()).unwrap_err().to_string().contains("1 points; expected 2, one per row"));
