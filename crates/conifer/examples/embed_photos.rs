@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p conifer --example embed_photos -- PHOTOS MODEL OUT`. Without arguments: 8 pictures of the toy world, and the
 //! small towers in this repository, which know nothing but such pictures.
+#![allow(clippy::print_stdout)]
 
 use std::path::{Path, PathBuf};
 

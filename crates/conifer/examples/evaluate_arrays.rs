@@ -1,6 +1,7 @@
 //! Computes retrieval and classification metrics from plain arrays: points of photos and captions that any program made.
 //!
 //! `cargo run --release -p conifer --example evaluate_arrays`
+#![allow(clippy::print_stdout)]
 
 use conifer::data::Tree;
 use conifer::eval::metrics::{accuracy, bootstrap_mean, chance_hit_at_k, hierarchical_scores, hit_at_k, rank_of_best};

@@ -3,6 +3,7 @@
 //! `cargo run --release -p conifer --example fine_tune -- MODEL OUT`, where MODEL is a published file or folder
 //! (`openai/clip-vit-base-patch32`, an open_clip or Hugging Face folder, a checkpoint of MERU, HyCoCLIP or PHyCLIP) or a run.
 //! Without arguments the towers in this repository stand in for it, and 20 steps are made.
+#![allow(clippy::print_stdout)]
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

@@ -1,6 +1,7 @@
 //! A training method of your own, outside this workspace: a loss, one registry entry, and a config that names it.
 //!
 //! `cargo run --release -p conifer --example own_method -- [OUT]`
+#![allow(clippy::print_stdout)]
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

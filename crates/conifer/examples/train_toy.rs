@@ -1,6 +1,7 @@
 //! Trains PHyCLIP on the drawn toy world and embeds two texts with it.
 //!
 //! `cargo run --release -p conifer --example train_toy -- [OUT] [STEPS]`
+#![allow(clippy::print_stdout)]
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

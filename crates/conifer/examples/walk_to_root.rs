@@ -1,6 +1,7 @@
 //! Walks from a photo to the root and names what it passes: "dog", then "animal".
 //!
 //! `cargo run --release -p conifer --example walk_to_root`
+#![allow(clippy::print_stdout)]
 
 mod shared;
 

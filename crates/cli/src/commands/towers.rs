@@ -42,12 +42,18 @@ mod tests {
 
     #[test]
     fn built_in_encoders_match_the_toy_world() {
-        let config = include_str!("../../../../configs/toy_towers.toml");
-        let config = Config::parse("toy_towers.toml", config, &[]).unwrap();
-        let world = conifer_data::open(&config.source()).unwrap();
+        let configs = [
+            ("toy_towers.toml", include_str!("../../../../configs/toy_towers.toml")),
+            ("toy_towers_names.toml", include_str!("../../../../configs/toy_towers_names.toml")),
+        ];
+        let worlds = configs.map(|(name, text)| {
+            let config = Config::parse(name, text, &[]).unwrap();
+            conifer_data::open(&config.source()).unwrap().fingerprint()
+        });
+        let recorded: Vec<&str> = include_str!("../../assets/toy_towers/world.txt").lines().collect();
         assert_eq!(
-            world.fingerprint(),
-            include_str!("../../assets/toy_towers/world.txt").trim(),
+            worlds.as_slice(),
+            recorded,
             "the drawings or texts of the toy world have changed; run configs/toy_towers.sh to retrain the built-in encoders"
         );
     }
@@ -62,7 +68,7 @@ mod tests {
         let options = Options { templates: vec!["a photo of a {}".into()], ..Options::default() };
         let context = Context::new(&towers, &gallery, None, &options);
         let records = conifer_eval::measure(find("zero_shot_classification").unwrap(), &context).unwrap();
-        // Well above chance.
-        assert!(records[0].value > 0.06, "{:?}", records[0].without_outcomes());
+        // Chance is 1 of 80. The towers reach more than 0.6 (`quickstart --measure`); one picture of each class is few.
+        assert!(records[0].value > 0.4, "{:?}", records[0].without_outcomes());
     }
 }

@@ -162,7 +162,7 @@ fn data_formats_convert_to_each_other() {
         assert_eq!(serde_json::from_str::<Value>(&found).unwrap()["samples"], written, "{found}");
     }
     let again = [&export[..], &["pairs", "--out", "pairs"]].concat();
-    refused(folder.path(), &again, &["shards in it"]);
+    refused(folder.path(), &again, &["shards; expected a folder without"]);
     let on_a_file = [&export[..], &["boxes", "--out", "toy/tree.txt"]].concat();
     refused(folder.path(), &on_a_file, &["tree.txt", "expected a folder"]);
     let onto_itself = [&export[..], &["grounded", "--out", "toy/scenes.jsonl"]].concat();
@@ -372,8 +372,8 @@ fn a_short_quickstart_measures_embeds_and_suggests_a_query() {
     };
     assert_eq!(output["untrained"].as_array().unwrap().len(), output["trained"].as_array().unwrap().len());
     // Chance is 1/80.
-    assert!(value("untrained", "seen", "accuracy (macro)") > 0.05);
-    assert!(value("untrained", "held_out_combinations", "accuracy (macro)") >= 0.0);
+    assert!(value("untrained", "seen", "accuracy (macro)") > 0.4);
+    assert!(value("untrained", "held_out_combinations", "accuracy (macro)") > 0.1);
     for metric in ["stations that are true", "walks that pass a class of the photo"] {
         assert!((0.0..=1.0).contains(&value("trained", "walks", metric)), "{metric}");
     }

@@ -71,7 +71,7 @@ fn store_is_searched_like_a_set() {
     );
     let names = std::fs::read_dir(here).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
     assert_eq!(names.filter(|it| it.starts_with('.')).count(), 0);
-    refused(here, &["store", "append", "a", "b"], &["a set of embeddings"]);
+    refused(here, &["store", "append", "a", "b"], &["an embedding set without versions"]);
     refused(here, &["store", "append", "store", "store"], &["a store; expected an embedding set"]);
     refused(here, &["store", "delete", "store"], &["--id, --ids or --rows"]);
     refused(here, &["store", "delete", "store", "--rows", "57", "--of", "6"], &["57; expected a row below 57"]);

@@ -2,6 +2,7 @@
 //!
 //! `slices.rs` is the geometry that search uses, `tensors.rs` the same with gradients.
 //! `cargo run --release -p conifer --example own_space -- [OUT]`
+#![allow(clippy::print_stdout)]
 
 mod slices;
 mod tensors;

@@ -2,7 +2,7 @@
 
 use conifer::geometry::{ManifoldSpec, Real, Root, Space, SpaceEntry, space};
 
-pub const ENTRY: SpaceEntry = SpaceEntry {
+pub(crate) static ENTRY: SpaceEntry = SpaceEntry {
     kind: "manhattan",
     summary: "flat space, distance sum |x_i - y_i|",
     factored: false,

@@ -4,20 +4,20 @@ use conifer::geometry::ManifoldSpec;
 use conifer::geometry::tensor::{Manifold, ManifoldEntry, RootT, manifold};
 use conifer::train::tensor::Tensor;
 
-pub static ENTRY: ManifoldEntry = ManifoldEntry {
+pub(crate) static ENTRY: ManifoldEntry = ManifoldEntry {
     kind: "manhattan",
     build: |spec, _| {
         let flat = manifold(&ManifoldSpec::euclidean(spec.dim), None).expect("the dimension was checked");
-        Box::new(Manhattan { spec: spec.clone(), flat })
+        Box::new(ManhattanTensors { spec: spec.clone(), flat })
     },
 };
 
-struct Manhattan {
+struct ManhattanTensors {
     spec: ManifoldSpec,
     flat: Box<dyn Manifold>,
 }
 
-impl Manifold for Manhattan {
+impl Manifold for ManhattanTensors {
     fn spec(&self) -> ManifoldSpec {
         self.spec.clone()
     }

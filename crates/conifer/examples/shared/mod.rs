@@ -7,7 +7,7 @@ use conifer::geometry::{ManifoldSpec, Root, space};
 
 /// Two words with two and one words below them, and two photos below each of those, on a hyperbolic plane: the angle says which branch,
 /// the distance to the origin how specific.
-pub fn small_tree() -> EmbeddingSet {
+pub(crate) fn small_tree() -> EmbeddingSet {
     let rows = [
         ("animal", 0.3, 0.4, ""),
         ("vehicle", 2.5, 0.4, "yes"),

@@ -16,7 +16,7 @@ fn few() -> Partition {
 /// with duplicate points and numerical edge cases.
 #[test]
 fn equals_flat_and_naive_on_every_space_and_ranking() {
-    for (seed, entry) in (30..).zip(SPACES) {
+    for (seed, entry) in (30..).zip(&SPACES) {
         for spec in (entry.sample)(seed) {
             let (rows, queries) = (cloud(&spec, 200, seed), cloud(&spec, 4, seed + 50));
             for root in roots(&spec) {
