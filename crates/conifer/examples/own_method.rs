@@ -10,7 +10,7 @@ use conifer::data::{self, View};
 use conifer::geometry::ManifoldSpec;
 use conifer::model::Device;
 use conifer::train::{
-    BatchPoints, BatchSpace, Config, Event, Loss, METHODS, Method, MethodEntry, Result, RootKind, Trainer, terms,
+    BatchPoints, BatchSpace, Config, Event, Loss, METHODS, Method, MethodEntry, Result, RootKind, Trainer,
 };
 
 /// SigLIP's pairwise sigmoid loss (Zhai et al., ICCV 2023) on the similarity of any space.
@@ -74,6 +74,5 @@ fn main() -> anyhow::Result<()> {
             println!("step {} loss {:.4}", record.step, record.loss);
         }
     })?;
-    let _ = terms::info_nce; // the terms of the built-in methods are at hand, too
     Ok(())
 }
