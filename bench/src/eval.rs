@@ -104,9 +104,9 @@ fn run(benchmark: &'static str, given: FixedEmbedder, samples: Vec<Sample>) -> a
     Ok(Box::new(move || measure(benchmark, &Context::new(&given, &source, None, &options))))
 }
 
-/// 1,000 photos, 4,000 texts and 50 levels. More specific texts are farther from the root, in the direction of their
-/// photo with three times as much noise. All protocols of the benchmark are measured, each with the baseline of
-/// shuffled photos.
+/// 1,000 photos, 4,000 texts and 50 levels. A text is the root plus an offset that grows with its specificity. The
+/// direction of the offset is the vector of its photo plus noise of three times that magnitude. All protocols of the
+/// benchmark are measured, each with the baseline of shuffled photos.
 fn hierarcaps() -> anyhow::Result<EvalRun> {
     let spec = ManifoldSpec::sphere(DIM);
     let root = points(&spec, 1, |_, j| noise(4, 0, j))?;

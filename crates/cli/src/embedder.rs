@@ -62,8 +62,8 @@ impl ModelEmbedder {
         self.inner.unreadable(images).map(|error| Error::Embedder(error.to_string()))
     }
 
-    /// Checks that this model can have made a set with this space and source. The weights are compared only if the
-    /// source names them.
+    /// Checks that an embedding set with this space and provenance could come from this model. The weights are compared
+    /// only if the source names them.
     ///
     /// # Errors
     /// The weights or the space differ.

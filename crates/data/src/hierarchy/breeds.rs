@@ -208,9 +208,9 @@ impl BreedsHierarchy {
         classes
     }
 
-    /// Groups of classes below `node`. Starting at `node`, only children are followed down to the first node with
-    /// several children; each of its children gives a group. The largest group is first; groups of equal size are
-    /// sorted by the identifier of the child.
+    /// Groups of classes below `node`. Descends from `node` as long as the node has exactly one child. Each child of
+    /// the first node with several children gives a group. The largest group is first; groups of equal size are sorted
+    /// by the identifier of the child.
     fn kinds(&self, node: usize) -> Vec<Vec<&str>> {
         let tree = &self.named.tree;
         let children = |node: usize| {

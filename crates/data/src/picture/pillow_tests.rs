@@ -123,8 +123,8 @@ fn too_many_scans_are_rejected() {
         let mut bytes = progressive_start(4000, 0, 0xe0);
         scan(&mut bytes, 0, 0, &[0; 250_000 / 8]);
         for _ in 0..scans {
-            // Symbol 0 (one bit), then 14 one bits, 8 times. The runs cover more blocks than the photo has. Bytes
-            // 0xff are stuffed.
+            // Eight EOB runs: the one-bit code of symbol 0xe0 (EOB14), then its 14 extra bits, all ones. The runs cover
+            // more blocks than the photo has. Bytes 0xff are stuffed.
             let mut data = Vec::new();
             let bits: Vec<u8> = (0..8).flat_map(|_| std::iter::once(0).chain([1; 14])).collect();
             for byte in bits.chunks(8).map(|bits| bits.iter().fold(0, |sum, bit| 2 * sum + bit)) {

@@ -8,9 +8,9 @@ use crate::{Error, Result};
 /// VL-CheckList objects: accuracy in distinguishing the caption of a photo from one with another object, by
 /// location and size of the object.
 ///
-/// An item is correct if `score(photo, caption) > score(photo, wrong caption)`; a tie is wrong. Each subset (split) is
-/// drawn from up to seven corpora (labels), with one file per corpus. The papers do not say how they average, so all
-/// interpretations are recorded, under these names in the protocol:
+/// An item is correct if `score(photo, caption) > score(photo, wrong caption)`; a tie is wrong. The split of a sample
+/// is its subset, and its label is one of up to seven corpora. Each subset has one file per corpus. The papers do not
+/// say how they average, so all interpretations are recorded, under these names in the protocol:
 ///
 /// * corpora: all corpora of the data, and `vg_obj` alone, which PHyCLIP's released configuration names;
 /// * items: all items, or the first 1,000 of each file, where the released evaluator stops. If photos are absent and a

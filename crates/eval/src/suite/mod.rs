@@ -58,7 +58,7 @@ pub struct Suite {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteTask {
-    /// Unique name, used by the columns.
+    /// Unique name. Table columns refer to the task by it ([`SuiteColumn::task`]).
     pub id: String,
     /// Name of the data set.
     pub data: String,

@@ -30,7 +30,7 @@ pub(super) struct ColumnPoints<'a> {
     pub(super) over_time: &'a [f32],
 }
 
-/// One row of the table of one factor.
+/// Inputs for one row of the angle table of one factor: the row's point and all column points.
 #[derive(Clone, Copy)]
 pub(super) struct AngleRow<'a> {
     pub(super) point: AnglePoint,

@@ -23,7 +23,7 @@ impl AttentionOps for Flex {
 }
 
 thread_local! {
-    /// Two score tables per thread, reused for every head.
+    /// Two buffers per thread, reused for every head: the scores and, in the backward pass, their derivatives.
     static TABLES: RefCell<[Vec<f32>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
