@@ -57,7 +57,7 @@ static ENTRY: MethodEntry = MethodEntry {
 
 const CONFIG: &str = r#"
 data = { kind = "toy", options = { size = 200, resolution = 64 } }
-tokenizer = { kind = "train", vocab_size = 400 }
+tokenizer = { kind = "train", vocab_size = 600 }
 model = { embed_dim = 16, visual = { preset = "vit_nano" }, textual = { preset = "text_nano", depth = 1 } }
 method = { kind = "sigmoid_pairs" }
 optim = { warmup_steps = 2 }

@@ -17,7 +17,7 @@ kind = "toy"
 options = { size = 2000, resolution = 64 }
 [tokenizer]
 kind = "train"
-vocab_size = 512
+vocab_size = 600
 [model]
 embed_dim = 32
 visual = { preset = "vit_nano" }

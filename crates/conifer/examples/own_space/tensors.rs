@@ -56,6 +56,7 @@ impl Manifold for ManhattanTensors {
         match root {
             RootT::Origin => x.abs().sum_dim(1).squeeze_dim(1),
             RootT::Point(point) => (x - point.clone().unsqueeze()).abs().sum_dim(1).squeeze_dim(1),
+            RootT::Rows(roots) => (x - roots.clone()).abs().sum_dim(1).squeeze_dim(1),
         }
     }
 }
